@@ -22,7 +22,8 @@ def problems(
     """Show what a run would see in a file of problems: its format, how answers are checked, counts and three examples.
 
     Reads the file and changes nothing. Formats that are recognised by their columns: Graft's own (question and answer),
-    GSM8K, MATH, AIME, HotpotQA, DROP, MMLU, ARC, GPQA, HumanEval and MBPP. Use the file with:
+    GSM8K, MATH, AIME, HotpotQA, MuSiQue, SQuAD, DROP, MMLU, ARC, GPQA, HumanEval, MBPP and more. Unit tests are tried
+    in the sandbox. Exits with 2 if no line can be used. Use the file with:
     graft retrain -S problems.source=jsonl -S problems.path=FILE
     """
     from flows.reports.problem_file import describe_files

@@ -6,16 +6,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from tasks.artifacts import read_text
 from tasks.core.terminal import answer_text, printable, shortened
 from tasks.errors import GraftError
 from tasks.evaluators.scores import BUILT_IN
-from tasks.params.sections import BY_FORMAT, EVALUATORS
-from tasks.problems.files import problem_files
-from tasks.problems.formats import Format, recognise
-from tasks.problems.jsonl import Reader, read_row, rows_of, where_of
+from tasks.params.file import load_params
+from tasks.params.sections import BY_FORMAT, EVALUATORS, Sandbox
+from tasks.problems.files import problem_files, problem_text
+from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, question_key, read_row
+from tasks.problems.lines import rows_of, where_of
+from tasks.problems.row import Format
+from tasks.problems.unit_test_check import check_unit_tests
 from tasks.programs.operators.question_context import context, without_context
 from tasks.records import Answer, Problem
+
+SHIPPED = Sandbox(seconds=2.0, memory_mb=256, allow_weak=False)
+"""The limits of programs in the shipped params."""
 
 EXAMPLES = 3
 WIDTH = 100
@@ -30,43 +35,57 @@ class FileSummary:
     known: Format
     evaluator: str
     problems: list[Problem] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)  # place → reason
     repeated: int = 0  # lines with a question, their siblings' included, that occurs before
 
 
 def describe_files(path: str, evaluator: str = BY_FORMAT, siblings: int = 0) -> str:
-    """The text that `graft problems` prints. Raises GraftError without a file, and for one without any line."""
+    """The text that `graft problems` prints. Raises GraftError without a file, and for one of which no line is usable.
+
+    Unit tests are tried in a sandbox with the limits of `params.yaml` in this folder, or those of the shipped one.
+    """
     if not Path(path).exists():
         raise GraftError(f"{path}: no such file; name a jsonl file, or a folder of them")
     if evaluator not in EVALUATORS and ":" not in evaluator:
         raise GraftError(f"--evaluator: no {evaluator!r}; name one of {', '.join(EVALUATORS)}, or module:CLASS")
     files = problem_files(Path.cwd(), path).items()
-    summaries = [summarise(name, read_text(file), evaluator, siblings) for name, file in files]
+    params = Path("params.yaml")
+    sandbox = load_params(params).sandbox if params.is_file() else SHIPPED
+    summaries = [summarise(name, problem_text(name, file), evaluator, siblings, sandbox) for name, file in files]
     return "\n\n".join("\n".join(lines_of(summary)) for summary in summaries)
 
 
-def summarise(name: str, text: str, evaluator: str = BY_FORMAT, siblings: int = 0) -> FileSummary:
-    """Read every line, a refused one too. Raises GraftError for a file that is not JSON, or empty."""
+def summarise(
+    name: str, text: str, evaluator: str = BY_FORMAT, siblings: int = 0, sandbox: Sandbox = SHIPPED
+) -> FileSummary:
+    """Read every line, a refused one too. Raises GraftError for a file that is not JSON, or without a usable line."""
     reader, summary, questions = Reader(evaluator, siblings=siblings), None, set[str]()
+    problems: dict[str, Problem] = {}
     for place, row in rows_of(name, text):
-        if summary is None:
-            known = recognise(row)
-            summary = FileSummary(name, known, known.evaluator if evaluator == BY_FORMAT else evaluator)
         where = where_of(name, place)
+        if summary is None:
+            known = format_of(where, row)
+            summary = FileSummary(name, known, known.evaluator if evaluator == BY_FORMAT else evaluator)
         try:
             if summary.evaluator in BUILT_IN:
                 problem = reader.problem(where, summary.known, row, name)
             else:  # the answers as they are: a user's evaluator is not loaded here
                 problem = read_row(where, summary.known, row, name, summary.evaluator, variants=siblings)
         except GraftError as error:
-            summary.refused.append(str(error))
+            summary.refused[place] = str(error)
             continue
         before = len(questions)
-        questions.update(problem.questions)
+        questions.update(map(question_key, problem.questions))
         summary.repeated += len(questions) < before + len(problem.questions)
-        summary.problems.append(problem)
+        problems[place] = problem
     if summary is None:
         raise GraftError(f"{name}: no line; write one JSON object per line")
+    counted, refused = check_unit_tests(problems, sandbox)
+    summary.problems = list(counted.values())
+    summary.refused |= {place: f"{where_of(name, place)}: {reason}" for place, reason in refused.items()}
+    if not summary.problems:
+        count = f" (the first of {len(summary.refused)} lines, of which a run refuses all)"
+        raise GraftError(next(iter(summary.refused.values())) + (count if len(summary.refused) > 1 else ""))
     return summary
 
 
@@ -80,12 +99,13 @@ def lines_of(summary: FileSummary) -> Iterator[str]:
     yield f"  contexts    {_lengths([text for p in problems if (text := context(p.question))])}"
     yield f"  siblings    {_siblings([p for p in problems if p.siblings])}"
     names = Counter(name for p in problems for name in p.fields)
-    yield f"  fields      {', '.join(map(printable, names)) or 'none'}"
+    yield f"  fields      {', '.join(map(printable, names)) or 'none'}{' (no question shows them)' if names else ''}"
     yield f"  duplicates  {summary.repeated or 'none'}{' (a run refuses them)' if summary.repeated else ''}"
     if summary.refused:
         count = f"{len(summary.refused)} of {len(summary.refused) + len(problems)} lines"
-        yield f"  refused     {count}, so that a run refuses the file; the first:"
-        yield f"              {printable(summary.refused[0])}"
+        places = ", ".join(list(summary.refused)[:MOST_NAMED]) + (" …" if len(summary.refused) > MOST_NAMED else "")
+        yield f"  refused     {count}, so that a run refuses the file: {places}; the first:"
+        yield f"              {printable(next(iter(summary.refused.values())))}"
     for problem in problems[:EXAMPLES]:
         yield f"  {problem.problem_id}"
         yield f"      {shortened(printable(without_context(problem.question), replacement=' '), WIDTH)}"

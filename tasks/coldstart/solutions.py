@@ -1,7 +1,6 @@
 """Solutions that come with problems of code, as workflows; confirmed in the sandbox by the tests that are shown."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tasks.coldstart.solve_problems import workflow_record
 from tasks.params.sections import Sandbox as SandboxParams
@@ -18,16 +17,12 @@ def known_solutions(problems: Sequence[Problem], params: SandboxParams) -> list[
     if not coded:
         return []
     with make_sandbox(params) as sandbox:
-        outcomes = run_unit_tests(sandbox, [(code, _shown(answer)) for _, answer, code in coded])
+        outcomes = run_unit_tests(sandbox, [(code, UnitTests.of(answer, "shown")) for _, answer, code in coded])
     return [
         workflow_record(problem, code, 0, [Result(status="ok", value=_verdict(outcome))])
         for (problem, _, code), outcome in zip(coded, outcomes, strict=True)
         if outcome is not None and outcome.passed == outcome.total
     ]
-
-
-def _shown(answer: dict[str, Any]) -> UnitTests:
-    return UnitTests(answer["entry_point"], tuple(answer["shown"]), answer["prompt"], answer["setup"])
 
 
 def _verdict(shown: Outcome) -> CodeVerdict:

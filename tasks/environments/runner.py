@@ -112,9 +112,7 @@ NONE = Outcome(0, 0)
 def _unit_tests(tests: str) -> list[UnitTests]:
     """The hidden and the shown tests of `Program.tests`."""
     own = json.loads(tests)
-    return [
-        UnitTests(own["entry_point"], tuple(own[kind]), own["prompt"], own["setup"]) for kind in ("hidden", "shown")
-    ]
+    return [UnitTests.of(own, "hidden"), UnitTests.of(own, "shown")]
 
 
 def _is_code(value: object) -> bool:

@@ -17,6 +17,7 @@ LARGEST = 10**15
 
 _PLAIN_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,300}|[0-9]{1,3}(?:,[0-9]{3}){1,99})(?:\.[0-9]{1,300})?")
 _FINAL = re.compile(r"####[ \t]*([^\n]*)")
+_DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|\\degree|°)\Z")
 _NUMBER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
 
 
@@ -70,7 +71,7 @@ def shorten(text: str) -> str:
 
 def _number_in(text: str) -> int | float:
     finals = _FINAL.findall(text)
-    candidate = (finals[-1] if finals else text).strip()
+    candidate = _DEGREES.sub("", (finals[-1] if finals else text).strip())
     if candidate.endswith("%"):
         raise ValueError(f"{shorten(candidate)} could mean the percentage or the fraction")
     if not _NUMBER.fullmatch(candidate):

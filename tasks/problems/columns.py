@@ -50,9 +50,19 @@ def check_text(column: str, text: Any, longest: int = LONGEST) -> str:
         raise ColumnError(column, "empty; write it or remove the line")
     if len(text) > longest:
         raise ColumnError(column, f"{len(text)} characters, more than {longest}; shorten it")
-    if not is_unicode(text):
-        raise ColumnError(column, "holds half of a surrogate pair; save the line as proper Unicode")
+    check_characters(column, text)
     return text.strip()
+
+
+def check_characters(column: str, value: Any) -> None:
+    """Raise ColumnError for a text with a NUL character or that is no Unicode, also in a list or an object."""
+    if isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            check_characters(column, each)
+    elif isinstance(value, str) and not is_unicode(value):
+        raise ColumnError(column, "holds half of a surrogate pair; save the line as proper Unicode")
+    elif isinstance(value, str) and "\0" in value:
+        raise ColumnError(column, "holds a NUL character (U+0000), which no text has; remove it")
 
 
 def _size(name: str, value: Any) -> int:

@@ -1,24 +1,30 @@
 """Problems from files: one JSON object per line, in one of the formats of tasks/problems/formats.py."""
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError
 from tasks.evaluators.number import kind_of, shorten
 from tasks.evaluators.scores import BUILT_IN, own_evaluator
-from tasks.params.sections import BY_FORMAT, Problems
-from tasks.problems.columns import ColumnError, other_columns
-from tasks.problems.formats import OWN, Format, Row, recognise
+from tasks.params.sections import BY_FORMAT, Problems, Sandbox
+from tasks.problems.columns import ColumnError, check_characters, other_columns
+from tasks.problems.formats import OWN, recognise
+from tasks.problems.lines import rows_of, where_of
+from tasks.problems.row import Format, Row
+from tasks.problems.unit_test_check import check_unit_tests
 from tasks.problems.variants import variants_of
 from tasks.records import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
 _ID = re.compile(PROBLEM_ID)
+
+MOST_NAMED = 50
+"""Most places that an error names."""
 
 Place = tuple[str, str]
 """(name of a file, place in it: "line 3", or "item 3" of a JSON list)."""
@@ -28,15 +34,20 @@ class Reader:
     """Reads problems from texts. `evaluator`: by name for all problems, or BY_FORMAT for that of each file's format.
 
     `root` and `sha256` are the project's folder and the digest of a user's evaluator. `siblings`: most variants of a
-    question that are made where a line has paraphrases or paragraphs. `formats` holds the format of each file that was
-    read.
+    question that are made where a line has paraphrases or paragraphs. `sandbox`: where unit tests are tried; without
+    it they are taken as they are. `formats` holds the format of each file that was read.
     """
 
     def __init__(
-        self, evaluator: str = BY_FORMAT, root: Path | None = None, sha256: str | None = None, siblings: int = 0
+        self,
+        evaluator: str = BY_FORMAT,
+        root: Path | None = None,
+        sha256: str | None = None,
+        siblings: int = 0,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self._evaluator, self._root, self._sha256 = evaluator, root or Path.cwd(), sha256
-        self._siblings = siblings
+        self._siblings, self._sandbox = siblings, sandbox
         self._ids: dict[str, Place] = {}
         self._questions: dict[str, Place] = {}
         self.formats: dict[str, Format] = {}
@@ -45,15 +56,31 @@ class Reader:
         """The problems of one file; `name` is used in errors, `source` in the records. Blank lines are ignored.
 
         Raises GraftError that names file, line and column: not JSON, a missing column or one of the wrong kind, two
-        lines, of this file or an earlier one, with the same id or question, siblings included.
+        lines, of this file or an earlier one, with the same id or question, siblings included; unit tests that check
+        nothing, or that the file's own solution does not pass.
         """
-        problems = []
+        problems = {}
         for place, row in rows_of(name, text):
-            known = self.formats.get(name) or self.formats.setdefault(name, recognise(row))
-            problem = self.problem(where_of(name, place), known, row, source)
+            where = where_of(name, place)
+            known = self.formats.get(name) or self.formats.setdefault(name, format_of(where, row))
+            problem = self.problem(where, known, row, source)
             self._refuse_repeated(name, place, problem)
-            problems.append(problem)
-        return problems
+            problems[place] = problem
+        return list(self._tried(name, problems).values())
+
+    def _tried(self, name: str, problems: Mapping[str, Problem]) -> Mapping[str, Problem]:
+        """The problems by place, with the numbers of their unit tests. Raises GraftError that names the file's places
+        where tests cannot be used.
+        """
+        if self._sandbox is None:
+            return problems
+        counted, refused = check_unit_tests(problems, self._sandbox)
+        if refused:
+            first, *others = refused
+            also = f"; the same or the like in {', '.join(others[:MOST_NAMED])}" if others else ""
+            more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+            raise GraftError(f"{where_of(name, first)}: {refused[first]}{also}{more}")
+        return counted
 
     def problem(self, where: str, known: Format, row: dict[str, Any], source: str) -> Problem:
         """The problem of one row. Raises GraftError that begins with `where`."""
@@ -69,19 +96,32 @@ class Reader:
 
     def _refuse_repeated(self, name: str, place: str, problem: Problem) -> None:
         where = where_of(name, place)
+        keys = [question_key(question) for question in problem.questions]
         # the question first: lines without ids and with the same question have the same id as well
-        for question in problem.questions:
-            if question in self._questions:
-                raise GraftError(
-                    f"{where}: {_line_at(self._questions[question], name)} asks the same; remove one of the two"
-                )
+        for key in keys:
+            if key in self._questions:
+                first = _line_at(self._questions[key], name)
+                raise GraftError(f"{where}: {first} asks the same; remove one of the two")
         if problem.problem_id in self._ids:
             first = _line_at(self._ids[problem.problem_id], name)
             raise GraftError(
                 f"{where}: {first} has the problem_id {problem.problem_id!r} too; give one of the two another id"
             )
         self._ids[problem.problem_id] = (name, place)
-        self._questions |= dict.fromkeys(problem.questions, (name, place))
+        self._questions |= dict.fromkeys(keys, (name, place))
+
+
+def question_key(question: str) -> str:
+    """Equal for questions that differ in case, blanks and the encoding of accents alone."""
+    return digest_text(" ".join(normalize("NFC", question).casefold().split()))
+
+
+def format_of(where: str, row: dict[str, Any]) -> Format:
+    """The format of a file, from its first line. Raises GraftError that begins with `where` if none is known."""
+    try:
+        return recognise(row)
+    except ColumnError as error:
+        raise GraftError(f"{where}: {error}") from None
 
 
 Parse = Callable[[str, Answer], Answer]
@@ -107,13 +147,15 @@ def read_row(
         siblings = row.get("siblings") if known.read is OWN.read else None
         used = {*read.used, *_id_columns(known, row), *(("siblings",) if siblings is not None else ())}
         answer, fields = _answer(parse, evaluator, read.column, read.answer), other_columns(row, used)
+        if evaluator == "choice":
+            _check_choice(read.question, answer, read.column)
         texts = variants_of(read.parts, variants) if read.parts and not siblings else []
         return Problem(
             problem_id=_problem_id(known, row, read),
             question=read.question,
             answer=answer,
             source=source,
-            siblings=_siblings(parse, evaluator, row, siblings)
+            siblings=_siblings(parse, evaluator, row, siblings, question_key(read.question))
             or [Sibling(question=text, answer=answer, fields=fields) for text in texts],
             evaluator=evaluator,
             evaluator_sha256=sha256 if ":" in evaluator else None,
@@ -129,15 +171,28 @@ def read_row(
 def _answer(parse: Parse, evaluator: str, column: str, answer: Answer) -> Answer:
     if answer is None:
         raise KeyError(column)
+    check_characters(column, answer)
     try:
         return parse(evaluator, answer)
     except ValueError as error:
         remedy = "write a number, or a text that ends in #### 72" if evaluator == NUMBER else "fix the line"
         other = f"or set problems.evaluator ({evaluator} here) to another"
+        if evaluator == NUMBER and isinstance(answer, list):
+            other = "or set problems.evaluator to text or f1, where each in a list is right (as in NQ-open)"
         raise ColumnError(column, f"{error}; {remedy}, {other}") from None
 
 
-def _siblings(parse: Parse, evaluator: str, row: dict[str, Any], listed: Any) -> list[Sibling]:
+def _check_choice(question: str, letter: Answer, column: str) -> None:
+    """Raise ColumnError for the letter of a choice that the question does not show."""
+    if not re.search(rf"^\W*{letter}\W|\({letter}\)|\b{letter}[):]", question, re.MULTILINE):
+        raise ColumnError(
+            column,
+            f"the question shows no choice {letter}; write all of them into it, as {letter}) …, or as a list `choices`",
+        )
+
+
+def _siblings(parse: Parse, evaluator: str, row: dict[str, Any], listed: Any, asked: str) -> list[Sibling]:
+    """The siblings that a line lists; `asked`: the key of its own question."""
     if not listed:
         return []
     if not isinstance(listed, list):
@@ -150,6 +205,8 @@ def _siblings(parse: Parse, evaluator: str, row: dict[str, Any], listed: Any) ->
         inherited: dict[str, Any] = {name: row[name] for name in ("context", "distractor_contexts") if name in row}
         try:
             read = OWN.read(inherited | sibling)
+            if question_key(read.question) == asked:
+                raise ColumnError("question", "asks the same as its own line; remove it")
             answer = _answer(parse, evaluator, "answer", read.answer)
             fields = other_columns(sibling, read.used)
         except KeyError as error:
@@ -172,65 +229,14 @@ def read_files(
             siblings = sum(len(problem.siblings) for problem in found) or "no"
             known = reader.formats[name].name
             report(f"{name}: {len(found)} problems in the format {known}, {found[0].evaluator}, {siblings} siblings")
+            if columns := sorted({column for problem in found for column in problem.fields}):
+                report(f"{name}: columns that no question shows: {', '.join(map(ascii, columns[:MOST_NAMED]))}")
     return problems
 
 
 def read_problems(name: str, text: str, source: str) -> list[Problem]:
     """The problems of one file, with the evaluator of its format; see `Reader.read`."""
     return Reader().read(name, text, source)
-
-
-def rows_of(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, object) of each line, or of each item of a file that is one JSON list, or of DROP's nested object.
-
-    Raises GraftError that names file and line for anything else.
-    """
-    text = text.removeprefix("\ufeff")
-    whole = _whole(text)
-    if whole is not None:
-        for number, item in enumerate(whole, start=1):
-            yield f"item {number}", _object(f"{name}: item {number}", item)
-        return
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield f"line {number}", _object(f"{name}:{number}", _parsed(f"{name}:{number}", line))
-
-
-def _whole(text: str) -> list[Any] | None:
-    """The items of a text that is one JSON value; None if it is lines."""
-    start = text[:100_000].lstrip()
-    if not start.startswith("[") and '"qa_pairs"' not in start:
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(value, list):
-        return value
-    passages = [each for each in value.values() if isinstance(each, dict) and isinstance(each.get("qa_pairs"), list)]
-    if len(passages) < len(value):
-        return None
-    return [{"passage": each.get("passage"), **pair} for each in passages for pair in each["qa_pairs"]]
-
-
-def _parsed(where: str, line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:  # ValueError: also a number of more than 4300 digits
-        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise GraftError(f"{where}: not JSON: {detail}; fix the line") from None
-
-
-def _object(where: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        example = '{"question": …, "answer": …}'
-        raise GraftError(f"{where}: {kind_of(value)}, not an object; write {example} on every line")
-    return value
-
-
-def where_of(name: str, place: str) -> str:
-    """A place from `rows_of` as errors have it: `file.jsonl:3`, or `file.json: item 3`."""
-    return f"{name}:{place.removeprefix('line ')}" if place.startswith("line") else f"{name}: {place}"
 
 
 def _line_at(place: Place, here: str) -> str:

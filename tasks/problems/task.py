@@ -2,12 +2,12 @@
 
 import logging
 
-from tasks.artifacts import read_text, write_json, write_jsonl
+from tasks.artifacts import write_json, write_jsonl
 from tasks.environments.lookup import problem_writer
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.problems.environment_problems import checked_problems
-from tasks.problems.files import problem_files
+from tasks.problems.files import problem_files, problem_text
 from tasks.problems.generate import generate
 from tasks.problems.jsonl import Reader, read_files, split_problems
 from tasks.problems.metrics import problem_metrics
@@ -32,6 +32,6 @@ def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
         return generate(params.problems, params.seed)
     path = params.problems.path
     own = params.problems
-    reader = Reader(own.evaluator, layout.root, own.evaluator_sha256, own.siblings)
-    texts = ((name, read_text(file), file.name) for name, file in problem_files(layout.root, path).items())
+    reader = Reader(own.evaluator, layout.root, own.evaluator_sha256, own.siblings, params.sandbox)
+    texts = ((name, problem_text(name, file), file.name) for name, file in problem_files(layout.root, path).items())
     return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed)

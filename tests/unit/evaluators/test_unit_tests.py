@@ -60,6 +60,34 @@ FORMS = {
     "objects of the code": (("assert g(Pair(1, 2)) == 3",), 1),
     "exceptions": (("try:\n    h(1)\nexcept ValueError:\n    raised = True\nassert raised",), 1),
     "a module that is not imported": (("assert math.isclose(f(0.1), 0.2)",), 1),
+    "check without a parameter": (("def check():\n    assert f(1) == 2\n    assert f(2) == 4\n",), 2),
+    "a call of check": (("def check(candidate):\n    assert candidate(1) == 2\ncheck(f)\n",), 1),
+    "check with a default": (("def check(candidate, extra=1):\n    assert candidate(extra) == 2\n",), 1),
+    "a main program": (("if __name__ == '__main__':\n    assert f(1) == 2\n    assert f(2) == 4\n",), 2),
+    "candidate": (("assert candidate(2) == 4",), 1),
+    "a module of the solution": (("from solution import f as twice\nassert twice(2) == 4",), 1),
+    "another module of it": (("import main, math\nassert main.f(2) == math.sqrt(16)",), 1),
+    "a package": (("from .twice import *\nassert f(2) == 4",), 1),
+    "pytest": (
+        (
+            "import pytest\nfrom solution import *\ndef test_f():\n    assert f(2) == pytest.approx(4.0000001)\n"
+            "def test_raises():\n    with pytest.raises(ValueError, match='no'):\n        h(1)\n"
+            "@pytest.mark.parametrize('x, y', [(1, 2), (2, 4)])\ndef test_more(x, y): assert f(x) == y\n"
+            "def test_given(candidate): assert candidate([1]) == [1, 1]\n"
+            "class TestF:\n    def setup_method(self): self.x = 2\n    def test_it(self): assert f(self.x) == 4\n",
+        ),
+        6,
+    ),
+    "unittest": (
+        (
+            "import unittest\nclass Base(unittest.TestCase):\n    def setUp(self): self.x = 2\n"
+            "class TestF(Base):\n    def test_f(self): self.assertEqual(f(self.x), 4)\n    def test_many(self):\n"
+            "        for x in (1, 2):\n            with self.subTest(x=x): self.assertEqual(f(x), 2 * x)\n"
+            "    def test_raises(self):\n        with self.assertRaisesRegex(ValueError, 'no'): h(1)\n"
+            "if __name__ == '__main__':\n    unittest.main()\n",
+        ),
+        3,
+    ),
     "dicts and tuples": (("assert total({'a': 1, 2: None}) == {'a': (1,), 2: (None,)}",), 1),
 }  # fmt: skip
 
@@ -81,6 +109,67 @@ def test_every_form_of_tests_passes_and_is_counted(sandbox: Sandbox, form: str) 
     assert good == Outcome(count, count)
     assert bad is not None
     assert bad.passed == 0
+
+
+BIG = "def f(n): return 7 ** n\ndef g(n): return [str(7 ** n)]\ndef length(n): return len(str(n))"
+TOO_LONG = UnitTests(
+    "f",
+    ("assert f(20_000) == 7 ** 20_000", "assert g(9_000) == [str(7 ** 9_000)]", "assert length(7 ** 9_000) > 4_300"),
+)
+
+
+def test_integers_may_have_more_digits_than_python_prints(sandbox: Sandbox) -> None:
+    own_process = f"import sys\n{BIG}"
+    assert run_unit_tests(sandbox, [(BIG, TOO_LONG), (own_process, TOO_LONG)]) == [Outcome(3, 3)] * 2
+
+
+CACHES = {
+    "re": ("import re\ndef f(x): return re.compile('a+b', {}).findall(x)", "2", "2.0", Outcome(0, 1)),
+    "typing": (
+        "from typing import List, Union\ndef f(x): return [x[1:]] if 'str, int' in f'{{List[Union[{}]]}}' else x",
+        "int, str", "str, int", Outcome(1, 1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_what_a_module_keeps_of_an_earlier_program_changes_nothing(sandbox: Sandbox, name: str) -> None:
+    """Equal keys of the two caches: flags of 2 and of 2.0, which are refused, and unions in another order."""
+    code, before, after, outcome = CACHES[name]
+    tests = UnitTests("f", ("assert f('aab') == ['ab' if f('b') == [''] else 'aab']",))
+    jobs = [(code.format(value), tests) for value in (before, after)]
+    assert run_unit_tests(sandbox, jobs)[1] == outcome
+
+
+LOOPS = {
+    "asserts": "def check(candidate):\n    for x in range(30):\n        assert candidate(x) == 2 * x\n",
+    "comparisons": "def same(a, b):\n    assert a == b\ndef check(candidate):\n    for x in range(30):\n"
+    "        same(candidate(x), 2 * x)\n",
+    "no loop of its own": "import pytest\n@pytest.mark.parametrize('x', range(30))\n"
+    "def test_f(x):\n    assert f(x) == 2 * x\n",
+}
+EARLY = ["import os; os._exit(0)", "while True: pass", "raise SystemExit"]
+"""Ends at the first test that it cannot pass."""
+
+
+@pytest.mark.parametrize("form", LOOPS)
+def test_a_program_that_ends_early_passes_no_more_of_a_loop_than_one_that_is_wrong(form: str) -> None:
+    wrong = "def f(x): return 2 * x if x < 3 else 0"
+    early = [f"def f(x):\n    if x < 3: return 2 * x\n    {ending}" for ending in EARLY]
+    codes = ["def f(x): return x + x", wrong, *early]
+    known, unknown = (UnitTests("f", (LOOPS[form],), counts=counts) for counts in ((30,), ()))
+    with Sandbox(0.3, 256, allow_weak=False, workers=1) as sandbox:
+        outcomes = run_unit_tests(sandbox, [(code, tests) for code in codes for tests in (known, unknown)])
+    counts = [outcome and outcome[:2] for outcome in outcomes]
+    assert counts[:4] == [(30, 30), (30, 30), (3, 30), (3, 30)]
+    assert counts[4::2] == [(3, 30)] * 3
+    assert [passed for passed, _ in filter(None, counts[5::2])] in ([0, 0, 0], [0, 0, 3])
+
+
+def test_fewer_tests_than_the_solution_had_are_no_pass(sandbox: Sandbox) -> None:
+    pairs = UnitTests("f", ("for x, y in zip(f(3), [1, 2, 3]):\n    assert x == y\n",), counts=(3,))
+    codes = ["def f(n): return list(range(1, n + 1))", "def f(n): return []", "def f(n): return [1]"]
+    assert run_unit_tests(sandbox, [(code, pairs) for code in codes]) == [Outcome(3, 3), Outcome(0, 3), Outcome(1, 3)]
 
 
 def test_code_that_passes_other_tests_in_another_run_passes_none(sandbox: Sandbox) -> None:

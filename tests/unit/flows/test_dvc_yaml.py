@@ -15,7 +15,7 @@ from tasks.params.params import RUN_ONLY
 ROOT = Path(__file__).parents[3]
 
 PARAMS = {
-    "problems": "seed environment environment_sha256 rookworld civil problems",
+    "problems": "seed environment environment_sha256 rookworld civil problems sandbox",
     "coldstart": "seed problems.source policy.base policy.prompt coldstart sandbox",
     "bootstrap": "seed environment environment_sha256 rookworld civil problems.source policy bootstrap sandbox "
     "search.temperature search.top_p search.top_k",

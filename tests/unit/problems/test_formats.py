@@ -8,8 +8,9 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.problems.columns import DEEPEST, LONGEST
-from tasks.problems.formats import FORMATS, LONGEST_CONTEXT
+from tasks.problems.formats import FORMATS
 from tasks.problems.jsonl import Reader, read_problems
+from tasks.problems.row import LONGEST_CONTEXT
 from tasks.programs.operators.question_context import context, without_context
 from tasks.records import Problem
 

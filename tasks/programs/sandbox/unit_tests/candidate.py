@@ -6,6 +6,9 @@ It never has the tests: they are in another child (tester.py), which alone compa
 
 import json
 import os
+import re
+import sys
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -28,10 +31,12 @@ def serve_programs(requests: int, replies: int, shared: bool) -> None:
     program: it is then run in a process of its own.
     """
     candidate: Candidate | None = None
+    sys.set_int_max_str_digits(0)  # results are sent as decimals, and data sets are older than the limit
     while True:
         kind, request = protocol.read_frame(requests)
         if kind == protocol.PROGRAM:
             candidate = None  # frees the memory of the one before
+            _clear_caches()
             candidate = Candidate(request)
         elif candidate is not None:
             reply = candidate.reply(request)
@@ -54,7 +59,7 @@ class Candidate:
             self._failure = error
 
     def reply(self, request: bytes) -> bytes:
-        """JSON ["ok", what the call returned] or ["error", the name of the exception's class]."""
+        """JSON ["ok", what the call returned] or ["error", the name of the exception's class and its message]."""
         try:
             if self._failure is not None:
                 raise self._failure
@@ -63,8 +68,21 @@ class Candidate:
             return json.dumps(["ok", encode(function(*args, **kwargs), self._keep)]).encode()
         except BaseException as error:  # noqa: BLE001
             self.out_of_memory |= isinstance(error, MemoryError)
-            return json.dumps(["error", type(error).__name__]).encode()
+            return json.dumps(["error", [type(error).__name__, _message(error)]]).encode()
 
     def _keep(self, value: Any) -> int:
         self._kept.append(value)
         return len(self._kept) - 1
+
+
+def _clear_caches() -> None:
+    """Empty what modules keep of earlier programs: a pattern or type that is there is not checked again."""
+    re.purge()
+    for clear in vars(typing)["_cleanups"]:
+        clear()
+
+
+def _message(error: BaseException) -> str | None:
+    """The text that an exception was raised with; None without a single one."""
+    message = error.args[0] if len(error.args) == 1 else None
+    return message if type(message) is str else None

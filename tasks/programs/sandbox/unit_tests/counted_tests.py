@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 from tasks.programs.sandbox.determinism import Findings
+from tasks.programs.sandbox.unit_tests.cases import CANDIDATE, TestCases
+from tasks.programs.sandbox.unit_tests.imports import TestImports
 from tasks.programs.sandbox.unit_tests.program_parts import end_prompt, parsed
 
 COUNT = "__count_test__"
 """The function that a test calls with True if it has passed, else with False."""
-
-_CHECK = "check"
 
 _REPORTED = f"try: pass\nexcept Exception: {COUNT}(False)\nelse: {COUNT}(True)"
 
@@ -49,33 +49,57 @@ class Text:
 
 
 class CountedTests(Text):
-    """A text of tests; `count`: how many there are.
+    """A text of tests.
 
-    They are the asserts at the top level and in a function `check(candidate)`, which is called with the function under
-    test. If there are none, the calls there are the tests: those of a function that compares, say.
+    They are the asserts at the top level and in a function `check`, which is called with the function under test, and
+    test functions and classes as pytest and unittest run them (cases.py), one test each. If there are none,
+    the calls at those places are the tests: those of a function that compares, say.
+
+    `count`: how many there are, by the syntax. `is_exact`: none of them is in a loop. `faults`: why a test would never
+    run, in words.
     """
 
     def __init__(self, text: str, entry_point: str) -> None:
         self.count = 0
-        self._has_check = False
+        self.is_exact = True
         self._entry_point = entry_point
         super().__init__(text)
 
     def _change(self, tree: ast.Module) -> None:
-        checks = [node for node in tree.body if _is_check(node)]
-        self._has_check = bool(checks)
+        self._cases = TestCases(tree, self._entry_point)
+        self.imports = TestImports(tree, self._entry_point)
+        self.faults = [*(f"{name} is not there to import" for name in self.imports.missing), *self._cases.faults]
+        checks = [self._cases.check] if self._cases.check else []
         lists = [each for place in (tree, *checks) for each in _lists(place)]
-        is_test = _is_assert if any(_is_assert(node) for each in lists for node in each) else _is_call
-        for statements in lists:
+        for statements, _ in lists:
+            for place, node in enumerate(statements):
+                if self._cases.starts(node):
+                    statements[place] = ast.copy_location(ast.Pass(), node)
+        if any(_is_assert(node) for each, _ in lists for node in each):
+            is_test = _is_assert
+        elif self._cases.count:
+            is_test = _is_none
+        else:
+            is_test = self._is_comparison
+        for statements, is_loop in lists:
             for place, node in enumerate(statements):
                 if is_test(node):
                     self.count += 1
+                    self.is_exact &= not is_loop
                     statements[place] = _counted(node)
+        self.count += self._cases.count
+        self.is_exact &= self._cases.is_exact
 
     def _run(self, namespace: dict[str, Any]) -> None:
         super()._run(namespace)
-        if self._has_check:
-            namespace[_CHECK](namespace[self._entry_point])
+        self._cases.run(namespace, namespace[self._entry_point], namespace[COUNT])
+
+    def _is_comparison(self, node: ast.stmt) -> bool:
+        """True for a call of a function that may compare: not the one under test, nor a built-in one such as print."""
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+            return False
+        name = node.value.func.id if isinstance(node.value.func, ast.Name) else None
+        return name not in (self._entry_point, CANDIDATE) and not (name and hasattr(builtins, name))
 
 
 @lru_cache(_TEXTS_KEPT)
@@ -111,17 +135,20 @@ def _template() -> ast.Try:
 _REPORT = _template()
 
 
-def _lists(place: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The lists of statements of a module or function, its loops and branches, without those of functions in it."""
+def _lists(place: ast.AST, in_loop: bool = False) -> Iterator[tuple[list[ast.stmt], bool]]:
+    """The lists of statements of a module or function, its loops and branches, without those of functions in it; each
+    with whether it is in a loop.
+    """
+    in_loop |= isinstance(place, ast.For | ast.While)
     for name in ("body", "orelse", "finalbody"):
         statements = getattr(place, name, ())
         if statements:
-            yield statements
+            yield statements, in_loop
         for node in statements:
             if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-                yield from _lists(node)
+                yield from _lists(node, in_loop)
     for handler in getattr(place, "handlers", ()):
-        yield from _lists(handler)
+        yield from _lists(handler, in_loop)
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -132,16 +159,10 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _is_check(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == _CHECK and len(node.args.args) == 1
-
-
 def _is_assert(node: ast.stmt) -> bool:
     """True but for `assert True`, which tests nothing."""
     return isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant)
 
 
-def _is_call(node: ast.stmt) -> bool:
-    if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
-        return False
-    return not (isinstance(node.value.func, ast.Name) and node.value.func.id == _CHECK)
+def _is_none(node: ast.stmt) -> bool:  # noqa: ARG001 (where test functions alone are the tests)
+    return False

@@ -3,9 +3,9 @@
 import ast
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.determinism import Findings
@@ -15,19 +15,29 @@ from tasks.programs.sandbox.unit_tests.program_parts import program_parts
 
 @dataclass(frozen=True)
 class UnitTests:
-    """Tests of a function: texts, each of them asserts or a function `check(candidate)`.
+    """Tests of a function: texts of asserts, a function `check`, or test functions and classes.
 
-    `prompt`: what the code continues, "" if it stands alone; `setup`: run before the tests.
+    `prompt`: what the code continues, "" if it stands alone; `setup`: run before the tests. `counts`: how many tests
+    each text has, where that is known from a run of them (tasks/problems/unit_test_check.py).
     """
 
     entry_point: str
     texts: tuple[str, ...]
     prompt: str = ""
     setup: str = ""
+    counts: tuple[int | None, ...] = ()
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any], kind: Literal["shown", "hidden"]) -> "UnitTests":
+        """Those of a problem's answer (tasks/evaluators/unit_tests.py)."""
+        counts = tuple(answer.get("counts") or ()) if kind == "hidden" else ()
+        return cls(answer["entry_point"], tuple(answer[kind]), answer["prompt"], answer["setup"], counts)
 
 
 LATE = "out of time"
 """Ending of an outcome."""
+
+_WITH_VERDICTS = (protocol.ENDINGS, protocol.TIMEOUT)
 
 
 class Outcome(NamedTuple):
@@ -36,6 +46,17 @@ class Outcome(NamedTuple):
     passed: int
     total: int
     ending: str = ""
+
+
+class TextVerdicts(NamedTuple):
+    """Verdicts on a text of tests, and what its syntax says: see CountedTests."""
+
+    passed: int
+    failed: int
+    ended: bool
+    tests: int
+    is_exact: bool
+    faults: list[str]
 
 
 def run_unit_tests(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> list[Outcome | None]:
@@ -54,6 +75,12 @@ def run_unit_tests(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> l
         if first and second and second[:2] != first[:2] and second.ending != LATE:  # on a busy machine it may be late
             outcomes[i] = Outcome(0, first.total, "not deterministic")
     return outcomes
+
+
+def text_verdicts(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> list[list[TextVerdicts]]:
+    """The verdicts on each text of tests, of each (code, tests); [] if they exceeded the limits of the sandbox."""
+    answers = sandbox.run_tests([_request(code, tests)[:2] for code, tests in jobs])
+    return [_read(payload)[0] if kind in _WITH_VERDICTS and payload else [] for kind, payload in answers]
 
 
 class Request(NamedTuple):
@@ -95,19 +122,37 @@ def _outcome(tests: UnitTests, kind: bytes, payload: bytes) -> Outcome | None:
     """The outcome from the bytes of the child with the tests."""
     if kind == protocol.DIED:
         return None
-    if kind not in (protocol.ENDINGS, protocol.TIMEOUT) or not payload:
-        return Outcome(0, len(tests.texts), "out of memory" if kind == protocol.MEMORY else "killed")
-    head, _, verdicts = payload.partition(b"\n")
-    counts = [max(1, count) for count in json.loads(head)]
-    passed = total = 0
-    units = _units(verdicts)
-    for place, count in enumerate(counts):
-        good, bad, ended = units[place] if place < len(units) else (0, 0, False)
-        own = max(count, good + bad)
-        total += own
-        passed += own if ended and not bad else min(good, own - 1)
+    if kind not in _WITH_VERDICTS or not payload:
+        total = sum(count or 1 for count in tests.counts) or len(tests.texts)
+        return Outcome(0, total, "out of memory" if kind == protocol.MEMORY else "killed")
+    units, verdicts = _read(payload)
+    known = tests.counts or (None,) * len(units)
+    pairs = [_passed(unit, count) for unit, count in zip(units, known, strict=True)]
+    passed, total = (sum(column) for column in zip(*pairs, strict=True))
     late = LATE if kind == protocol.TIMEOUT else "it ended" if protocol.DEAD in verdicts else ""
     return Outcome(passed, total, late if passed < total else "")
+
+
+def _passed(unit: TextVerdicts, known: int | None) -> tuple[int, int]:
+    """(tests that passed, all) of a text.
+
+    All is known before anything runs: from an earlier run, or by the syntax, where no test is in a loop. Fewer verdicts
+    are no full pass, and where nothing says how many are missing no pass at all.
+    """
+    seen = unit.passed + unit.failed
+    total = max(seen, unit.tests if known is None else known, not unit.ended)
+    if unit.ended and seen == unit.passed and seen >= (min(1, unit.tests) if known is None else known):
+        return total, total
+    is_known = unit.ended or unit.is_exact or known is not None
+    return (min(unit.passed, total - 1) if is_known else 0), total
+
+
+def _read(payload: bytes) -> tuple[list[TextVerdicts], bytes]:
+    """The verdicts on each text of tests, and their bytes."""
+    head, _, verdicts = payload.partition(b"\n")
+    begun = [*_units(verdicts)]
+    units = [*begun, *((0, 0, False),) * len(json.loads(head))]
+    return [TextVerdicts(*unit, *text) for unit, text in zip(units, json.loads(head), strict=False)], verdicts
 
 
 def _units(verdicts: bytes) -> list[tuple[int, int, bool]]:

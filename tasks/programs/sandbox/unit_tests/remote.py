@@ -56,10 +56,7 @@ class RemoteProgram:
         except (ValueError, TypeError, AttributeError, RecursionError):
             raise CandidateError("its reply is no plain data") from None
         if status != "ok":
-            kind = getattr(builtins, data, None) if type(data) is str else None
-            if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, ENDS_ITERATION):
-                raise kind()
-            raise CandidateError(str(data))
+            _raise(data)
         return value
 
     def _send(self, kind: bytes, payload: bytes) -> None:
@@ -113,3 +110,14 @@ def _number_of(value: Any) -> int:
     if type(value) is RemoteObject:
         return object.__getattribute__(value, "_RemoteObject__number")  # type: ignore[no-any-return]
     raise TypeError(f"a {type(value).__name__} cannot be sent to the program under test")
+
+
+def _raise(data: Any) -> NoReturn:
+    """Raise the exception that the program reports: the name of its class, and a message or None."""
+    match data:
+        case [str(name), str() | None as message]:
+            kind = getattr(builtins, name, None)
+            if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, ENDS_ITERATION):
+                raise kind() if message is None else kind(message)
+            raise CandidateError(name)
+    raise CandidateError("its reply is no exception")

@@ -8,7 +8,6 @@ so, and another process takes its place.
 import builtins
 import importlib
 import json
-import math
 import os
 import sys
 import types
@@ -16,8 +15,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.programs.sandbox import protocol
+from tasks.programs.sandbox.unit_tests.cases import CANDIDATE
 from tasks.programs.sandbox.unit_tests.counted_tests import COUNT, CountedTests, counted_tests, prompt_text, setup_text
 from tasks.programs.sandbox.unit_tests.remote import CandidateDied, RemoteProgram
+from tasks.programs.sandbox.unit_tests.stand_ins import stand_ins
 
 _LONG_REPLY = 1 << 16
 """Bytes of a reply that might leave a trace in this process's memory."""
@@ -30,7 +31,7 @@ def serve_tests(source: int, orders: int, done: int, verdicts: int, candidates: 
     place in `candidates`, pipes (requests, replies) to programs under test. `done` and `verdicts`: what the zygote
     reads.
     """
-    sys.modules["numpy"] = numpy_stand_in()
+    sys.modules.update(stand_ins())
     sys.set_int_max_str_digits(0)
     while order := os.read(orders, 1):
         _, tests = protocol.read_frame(source)
@@ -63,11 +64,11 @@ def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Repo
     """Run each text of tests and report its verdicts; True if this process may have another state afterwards."""
     prompt, setup, entry_point, texts = json.loads(tests)
     units = [counted_tests(text, entry_point) for text in texts]
-    report.write(json.dumps([unit.count for unit in units]).encode() + b"\n")
+    report.write(json.dumps([(unit.count, unit.is_exact, unit.faults) for unit in units]).encode() + b"\n")
     before = [setup_text(setup)] if setup else []
     names = set[str]().union(*(text.free_names for text in (*before, *units))) - {entry_point}
     head = prompt_text(prompt if names else "")  # without free names they need nothing of it
-    namespace: dict[str, Any] = {"__name__": "tests", "__builtins__": builtins}
+    namespace: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins}
     namespace[COUNT] = lambda passed: report.write(protocol.PASSED if passed else protocol.FAILED)
     program = RemoteProgram(*pipes)
     try:
@@ -76,7 +77,9 @@ def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Repo
         for text in (*before, *units):
             for name in text.free_names - namespace.keys():
                 namespace[name] = _module(name) or program.function(name)
-            namespace[entry_point] = program.function(entry_point)
+            namespace[entry_point] = namespace[CANDIDATE] = program.function(entry_point)
+            if isinstance(text, CountedTests):
+                text.imports.install(program.function)
             ended = text.run(namespace)
             if isinstance(text, CountedTests):
                 report.write(protocol.END if ended else protocol.ABORTED)
@@ -92,20 +95,3 @@ def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Repo
 def _module(name: str) -> types.ModuleType | None:
     """A module that a program may import, for tests that use one without importing it."""
     return importlib.import_module(name) if name in sys.modules and name.isidentifier() else None
-
-
-def numpy_stand_in() -> types.ModuleType:
-    """The part of numpy that EvalPlus's tests use, for numbers and nested lists."""
-    module = types.ModuleType("numpy")
-
-    class Array:
-        """No value here is one."""
-
-    def allclose(first: Any, second: Any, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
-        if isinstance(first, list | tuple) and isinstance(second, list | tuple):
-            pairs = zip(first, second, strict=True)
-            return all(allclose(one, other, rtol, atol) for one, other in pairs)
-        return bool(first == second or (math.isfinite(second) and abs(first - second) <= atol + rtol * abs(second)))
-
-    vars(module).update(allclose=allclose, ndarray=Array, float32=Array, float64=Array)
-    return module

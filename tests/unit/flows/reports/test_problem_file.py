@@ -33,14 +33,24 @@ def test_a_file_is_described_with_its_refused_and_repeated_lines() -> None:
         "  questions   17 to 18 characters, median 17 (3)",
         "  contexts    7 to 7 characters, median 7 (1)",
         "  siblings    none: the file has none, no paraphrases and no paragraphs to reorder",
-        "  fields      hops",
+        "  fields      hops (no question shows them)",
         "  duplicates  1 (a run refuses them)",
-        "  refused     1 of 4 lines, so that a run refuses the file; the first:",
+        "  refused     1 of 4 lines, so that a run refuses the file: line 4; the first:",
         "              capitals.jsonl:4: answer: missing; every line needs a question and an answer",
         "  q-" + lines[10][4:],
     ]
     assert lines[12] == "      answer: Paris | Paris, France"
     assert len(lines) == 10 + 3 * 3
+
+
+def test_a_file_of_which_no_line_is_usable_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "some.jsonl").write_text(text_of([{"question": f"{n}?", "answer": "x"} for n in range(3)]))
+    with pytest.raises(GraftError, match=r"some.jsonl:1: answer: 'x' is no number; .* \(the first of 3 lines"):
+        describe_files(str(tmp_path / "some.jsonl"))
+    row = {"question": "x plus 1", "entry_point": "f", "tests": ["print(f(2) == 3)"]}
+    (tmp_path / "code.jsonl").write_text(text_of([row]))
+    with pytest.raises(GraftError, match=r"code.jsonl:1: tests: none in them would run"):
+        describe_files(str(tmp_path / "code.jsonl"))
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="GSM8K and HumanEval are not here")

@@ -1,0 +1,109 @@
+"""Unit tests of files: those that check nothing are refused when the file is read, with line and remedy."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.errors import GraftError
+from tasks.params.sections import Sandbox as SandboxParams
+from tasks.problems.jsonl import Reader
+from tasks.records import Problem
+
+SANDBOX = SandboxParams(seconds=1.0, memory_mb=256, allow_weak=False)
+HUMAN_EVAL = Path(__file__).parents[4] / "shared/data/humaneval/HumanEval.jsonl"
+
+NEVER_RUN = {
+    "empty": "",
+    "a comment": "# assert f(2) == 3",
+    "a print": "print(f(2) == 3)",
+    "an expression": "f(2) == 3",
+    "a call": "f(2)",
+    "a constant": "assert True",
+    "a function that is not called": "def verify(candidate):\n    assert candidate(2) == 3\n",
+    "check that returns": "def check(candidate):\n    return candidate(2) == 3\n",
+    "a branch": "if False:\n    assert f(2) == 3\n",
+    "an empty loop": "for x in []:\n    assert f(x) == x + 1\n",
+    "another name of main": "if __name__ == 'tests':\n    assert f(2) == 3\n",
+    "the function alone": "def check(candidate):\n    assert candidate\n    assert callable(candidate)\n",
+    "empty test functions": "def test_f():\n    pass\n",
+    "an empty class": "import unittest\nclass TestF(unittest.TestCase):\n    pass\n",
+    "a lambda": "check = lambda candidate: candidate(2) == 3\n",
+}
+CANNOT_RUN = {
+    "async def check(candidate):\n    assert candidate(2) == 3\n": "check is async, so that it would not run",
+    "def check(candidate, other):\n    assert candidate(2) == 3\n": "check needs more than the function under test",
+    "async def test_f():\n    assert f(2) == 3\n": "test_f is async, so that it would not run; write def test_f",
+    "def test_f(capsys):\n    assert f(2) == 3\n": "test_f needs capsys; fixtures are not there",
+    "import pandas\nassert f(2) == 3\n": "pandas is not there to import",
+    "from unittest import mock\nassert f(2) == 3\n": "unittest.mock is not there to import",
+    "import unittest\nclass T(unittest.TestCase):\n    async def test_f(self):\n        pass\n": "T.test_f is async",
+}
+
+
+def lines(*tests: Any, **others: Any) -> str:
+    rows = [{"question": f"x plus 1, {n}", "entry_point": "f", "tests": each} | others for n, each in enumerate(tests)]
+    return "\n".join(map(json.dumps, rows))
+
+
+def read(text: str) -> list[Problem]:
+    return Reader(sandbox=SANDBOX).read("own.jsonl", text, "own.jsonl")
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(GraftError) as caught:
+        read(text)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_tests_that_check_nothing_are_refused_in_every_line() -> None:
+    good = ["assert f(2) == 3"]
+    told = refusal(lines(good, *([each] for each in NEVER_RUN.values())))
+    assert told.startswith("own.jsonl:2: tests: none in them would run; write asserts, a function check(candidate)")
+    assert told.endswith(", ".join(f"line {n}" for n in range(3, len(NEVER_RUN) + 2)))
+    mixed = refusal(lines([*good, "print(f(2))\nassert 1 + 1 == 2"]))
+    assert mixed == "own.jsonl:1: tests: one of them passes whatever the function returns; remove it"
+
+
+def test_tests_that_cannot_run_are_refused_with_the_reason() -> None:
+    for text, reason in CANNOT_RUN.items():
+        assert refusal(lines([text])).startswith(f"own.jsonl:1: tests: {reason}")
+
+
+def test_a_solution_of_the_file_has_to_pass() -> None:
+    tests = ["assert f(2) == 3", "assert f(3) == 4"]
+    (right,) = read(lines(tests, solution="def f(x): return x + 1"))
+    assert isinstance(right.answer, dict)
+    assert right.answer["counts"] == [1, 1]
+    wrong = refusal(lines(tests, solution="def f(x): return 3"))
+    assert wrong == "own.jsonl:1: solution: passes 1 of the 2 hidden tests; mend it, or remove the line"
+    late = refusal(lines(tests, solution="def f(x):\n    while x > 2: pass\n    return x + 1"))
+    assert late.endswith("1 of the 2 hidden tests (out of time); raise sandbox.seconds, or remove the line")
+
+
+def test_tests_in_a_loop_are_counted_when_the_file_is_read() -> None:
+    loop = ["def check(candidate):\n    for x in range(20):\n        assert candidate(x) == x + 1\n"]
+    for others in ({"solution": "def f(x): return x + 1"}, {}):
+        (problem,) = read(lines(loop, **others))
+        assert isinstance(problem.answer, dict)
+        assert problem.answer["counts"] == [20]
+    (unknown,) = read(lines(["for x in range(20):\n    y = f(x) + 1\n    assert y == x + 2\n"]))
+    assert isinstance(unknown.answer, dict)
+    assert unknown.answer["counts"] == [None]
+
+
+def test_mbpp_with_a_check_that_has_no_parameter_is_run() -> None:
+    row = {"task_id": 1, "prompt": "Add one.", "code": "def f(x):\n    return x + 1", "entry_point": "f"}
+    row |= {"test_list": ["assert f(1) == 2", "assert f(2) == 3"], "test_imports": []}
+    row["test"] = "def check():\n    assert f(1) == 2\n    assert f(2) == 3\n"
+    (problem,) = read(json.dumps(row))
+    assert isinstance(problem.answer, dict)
+    assert problem.answer["counts"] == [2]
+    assert "1 of the 2" in refusal(json.dumps(row | {"code": "def f(x):\n    return 2"}))
+
+
+@pytest.mark.skipif(not HUMAN_EVAL.exists(), reason="HumanEval is not here")
+def test_all_solutions_of_human_eval_pass() -> None:
+    assert len(read(HUMAN_EVAL.read_text(encoding="utf-8"))) == 164
