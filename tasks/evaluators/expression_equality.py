@@ -19,6 +19,9 @@ _RANGE = 400
 _SIGNIFICANT = 7
 """Fewest digits of a decimal that stands for a number that it is not, a 0 before the point included."""
 
+_CUT_DIGITS = 10
+"""Fewest digits of a decimal that is cut off instead of rounded."""
+
 _FLOAT_DIGITS = 15
 _SHORT_DIGITS = 12
 _POINTS = [sympy.Rational(top, bottom) for top, bottom in ((7, 3), (-5, 7), (23, 11), (-31, 13), (2, 17), (-101, 19))]
@@ -205,7 +208,7 @@ def _rounds(decimal: Any, number: Any) -> bool:
     if digits + bool(abs(given) < 1) < _SIGNIFICANT:
         return False
     last = sympy.Integer(10) ** (sympy.floor(sympy.log(abs(given), 10)) + 1 - digits)
-    return bool(error < max(last, abs(given) * sympy.Float("1e-12")))
+    return bool(error < max(last if digits >= _CUT_DIGITS else last / 2, abs(given) * sympy.Float("1e-12")))
 
 
 def _is_terminating(number: Any) -> bool:

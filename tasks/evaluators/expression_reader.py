@@ -30,7 +30,7 @@ from tasks.evaluators.notation import WORDS, closing, normalise, split, to_latex
 _STATED = re.compile(r"(?:(?:the )?(?:final )?answer(?: is|:)|\*\*(?:final )?answer:\*\*)\s*", re.IGNORECASE)
 _COMMA = re.compile(r"[,;]\s*(?:(?:and|or)(?![A-Za-z]))?|(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 _RELATION = re.compile(r"\\(?:le|ge|ne|in)(?![A-Za-z])|[=<>]")
-_UNION = re.compile(r"\\(?:cup|cap|setminus)(?![A-Za-z])")
+_UNION = re.compile(r"\\(?:cup|cap|setminus)(?![A-Za-z])|-(?=\s*\\\{)")
 _COLON = re.compile(r":")
 _BAR = re.compile(r"\\mid(?![A-Za-z])|[|:]")
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
@@ -218,14 +218,14 @@ def _is_label(text: str) -> bool:
     """Whether a side of an equation is a name: x, x_1, f(x), AB, (x, y), \\angle A, \\text{Area}; not xy or 2x."""
     if _TUPLE_LABEL.fullmatch(text):
         return True
-    bare = re.sub(r"_\s*(?:\{[^{}]*\}|\w)", "", text).strip()
+    if text in (r"\infty", r"\pi", "e", "i"):
+        return False
+    bare = re.sub(r"_\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\w)", "", text).strip()
     if _QUOTED.fullmatch(bare) or re.fullmatch(r"\\[a-z]+", bare):
         return True
     runs = re.findall(r"\\[A-Za-z]+|[A-Za-z]+", re.sub(r"\([^()]*\)", "", bare))
     names = [run for run in runs if not run.startswith("\\")]
-    return (
-        bool(_LABEL.fullmatch(bare)) and all(len(run) == 1 or run.isupper() for run in names) and bare not in ("e", "i")
-    )
+    return bool(_LABEL.fullmatch(bare)) and all(len(run) == 1 or run.isupper() for run in names)
 
 
 def _label(text: str) -> str:
@@ -238,7 +238,8 @@ def _inequality(sides: list[str], signs: list[str]) -> Value:
     """A region of one variable, or an inequality in several."""
     if r"\in" in signs or "=" in signs or (r"\ne" in signs and len(signs) > 1):
         raise ValueError("a chain of different relations")
-    places = [place for place, side in enumerate(sides) if not side or _is_label(side)]
+    sizes = [side[1:-1] if re.fullmatch(r"\|[^|]+\|", side) and _is_label(side[1:-1]) else None for side in sides]
+    places = [place for place, side in enumerate(sides) if not side or _is_label(side) or sizes[place]]
     if len(places) == 1:
         (place,) = places
         parts: list[Any] = []
@@ -247,7 +248,11 @@ def _inequality(sides: list[str], signs: list[str]) -> Value:
                 raise ValueError("a chain without its variable")
             number = plain(_scalar(sides[index + 1] if place == index else sides[index]))
             parts.append(_half_line(sign, number, on_the_left=place == index))
-        return Region(sympy.Intersection(*parts), _label(sides[place]) if sides[place] else "")
+        points = sympy.Intersection(*parts)
+        if size := sizes[place]:  # |x| > 2
+            points = sympy.Intersection(points, sympy.Interval(0, sympy.oo))
+            return Region(sympy.Union(points, sympy.imageset(lambda number: -number, points)), _label(size))
+        return Region(points, _label(sides[place]) if sides[place] else "")
     if len(signs) > 1:
         raise ValueError("a chain of inequalities")
     left, right = (plain(_scalar(side)) for side in sides)

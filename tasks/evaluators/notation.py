@@ -58,6 +58,9 @@ _REWRITES = [(re.compile(pattern), replacement) for pattern, replacement in (
     (r"\\lt(?![A-Za-z])", "<"),
     (r"\\gt(?![A-Za-z])", ">"),
     (r"==", "="),
+    (r"\\mathrm\s*\{([^{}]*)\}\s*/\s*\\mathrm\s*\{([^{}]*)\}", r"\\text{\1/\2}"),
+    (r"\\begin\{array\}\s*\{[lcr| ]*\}", r"\\begin{matrix}"),
+    (r"\\end\{array\}", r"\\end{matrix}"),
     (r"\\lg(?![A-Za-z])", r"\\log"),
     (r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
     (r"\\(?:l|r)?vert(?![A-Za-z])", "|"),
@@ -251,6 +254,8 @@ class _Writer:
         if run in WORDS:
             self._place += len(run)
             return self._word(_INVERSES.get(run, run))
+        if len(run) > 2 and self._text.startswith("(", self._place + len(run)):
+            raise ValueError("an unknown function")
         if run[:-1] in FUNCTIONS:
             self._place += len(run) - 1
             return self._word(run[:-1])
@@ -302,14 +307,17 @@ class _Writer:
         while self._rest()[:1] in ("^", "_"):
             mark, self._place = self._text[self._place], self._place + 1
             piece += f"{mark}{{{to_latex(self._argument(whole=True))}}}"
+        start = self._place
         if self._rest()[:1] in ("(", "["):
             argument = self._argument()
+        elif self._rest()[:1] == "|":
+            self._place = self._text.find("|", self._place + 1) + 1 or len(self._text)
+            argument = self._text[start : self._place]
         else:
-            start = self._place
             while self._rest() and not re.match(r"[-+*/°)\]|,]|\(|\[", self._rest()) and self._factor():
                 pass
             argument = self._text[start : self._place]
-            if self._rest()[:1] == "/":
+            if self._rest()[:1] in ("/", "(", "["):
                 raise ValueError("an ambiguous argument")
         self._operand(f"{piece}({to_latex(argument)})")
 
