@@ -43,12 +43,12 @@ _BASED = re.compile(r"\(?([0-9A-F]+)\)?\s*_\s*\{?\s*(?:\\text\{)?\s*(\d+|[a-z]+)
 _PROSE = re.compile(r"[A-Za-z][A-Za-z \-'.,!?]*")
 _LABEL = re.compile(
     r"(?:\\(?:angle|triangle|overline|operatorname|vec|mathbf|frac|text)(?![A-Za-z])\s*)*"
-    r"(?:\{?(?:[A-Z]+|\\?[a-z]+)'{0,2}(?:\([a-zA-Z0-9, ]*\))?\}?)+(?:\s*:\s*[A-Z])?"
+    r"(?:\{?(?:[A-Za-z]|\\[a-z]++)'{0,2}(?:\([a-zA-Z0-9, ]*\))?\}?)++(?:\s*:\s*[A-Z])?"
 )
 _TUPLE_LABEL = re.compile(r"\(\s*[A-Za-z](?:_\{?\w\}?)?(?:\s*,\s*[A-Za-z](?:_\{?\w\}?)?)+\s*\)")
 
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_SCALED = re.compile(r"(.*\d)\s*(?:\\text\{\s*)?(thousand|million|billion|trillion)\s*(\}?)(.*)")
+_SCALED = re.compile(r"(.*\d)\s*(\\text\{\s*)?(thousand|million|billion|trillion)\b(.*)")
 _CURRENCY = re.compile(r"([-+]?)\s*([$€£¥₹])\s*|(.*[\d}])\s*([€£¥₹$])")
 _ABBREVIATIONS = r"[mcdk]m|[km]g|lbs?|oz|ft|yd|mi|mph|kph|km/h|m/s|sq|cu|min|hrs?|sec|m[lL]|k[JW]|Hz"
 _UNIT = re.compile(
@@ -292,8 +292,10 @@ def _bracket(text: str) -> Value | None:
         return None
     inside = text[opening + 1 : -2] if escaped else text[1:-1]
     if escaped and len(parts := split(inside, _BAR)) == 3:
-        rule = _element(parts[2])
-        return rule if isinstance(rule, Region | Labelled) else Series("{}", (rule,))
+        member = re.fullmatch(r"([A-Za-z])(?:\s*\\in\s*\\mathbb\s*\{?R\}?)?", parts[0])
+        if member is None or not isinstance(rule := _element(parts[2]), Region) or rule.label != member[1].lower():
+            raise ValueError("a set with a rule that is not read")
+        return rule
     members = split(inside, _COMMA)[::2]
     if len(members) == 1 and not escaped:
         return None if text[0] == "[" else _element(inside)
@@ -315,17 +317,15 @@ def _scalar(text: str) -> Scalar:
     """An expression with its unit."""
     units: list[str] = []
     while True:
-        if scaled := _SCALED.fullmatch(text):
-            number, scale, brace, rest = scaled.groups()
-            text = rf"({number})*{_SCALES[scale]}" + (
-                rf"\text{{{rest.lstrip()}" if brace == "" and rest.strip().endswith("}") else rest
-            )
-        elif text.endswith(("%", "°")) and units in ([], ["c"], ["f"]) and not _ANGLE.search(text):
+        if text.endswith(("%", "°")) and units in ([], ["c"], ["f"]) and not _ANGLE.search(text):
             units.append(text[-1])
             text = text[:-1].strip()
         elif (currency := _CURRENCY.match(text)) and (currency[2] or currency.end() == len(text)):
             units.append(_unit_name(currency[2] or currency[4]))
             text = (currency[1] or "") + text[currency.end() :] if currency[2] else currency[3]
+        elif scaled := _SCALED.fullmatch(text):
+            number, quote, scale, rest = scaled.groups()
+            text = f"({number})*{_SCALES[scale]}{quote or ''}{rest}"
         elif unit := _UNIT.fullmatch(text):
             name = next(each for each in unit.groups()[1:4] if each is not None)
             units.append(_unit_name(name) + (f"^{unit[5]}" if unit[5] else ""))
@@ -342,9 +342,8 @@ def _unit_name(text: str) -> str:
     words = re.findall(r"[A-Za-z°$€£¥₹]+|/", text.replace("per", "/"))
     if _NO_UNIT.search(text) or len(words) > 6:
         raise ValueError("no unit")
-    names = [
-        _UNIT_NAMES.get(word.lower().rstrip("s") or word.lower(), word.lower().rstrip("s") or "s") for word in words
-    ]
+    names = [word.lower().rstrip("s") or "s" for word in words]
+    names = [_UNIT_NAMES.get(name, name) for name in names]
     if "square" in names or "sq" in names:
         names = [*(name for name in names if name not in ("square", "sq")), "^2"]
     if "cubic" in names or "cu" in names:

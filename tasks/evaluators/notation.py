@@ -88,7 +88,7 @@ _REWRITES = [(re.compile(pattern), replacement) for pattern, replacement in (
 _REPEATING = re.compile(
     r"(?<![\d.])(\d*)\.(\d*)(?:\\(?:overline|bar|dot)\s*\{(\d+)\}|\\(?:overline|bar|dot)\s*(\d)|\((\d+)\))(?!\d)"
 )
-_GOING_ON = re.compile(r"(?<![\d.])(\d*)\.(\d*?)(\d+?)\3+\s*\\ldots(?![A-Za-z])\s*")
+_GOING_ON = re.compile(r"(?<![\d.])(\d*)\.(\d{0,40}?)(\d{1,40}?)\3+\s*\\ldots(?![A-Za-z])\s*")
 _SCIENTIFIC = re.compile(r"(?<![\w.\\])(\d+(?:\.\d*)?|\.\d+)[eE]([+-]?\d+)(?!\w)")
 _TIMES_TEN = re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*\^)")
 

@@ -102,7 +102,28 @@ def test_only_lists_and_sets_are_without_order(numbers: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["(", "{", "[", "|", r"\frac", "^", "x(", r"\sqrt", "1,", "a=", r"\left(", "1/", "-", "5 "]
+    "piece",
+    [
+        "(",
+        "{",
+        "[",
+        "|",
+        r"\frac",
+        "^",
+        "x(",
+        r"\sqrt",
+        "1,",
+        "a=",
+        r"\left(",
+        "1/",
+        "-",
+        "5 ",
+        "ab",
+        r"\a",
+        "0.3",
+        "{a}",
+        "a(",
+    ],
 )
 def test_a_long_text_is_read_as_something_that_is_no_number(piece: str) -> None:
     value: Value = read(piece * (expression.LONGEST // len(piece)))
