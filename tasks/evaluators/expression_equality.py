@@ -125,8 +125,11 @@ def exact(value: Any) -> Any:
 
 
 def _unwrap(value: Value) -> Value:
-    while isinstance(value, Series) and value.brackets in ("", "{}") and len(value.values) == 1:
-        value = value.values[0]
+    """The only member of a list, or of a set of no sets: {5} is 5, and {∅} is no ∅."""
+    if isinstance(value, Series) and value.brackets in ("", "{}") and len(value.values) == 1:
+        (member,) = value.values
+        is_set = isinstance(member, Region) or (isinstance(member, Series) and member.brackets == "{}")
+        return value if value.brackets and is_set else _unwrap(member)
     return value
 
 
