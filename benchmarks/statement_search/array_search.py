@@ -94,7 +94,7 @@ def reward_of(values: NDArray[np.float64], answers: NDArray[np.float64], shaping
 
     Nearness is the mean over the inputs of min(v / a, a / v), 0 for different signs.
     """
-    right = np.abs(values - answers) <= TOLERANCE * np.maximum(1, np.abs(answers))
+    right = np.abs(values - answers) <= TOLERANCE * np.abs(answers)
     with np.errstate(all="ignore"):
         ratio = values / answers
         near = np.where(ratio > 0, np.minimum(ratio, 1 / ratio), 0)

@@ -20,11 +20,16 @@ CASES: list[tuple[str, Value | CodeVerdict, Answer, float]] = [
     # numbers: GSM8K, AIME
     ("number", 72, "He eats 70 + 2 = <<70+2=72>>72.\n#### 72", 1),
     ("number", " 1,234 ", "#### 1,234", 1),
-    ("number", 72.0000001, 72, 1),
+    ("number", 72.00000000000001, 72, 1),
+    ("number", 72.0000001, 72, 0),
+    ("number", 1.6020000000000001e-19, "1.602e-19", 1),
+    ("number", 0, 1.602e-19, 0),
+    ("number", "1.6e-19", 1.7e-19, 0),
+    ("number", 1234568, 1234567, 0),
     ("number", "72 apples", 72, 0),
     ("number", 0.1 + 0.2, 0.3, 1),
     ("number", "025", "25", 1),  # AIME's leading zero
-    ("number", 1e-9, 0, 1),
+    ("number", 1e-9, 0, 0),
     ("number", 10**400, 5, 0),
     ("number", "1,23", 123, 0),
     ("number", "nan", 0, 0),
@@ -50,6 +55,9 @@ CASES: list[tuple[str, Value | CodeVerdict, Answer, float]] = [
     ("choice", "B) Paris", "B", 1),
     ("choice", r"so \boxed{\text{C}}", "C", 1),
     ("choice", "A or B", "A", 0),  # two letters are no answer
+    ("choice", "The answer is A or B.", "A", 0),
+    ("choice", "The answer is (A) or (B).", "A", 0),
+    ("choice", "The answer is A, because B is false.", "A", 1),
     ("choice", "AB", "A", 0),
     ("choice", "answer: b", "B", 1),
     ("choice", 1, "B", 0),

@@ -18,24 +18,17 @@ Every pattern matches at most three blanks and whole runs of digits (possessive)
 the text.
 """
 
-import math
 import re
 from collections import deque
-from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple
 
 from tasks.evaluators.boxed import BLANK, last_box
-from tasks.evaluators.number import TOLERANCE
+from tasks.evaluators.number import Exact, are_same, exact
 
 LONGEST = 300
 """Longest number in characters, and largest power of ten: about the range of a float."""
 
-EXACT_DIGITS = 12
-"""Most significant digits of a decimal that is compared exactly; rounded values such as 1/3 have about 16."""
-
 _LARGEST = 10**LONGEST
-_TOLERANCE = Fraction(TOLERANCE)
 
 # LaTeX and typographic characters, normalised; LaTeX spaces become thin spaces.
 _SIGNS = str.maketrans("−﹣－–％⋅∕⁄", "----%·//")
@@ -107,13 +100,6 @@ _SENTENCE_END = re.compile(r"\n|[.!?](?=\s|\Z)")
 _GOES_ON = re.compile(r"[^,;()\n]{0,24}[-+*/×÷·=≈]{1,2}[\s$*]{0,3}")
 
 
-class _Exact(NamedTuple):
-    """An exact number; `short`: it may be compared exactly."""
-
-    number: Fraction
-    short: bool
-
-
 def read_answer(text: str) -> int | float | str | None:
     """The number that `text` gives as its answer (see the module's docstring), as stored in `Result.value`, or None.
 
@@ -133,15 +119,14 @@ def read_answer(text: str) -> int | float | str | None:
 def matches(value: int | float | str, answer: object) -> bool:
     """True if a value from `read_answer` is the expected answer.
 
-    Integers and decimals of up to EXACT_DIGITS digits are compared exactly: 0.5 is 1/2 and nothing near it; others,
-    fractions and rounded floats, to a relative TOLERANCE: 1/3 is 0.3333333. A percentage matches both the number before
-    its sign and a hundredth of it; other texts are parsed if they are a single number. NaN, infinities, bools and
-    numbers beyond ±1e300 never match.
+    Numbers are compared as everywhere (`are_same` of tasks/evaluators/number.py). A percentage matches both the number
+    before its sign and a hundredth of it; other texts are parsed if they are a single number. NaN, infinities, bools
+    and numbers beyond ±1e300 never match.
     """
-    expected = _exact(answer)
+    expected = exact(answer)
     if expected is None:
         return False
-    return any(_same(given, expected) for given in _meanings(value))
+    return any(are_same(given, expected) for given in _meanings(value))
 
 
 def _normalise(text: str) -> str:
@@ -246,35 +231,14 @@ def _as_value(number: Fraction) -> int | float | None:
     return int(number) if number.denominator == 1 else float(number) or None
 
 
-def _meanings(value: int | float | str) -> list[_Exact]:
+def _meanings(value: int | float | str) -> list[Exact]:
     """The numbers that a value denotes: none, one, or two for a percentage."""
     if type(value) is not str:
-        given = _exact(value)
+        given = exact(value)
         return [] if given is None else [given]
     numeral = _NUMERAL.fullmatch(_normalise(value).strip())
     number = None if numeral is None else _number(numeral)
-    written = None if number is None else _exact(_as_value(number))
+    written = None if number is None else exact(_as_value(number))
     if numeral is None or written is None:
         return []
-    return [written, _Exact(written.number / 100, written.short)] if numeral["percent"] else [written]
-
-
-def _exact(value: object) -> _Exact | None:
-    """The exact number; None unless it is finite and below 1e300."""
-    if type(value) is int:
-        return _Exact(Fraction(value), True) if abs(value) < _LARGEST else None
-    if type(value) is not float or not math.isfinite(value) or abs(value) >= _LARGEST:
-        return None
-    decimal = Decimal(repr(value))
-    return _Exact(Fraction(decimal), _is_short(value, decimal))
-
-
-def _is_short(value: float, decimal: Decimal) -> bool:
-    whole = value.is_integer() and abs(value) < 1e15
-    return whole or len(decimal.normalize().as_tuple().digits) <= EXACT_DIGITS
-
-
-def _same(given: _Exact, expected: _Exact) -> bool:
-    if given.short and expected.short:
-        return given.number == expected.number
-    return abs(given.number - expected.number) <= _TOLERANCE * abs(expected.number)
+    return [written, Exact(written.number / 100, written.short)] if numeral["percent"] else [written]

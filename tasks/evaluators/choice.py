@@ -14,6 +14,7 @@ _STATED = re.compile(
     rf"(?:(?:option|choice)\b{_BL})?)[*$\"'\[({{]{{0,4}}"
     r"(?:(?!I\s+\w)([A-Z])(?![\w'’])|([a-z])(?=[)\]]|[\s.*]{0,9}\Z))"
 )
+_ANOTHER = re.compile(r"[*$\"'\])}.\s]{0,4}(?:\b(?:or|and)\b|/)\s{0,3}[*$\"'\[({]{0,4}[A-Z](?![\w'’])")
 _LEADING = re.compile(r"[\s*]*(?:\(([A-Za-z])\)|([A-Z])[).:])(?=[\s*]|\Z)")
 
 
@@ -34,7 +35,7 @@ def score(value: Value, answer: Answer) -> float:
 
 def letter_in(text: str) -> str | None:
     r"""The letter that a text gives, the first that applies: alone ("(b)."), in the last `\boxed{}`, after the last
-    "answer is" or "answer:", or in front ("B) Paris"). None if there is none.
+    "answer is" or "answer:", or in front ("B) Paris"). None if there is none, or two: "the answer is A or B".
     """
     if alone := _ALONE.fullmatch(text):
         return alone[1].upper()
@@ -42,8 +43,8 @@ def letter_in(text: str) -> str | None:
     if box is not None:
         inside = _IN_BOX.fullmatch(box)
         return inside[1].upper() if inside else None
-    stated = [match[1] or match[2] for match in _STATED.finditer(text)]
-    if stated:
-        return stated[-1].upper()
+    if stated := list(_STATED.finditer(text)):
+        last = stated[-1]
+        return None if _ANOTHER.match(text, last.end()) else (last[1] or last[2]).upper()
     leading = _LEADING.match(text)
     return (leading[1] or leading[2]).upper() if leading else None

@@ -1,13 +1,15 @@
-"""Evaluator `expression`: equal mathematical expressions, compared by math-verify in a child process.
+"""Evaluator `expression`: equal mathematical expressions, parsed by math-verify's grammar in a child process.
 
-math-verify computes with sympy, which never ends on `9^{9^{9^9}}`: a comparison that takes longer than SECONDS, or more
-memory than the child has, counts as wrong. So a result may depend on the machine where a comparison takes that long.
+    expression.py ── key and value ──► expression_worker.py ── expression_reader.py ──► expression_equality.py
+                                                                  notation.py
+
+sympy, which computes, never ends on `9^{9^{9^9}}`: a comparison that takes longer than SECONDS, or more memory than the
+child has, counts as wrong. So a result may depend on the machine where a comparison takes that long.
 """
 
 import atexit
 import json
 import os
-import re
 import subprocess
 from functools import lru_cache
 from importlib.util import find_spec
@@ -30,8 +32,6 @@ LOADING = 120.0
 LONGEST = 1000
 """Longest expression in characters; a longer value is wrong."""
 
-_IGNORED = re.compile(r"\\(?:left|right|displaystyle)(?![A-Za-z])|\\[!,;: ]|[\s$]")
-
 
 def parse(answer: Answer) -> Answer:
     r"""The expression of an answer: the last `\boxed{}` of a text, the text itself, or a number; or a list of these.
@@ -49,8 +49,8 @@ def score(value: Value, answer: Answer) -> float:
 
 @lru_cache(10_000)
 def are_equal(given: str, expected: str) -> bool:
-    """True if math-verify finds two LaTeX or plain expressions equal, or only blanks and sizes of brackets differ."""
-    if _IGNORED.sub("", given) == _IGNORED.sub("", expected):
+    """True if two LaTeX or plain expressions are the same text or equal."""
+    if given == expected:
         return True
     return 0 < len(given) <= LONGEST and _CHILD.compare(given, expected)
 
@@ -65,7 +65,7 @@ class Comparer:
         self._lock = Lock()
 
     def compare(self, given: str, expected: str) -> bool:
-        """The verdict of math-verify; False without one within the limits. Raises GraftError where it cannot start."""
+        """The child's verdict; False without one within the limits. Raises GraftError where it cannot start."""
         with self._lock:
             if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
                 self._start()

@@ -2,7 +2,9 @@
 
 import math
 import re
-from typing import Any
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from tasks.records import Answer
 
@@ -10,22 +12,35 @@ Value = int | float | str
 """A value that a workflow returned or that was read from a completion."""
 
 TOLERANCE = 1e-6
-"""Tolerance: absolute for expected answers below 1, relative above."""
+"""Relative tolerance for fractions and rounded floats."""
+
+EXACT_DIGITS = 12
+"""Most significant digits of a decimal that is compared exactly; rounded values such as 1/3 have about 16."""
 
 LARGEST = 10**15
 """Largest absolute value of an answer; beyond it floats are no longer exact."""
 
-_PLAIN_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,300}|[0-9]{1,3}(?:,[0-9]{3}){1,99})(?:\.[0-9]{1,300})?")
+_PLAIN_NUMBER = re.compile(
+    r"[+-]?(?:[0-9]{1,300}|[0-9]{1,3}(?:,[0-9]{3}){1,99})(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?"
+)
 _FINAL = re.compile(r"####[ \t]*([^\n]*)")
 _DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|\\degree|°)\Z")
-_NUMBER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?", re.ASCII)
+_BOUND = 10**300  # a larger int has no float
+
+
+class Exact(NamedTuple):
+    """An exact number; `short`: it may be compared exactly."""
+
+    number: Fraction
+    short: bool
 
 
 def parse(answer: Answer) -> int | float:
     """The number of an `answer` field.
 
-    A JSON number, a text that is a number ("72", "-3.5", "1,234", "$12"), or GSM8K's text with the number after the
-    last ####. "72%" is refused, as it could mean 72 or 0.72. Raises ValueError for anything else.
+    A JSON number, a text that is a number ("72", "-3.5", "1,234", "$12", "1.6e-19"), or GSM8K's text with the number
+    after the last ####. "72%" is refused, as it could mean 72 or 0.72. Raises ValueError for anything else.
     """
     if isinstance(answer, bool) or not isinstance(answer, (int, float, str)):
         raise ValueError(f"{kind_of(answer)}, not a number")
@@ -35,16 +50,35 @@ def parse(answer: Answer) -> int | float:
 
 
 def score(value: Value, answer: Answer) -> float:
-    """1 if the value is `answer` within TOLERANCE, else 0.
+    """1 if the value is the same number as `answer`, else 0; see `are_same`.
 
     The value is an int, a float, or a text that is a plain number ("72", " 1,200.50 "). A bool, NaN, an infinity, a
     text with a unit, and any subclass of these types score 0.
     """
-    number = number_of_value(value)
-    if number is None or not -1e300 < number < 1e300:  # a larger int has no float
-        return 0.0
-    assert isinstance(answer, (int, float))  # Problem checks it
-    return float(abs(number - answer) <= TOLERANCE * max(1.0, abs(answer)))
+    given, expected = exact(number_of_value(value)), exact(answer)
+    return float(given is not None and expected is not None and are_same(given, expected))
+
+
+def are_same(given: Exact, expected: Exact) -> bool:
+    """True if both are short and equal, or else within TOLERANCE times the expected number: 0 equals 0 alone.
+
+    Integers and decimals of up to EXACT_DIGITS digits are short: 0.5 is 1/2 and nothing near it. Others are fractions
+    and rounded floats: 1/3 is 0.3333333333333.
+    """
+    if given.short and expected.short:
+        return given.number == expected.number
+    return abs(given.number - expected.number) <= Fraction(TOLERANCE) * abs(expected.number)
+
+
+def exact(value: object) -> Exact | None:
+    """The exact number that an int or float is; None unless it is finite and below 1e300."""
+    if type(value) is int:
+        return Exact(Fraction(value), True) if abs(value) < _BOUND else None
+    if type(value) is not float or not math.isfinite(value) or abs(value) >= _BOUND:
+        return None
+    decimal = Decimal(repr(value))
+    whole = value.is_integer() and abs(value) < LARGEST
+    return Exact(Fraction(decimal), whole or len(decimal.normalize().as_tuple().digits) <= EXACT_DIGITS)
 
 
 def number_of_value(value: object) -> int | float | None:
@@ -54,7 +88,8 @@ def number_of_value(value: object) -> int | float | None:
     if type(value) is float:
         return value if math.isfinite(value) else None
     if type(value) is str and _PLAIN_NUMBER.fullmatch(value.strip()):
-        return float(value.replace(",", ""))
+        number = float(value.replace(",", ""))
+        return number if math.isfinite(number) else None
     return None
 
 
@@ -77,7 +112,7 @@ def _number_in(text: str) -> int | float:
     if not _NUMBER.fullmatch(candidate):
         raise ValueError(f"{shorten(candidate)} is no number")
     plain = candidate.replace(",", "").replace("$", "")
-    return float(plain) if "." in plain or len(plain) > 20 else int(plain)
+    return int(plain) if plain.lstrip("+-").isdigit() and len(plain) <= 20 else float(plain)
 
 
 def _within(value: int | float) -> int | float:

@@ -10,12 +10,16 @@ GSM8K both separate annotated programs from others equally well.)
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import frexp, ldexp
+from sys import float_info
 
 from tasks.programs.answer_check import is_right, number_of
 from tasks.records import Result, Workflow
 
 BITS = 20
-"""Binary digits in which equal values agree: about a millionth, the tolerance of answers."""
+"""Binary digits in which equal values agree: about a millionth, as for answers."""
+
+EPSILON = 4 * float_info.epsilon
+"""What float errors may leave of the largest value where 0 is meant."""
 
 Behaviour = tuple[float | str, ...]
 """For each perturbed question a number, or how the program ended in words."""
@@ -44,8 +48,10 @@ def has_agreement(workflows: Sequence[Workflow]) -> bool:
 
 
 def behaviour_of(workflow: Workflow) -> Behaviour:
-    """Its results on the perturbed questions, values rounded."""
-    return tuple(map(_ending, workflow.perturbed_results))
+    """Its results on the perturbed questions, values rounded; next to the largest, a float's error is 0."""
+    values = [abs(value) for value in map(number_of, workflow.perturbed_results) if value is not None]
+    error = max(values, default=0) * EPSILON
+    return tuple(_ending(result, error) for result in workflow.perturbed_results)
 
 
 def ignores_quantities(workflow: Workflow) -> bool:
@@ -61,15 +67,15 @@ def _counts(workflow: Workflow, votes: Counter[Behaviour]) -> float:
     return 0.0 if ignores_quantities(workflow) else votes[behaviour_of(workflow)] / max(votes.values())
 
 
-def _ending(result: Result) -> float | str:
+def _ending(result: Result, error: float) -> float | str:
     value = number_of(result)
     if value is None:
         return f"{result.status} {result.value}" if result.status == "ok" else result.status
-    return _rounded(float(value))
+    return _rounded(float(value)) if abs(value) > error else 0.0
 
 
 def _rounded(value: float) -> float:
-    """To BITS binary digits, absolute below 1, relative above. Not to decimal ones: quantities with two decimals
-    often give values half-way between two of these, where float errors decide the direction of rounding."""
-    exponent = max(frexp(value)[1], 0) - BITS
+    """To BITS binary digits. Not to decimal ones: quantities with two decimals often give values half-way between two
+    of these, where float errors decide the direction of rounding."""
+    exponent = frexp(value)[1] - BITS
     return ldexp(round(ldexp(value, -exponent)), exponent)

@@ -7,7 +7,6 @@ import ast
 import math
 import re
 from collections.abc import Callable, Iterable
-from fractions import Fraction
 from typing import Any
 
 from tasks.programs.operators.question_context import context
@@ -160,7 +159,7 @@ def compare(left: int | float | str, right: int | float | str) -> int:
     Raises ValueError for anything but a finite number, TypeError for other types.
     """
     first, second = read_number(left), read_number(right)
-    if abs(first - second) * 1_000_000 <= max(Fraction(1), abs(second)):
+    if abs(first - second) * 1_000_000 <= abs(second):
         return 0
     return -1 if first < second else 1
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from tasks.environments.numerals import EXACT_DIGITS, LONGEST, matches, read_answer
+from tasks.environments.numerals import LONGEST, matches, read_answer
 from tasks.environments.tags import answer_block
-from tasks.evaluators.number import TOLERANCE
+from tasks.evaluators.number import EXACT_DIGITS, TOLERANCE
 from tasks.programs.answer_check import is_right
 from tasks.records import Result
 

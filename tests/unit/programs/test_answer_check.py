@@ -1,4 +1,4 @@
-"""The host's verdict: exact types, a small tolerance, nothing else."""
+"""The host's verdict: exact types, a small relative tolerance for rounded values, nothing else."""
 
 import math
 
@@ -21,9 +21,9 @@ def result(value: object, status: str = "ok") -> Result:
     return Result.model_construct(status=status, value=value, error=None)
 
 
-RIGHT = [72, 72.0, 72 + 5e-6, "72", " 72 ", "72.0", "+72", "72.000"]
+RIGHT = [72, 72.0, 72 + 1e-11, "72", " 72 ", "72.0", "+72", "72.000"]
 WRONG = [
-    71, 72.001, "72 pens", "$72", "7 2", "", "nan", "inf", "1e2", "٧٢", None, True, math.nan, math.inf, [72],
+    71, 72.001, 72 + 5e-6, "72 pens", "$72", "7 2", "", "nan", "inf", "1e2", "٧٢", None, True, math.nan, math.inf, [72],
     AlwaysEqual(72), 10**400, -(10**400), "9" * 301,
 ]  # fmt: skip
 
@@ -47,11 +47,21 @@ def test_true_is_not_one_nan_is_not_nan_and_only_an_ok_result_is_right() -> None
         assert not is_right(result(72, status), 72)
 
 
-@given(st.floats(-1e12, 1e12), st.floats(-1, 1))
-def test_tolerance(answer: float, nudge: float) -> None:
-    width = 1e-6 * max(1.0, abs(answer))
+@given(st.integers(-(10**9), 10**9), st.integers(-30, 12), st.floats(-1, 1))
+def test_tolerance_is_relative(number: int, power: int, nudge: float) -> None:
+    answer = (7 * number + 1) / 7 * 10.0**power  # more digits than are compared exactly
+    width = 1e-6 * abs(answer)
     assert is_right(result(answer + 0.9 * nudge * width), answer)
     assert not is_right(result(answer + math.copysign(1.1 + abs(nudge), nudge) * width), answer)
+    assert not is_right(result(0), answer)
+    assert not is_right(result(answer), 0)
+
+
+@given(st.integers(-(10**10), 10**10), st.integers(-25, 3), st.integers(1, 9))
+def test_short_decimals_are_compared_exactly(number: int, power: int, step: int) -> None:
+    assert is_right(result(float(f"{number}e{power}")), float(f"{number}e{power}"))
+    assert is_right(result(f"{number}e{power}"), float(f"{number}e{power}"))
+    assert not is_right(result(float(f"{number + step}e{power}")), float(f"{number}e{power}"))
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=9))

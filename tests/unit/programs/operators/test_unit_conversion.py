@@ -74,11 +74,12 @@ def test_a_written_fraction_is_read_exactly(value: Fraction) -> None:
 @given(st.integers(-(10**9), 10**9), st.integers(-(10**9), 10**9))
 def test_compare_orders_as_numbers_do(left: int, right: int) -> None:
     order = (left > right) - (left < right)
-    close = abs(left - right) <= max(1, abs(right)) / 1_000_000
+    close = abs(left - right) <= abs(right) / 1_000_000
     assert compare(left, right) == (0 if close else order)
     assert compare(f"{left:,}", right) == compare(left, right)
     assert compare("3/4", "75%") == compare(0.75, "3/4") == 0
     assert (compare("3/4", 0.7), compare("$2.50", 3)) == (1, -1)
+    assert (compare(1.6e-19, 0), compare(1e-7, 2e-7)) == (1, -1)
     with pytest.raises(ValueError, match="no number"):
         compare("few", 1)
 
