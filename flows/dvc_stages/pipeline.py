@@ -29,6 +29,7 @@ from flows.dvc_stages.errors import translate_dvc_errors
 from flows.dvc_stages.patches.atomic_files import make_files_atomic, processes_at_work
 from flows.dvc_stages.patches.verified_hashes import verify_hashes
 from flows.dvc_stages.reproduce import reproduce
+from flows.dvc_stages.site_cache import set_site_cache
 from flows.dvc_stages.staleness import AFTER, reasons_for
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import StageResult
@@ -64,6 +65,7 @@ class DvcPipeline:
         for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft prints one line per stage itself
             logging.getLogger(name).setLevel(logging.CRITICAL)
         make_files_atomic()
+        set_site_cache(root)
         with translate_dvc_errors():
             fs = None if params is None else _ProposedParams(root / "params.yaml", params)
             self._repo = Repo(str(root), fs=fs, _wait_for_lock=True)
