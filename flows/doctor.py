@@ -115,7 +115,9 @@ def _disk(root: Path) -> Finding:
 def _git(root: Path) -> Finding:
     if not shutil.which("git"):
         return Finding("git", "not found", "install git and put it on PATH: DVC needs it")
-    inside = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=root, capture_output=True, text=True)
+    inside = subprocess.run(
+        ["git", "rev-parse", "--git-dir"], cwd=root, capture_output=True, encoding="utf-8", errors="replace"
+    )
     if inside.returncode:
         return Finding("git", "not a repository", "git init: DVC needs one")
     return Finding("git", "a repository")
@@ -164,7 +166,7 @@ def _operators(root: Path) -> Iterator[Finding]:
 
 
 def _pins(path: Path) -> dict[str, str]:
-    lines = path.read_text().splitlines() if path.is_file() else []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return {name: pin for name, separator, pin in (line.strip().partition("==") for line in lines) if separator}
 
 

@@ -119,7 +119,7 @@ def _unnamed_revisions(root: Path, keep: int) -> list[str]:
 
 
 def _git(root: Path, *arguments: str) -> list[str]:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         raise GraftError(f"git {arguments[0]}: {done.stderr.strip().splitlines()[-1:]}; nothing was removed")
     return done.stdout.split()
