@@ -125,7 +125,11 @@ def _git(root: Path) -> Finding:
 
 def _dvc(root: Path) -> Finding:
     if not (root / ".dvc" / "config").is_file():
-        return Finding("dvc", "no .dvc folder", "git checkout .dvc, or in a new project: dvc init")
+        return Finding(
+            "dvc",
+            "no .dvc folder",
+            f"git checkout .dvc, or in a new project: dvc init{'' if (root / '.git').exists() else ' --subdir'}",
+        )
     if not Path(sys.executable).with_name("dvc").exists() and not shutil.which("dvc"):
         return Finding("dvc", "no dvc command", INSTALL)
     return Finding("dvc", _version("dvc") or "not installed", None if _version("dvc") else INSTALL)

@@ -33,9 +33,7 @@ def project_root() -> Path:
         if not (root / name).is_file():
             raise GraftError(f"{name}: not in {root}; go to the project's own folder first")
     if "?" in str(root):
-        raise GraftError(
-            f"{root}: Prefect cannot keep its database below a name with a question mark; rename the folder"
-        )
+        raise GraftError(f"{root}: Prefect cannot keep a database below a name with a question mark; rename it")
     code = Path(tasks.__file__).resolve().parents[1]
     if code != root.resolve():
         raise GraftError(

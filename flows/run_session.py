@@ -186,6 +186,7 @@ class RunSession:
             ):
                 self._pipeline.run(SOURCES)
                 yield
+                self._pipeline.check_lock(result.stage_id for result in self.results)
                 save_lock(root)
                 summary = publish_page(layout, recorder)
         except BaseException as error:

@@ -36,6 +36,7 @@ def retrain(
     from rich.console import Console
 
     from flows.cli.presets import preset as assignments_of
+    from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root, proposed_params, write_params
     from flows.process.workspace_lock import exclusive_lock
     from tasks.layout import Layout
@@ -54,6 +55,7 @@ def retrain(
     with exclusive_lock(root, "graft retrain"):
         params = write_params(root, chosen, print)
         settings.set_prefect_home(root)
+        check_settings()
         from flows.reports.terminal import print_report
         from flows.retrain import retrain
 
@@ -125,10 +127,12 @@ def serve(
     finds nothing new does nothing. graft history prints the lines. The Prefect server is that of PREFECT_API_URL, or
     one that is started on this machine. For instance: graft serve --cron "0 3 * * *"
     """
+    from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root
 
     root = project_root()
     settings.set_prefect_home(root)
+    check_settings()
     from flows.scheduling.serve import serve as served
 
     served(root, cron, every, name)

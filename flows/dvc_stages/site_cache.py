@@ -2,9 +2,9 @@
 
     python -m flows.dvc_stages.site_cache
 
-DVC unpickles what is in them, so whoever can write them runs code as whoever reads them. By default it keeps them in
-/var/tmp/dvc, where it lets everyone write. The folder is named in `.dvc/config.local`, for `dvc` on the command line
-and its experiments, too. DVC takes a relative path in `.dvc/config` from the current folder, not from the project's.
+DVC unpickles what is in them, so a user who can write them runs code as the user who reads them. By default it keeps
+them in /var/tmp/dvc, where it lets everyone write. The folder is named in `.dvc/config.local`, for `dvc` on the command
+line and its experiments, too. DVC takes a relative path in `.dvc/config` from the current folder, not the project's.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The address of the user's Prefect server, and the place that names it."""
+"""Prefect's settings by the user: a check, and the place that names the server."""
 
 import os
 import tomllib
@@ -6,8 +6,29 @@ from pathlib import Path
 from typing import Any
 
 from dotenv import dotenv_values
+from pydantic import ValidationError
+
+from tasks.errors import GraftError
 
 NAME = "PREFECT_API_URL"
+
+
+def check_settings() -> None:
+    """Raise GraftError for settings of the environment or a file that Prefect refuses."""
+    try:
+        from prefect.settings import get_current_settings
+
+        get_current_settings()
+    except ValueError as error:  # pydantic's of a value, or that of a file that is no TOML
+        raise GraftError(f"prefect: {_setting(error)}; correct that setting, a variable PREFECT_… or a file") from None
+
+
+def _setting(error: ValueError) -> str:
+    """The first setting that Prefect refuses, and why."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    return f"{error.title}.{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def remedy() -> str:

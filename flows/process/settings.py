@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from tasks.errors import GraftError
 from tasks.redaction import redact_logs
 
@@ -68,12 +66,6 @@ def set_prefect_home(root: Path) -> None:
     if not {"PREFECT_HOME", "PREFECT_API_URL"} & os.environ.keys():
         (root / ".graft").mkdir(exist_ok=True)  # Prefect creates its folder, but not the parent
         os.environ["PREFECT_HOME"] = str(prefect_home(root))
-    try:
-        import prefect.settings  # noqa: F401
-    except ValidationError as error:
-        field = f"{error.title}.{'.'.join(map(str, error.errors()[0]['loc']))}"
-        why = error.errors()[0]["msg"]
-        raise GraftError(f"prefect: {field}: {why}; correct the setting, a variable PREFECT_…, or unset it") from None
 
 
 def prefect_home(root: Path) -> Path:

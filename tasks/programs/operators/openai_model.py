@@ -60,18 +60,14 @@ class OpenAiModel:
     """
 
     def __init__(self, params: Operators) -> None:
-        from httpx import ReadTimeout, Request, Response
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         class Client(DefaultAsyncHttpxClient):
             """Ends a request after `operators.seconds`; httpx itself limits the wait for each packet of an answer."""
 
-            async def send(self, request: Request, **options: Any) -> Response:
-                try:
-                    async with asyncio.timeout(params.seconds):
-                        return await super().send(request, **options)
-                except TimeoutError:
-                    raise ReadTimeout(f"no complete answer within {params.seconds:g} s", request=request) from None
+            async def send(self, *request: Any, **options: Any) -> Any:
+                async with asyncio.timeout(params.seconds):
+                    return await super().send(*request, **options)
 
         if params.base_url is None and not os.environ.get(KEY):
             raise GraftError(
@@ -166,8 +162,8 @@ class OpenAiModel:
             length: params.max_tokens,
             "seed": derive_seed("operators", prompt.text, prompt.nth, attempt) % 2**31,
         }
-        create = self._client.chat.completions.with_raw_response.create(**request)
-        answer = asyncio.run_coroutine_threadsafe(create, self._loop).result()
+        create: Any = self._client.chat.completions.with_raw_response.create(**request)
+        answer: Any = asyncio.run_coroutine_threadsafe(create, self._loop).result()
         try:
             return _Answer.model_validate_json(answer.content)
         except (ValidationError, RecursionError):
