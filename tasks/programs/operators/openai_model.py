@@ -60,14 +60,18 @@ class OpenAiModel:
     """
 
     def __init__(self, params: Operators) -> None:
+        from httpx2 import ReadTimeout, Request, Response  # what openai is built on
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         class Client(DefaultAsyncHttpxClient):
             """Ends a request after `operators.seconds`; httpx itself limits the wait for each packet of an answer."""
 
-            async def send(self, *request: Any, **options: Any) -> Any:
-                async with asyncio.timeout(params.seconds):
-                    return await super().send(*request, **options)
+            async def send(self, request: Request, **options: Any) -> Response:
+                try:
+                    async with asyncio.timeout(params.seconds):
+                        return await super().send(request, **options)
+                except TimeoutError:
+                    raise ReadTimeout(f"no complete answer within {params.seconds:g} s", request=request) from None
 
         if params.base_url is None and not os.environ.get(KEY):
             raise GraftError(
