@@ -41,6 +41,7 @@ $(READY): pyproject.toml constraints.txt
 	@command -v git >/dev/null || { echo "make: git is needed; install it and run make again" >&2; exit 2; }
 	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	$(BIN)/python -m flows.dvc_stages.site_cache
 	@touch $@
 
 retrain: setup

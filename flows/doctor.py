@@ -131,7 +131,9 @@ def _disk(root: Path) -> Finding:
 def _git(root: Path) -> Finding:
     if not shutil.which("git"):
         return Finding("git", "not found", "install git and put it on PATH: DVC needs it")
-    inside = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=root, capture_output=True, text=True)
+    inside = subprocess.run(
+        ["git", "rev-parse", "--git-dir"], cwd=root, capture_output=True, encoding="utf-8", errors="replace"
+    )
     if inside.returncode:
         return Finding("git", "not a repository", "git init: DVC needs one")
     return Finding("git", "a repository")
@@ -139,7 +141,11 @@ def _git(root: Path) -> Finding:
 
 def _dvc(root: Path) -> Finding:
     if not (root / ".dvc" / "config").is_file():
-        return Finding("dvc", "no .dvc folder", "git checkout .dvc, or in a new project: dvc init")
+        return Finding(
+            "dvc",
+            "no .dvc folder",
+            f"git checkout .dvc, or in a new project: dvc init{'' if (root / '.git').exists() else ' --subdir'}",
+        )
     if not Path(sys.executable).with_name("dvc").exists() and not shutil.which("dvc"):
         return Finding("dvc", "no dvc command", INSTALL)
     return Finding("dvc", _version("dvc") or "not installed", None if _version("dvc") else INSTALL)
@@ -180,7 +186,7 @@ def _operators(root: Path) -> Iterator[Finding]:
 
 
 def _pins(path: Path) -> dict[str, str]:
-    lines = path.read_text().splitlines() if path.is_file() else []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return {name: pin for name, separator, pin in (line.strip().partition("==") for line in lines) if separator}
 
 

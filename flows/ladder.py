@@ -106,7 +106,9 @@ def _line(name: str, assignments: Sequence[str], found: Change) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *arguments], cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     if done.returncode:
         raise GraftError(f"git {arguments[0]}: {one_line(done.stderr)}; DVC's experiments need a git repository")
     return done.stdout.rstrip()
@@ -114,7 +116,12 @@ def _git(root: Path, *arguments: str) -> str:
 
 def _dvc(root: Path, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "dvc", *arguments], cwd=root, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "dvc", *arguments],
+        cwd=root,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
     )
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit code {done.returncode}"]

@@ -1,9 +1,11 @@
 """Checks before a run: the project folder, the problems file, and `params.yaml` with the digests of other files."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from os.path import isdir, isfile  # a name that is too long is none, where pathlib's own would raise
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import tasks
 from flows.stages.dvc_yaml import MODULES
@@ -22,12 +24,18 @@ CHAMPION = "champion/policy"
 """`policy.base` of a run that continues the champion."""
 
 
+TEMPORARY = 1 << 16
+"""Bytes for which there must be room in the folder of temporary files."""
+
+
 def project_root() -> Path:
     """The current folder. Raises GraftError unless it is a project whose own code is running."""
     root = Path.cwd()
     for name in ("params.yaml", "dvc.yaml"):
         if not (root / name).is_file():
             raise GraftError(f"{name}: not in {root}; go to the project's own folder first")
+    if "?" in str(root):
+        raise GraftError(f"{root}: Prefect cannot keep a database below a name with a question mark; rename it")
     code = Path(tasks.__file__).resolve().parents[1]
     if code != root.resolve():
         raise GraftError(
@@ -42,12 +50,24 @@ def write_params(root: Path, assignments: Sequence[str], report: Callable[[str],
 
     Raises GraftError, with the file unchanged, if anything that the run needs is missing.
     """
+    _check_temporary_folder()
     text, params, changes = proposed_params(root, assignments)
     if changes:
         write_text(root / "params.yaml", text)
     for line in changes:
         report(line)
     return params
+
+
+def _check_temporary_folder() -> None:
+    """Raise GraftError if TMPDIR is full: SQLite, which Prefect, DVC and MLflow use, would blame its databases."""
+    folder = os.environ.get("TMPDIR", "")
+    if isdir(folder):
+        try:
+            with TemporaryFile(dir=folder) as file:
+                file.write(bytes(TEMPORARY))
+        except OSError as error:
+            raise GraftError(f"TMPDIR: {folder}: {error.strerror}; free some space there, or name another") from error
 
 
 def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params, list[str]]:

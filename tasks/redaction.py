@@ -1,14 +1,16 @@
 """Redaction of secrets from all text that leaves a process: errors, logs, records in MLflow and Prefect.
 
 Secrets are the user and password of a URL, values after `password=` and the like, authorisation headers, keys of
-well-known formats, and the values of environment variables with a secret's name (`OPENAI_API_KEY`, `HF_TOKEN`,
-`MLFLOW_TRACKING_PASSWORD` …) wherever they occur.
+well-known formats, and the values of environment variables with a secret's name (`OPENAI_API_KEY`, `PGPASSWORD`,
+`PREFECT_API_AUTH_STRING` …) wherever they occur, also as one part of `user:password`, encoded, or line by line.
 """
 
+import json
 import logging
 import os
 import re
 import traceback
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -17,11 +19,19 @@ from urllib.parse import quote, unquote
 
 HIDDEN = "***"
 
-SHORTEST = 8
-"""Fewest characters of a variable's value to redact: a shorter one would occur by chance."""
+SHORTEST, SHORTEST_MIXED = 8, 5
+"""Fewest characters of a value to redact, and of one with more than letters or digits: others would occur by chance."""
 
-_NAMES = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?|APIKEY)(?:_|$)", re.IGNORECASE)
-_PLACES = re.compile(r"(?:_FILE|_PATH|_DIR)$|^(?:OLD)?PWD$", re.IGNORECASE)
+LONG_USER = 16
+"""Fewest characters of the user in an address without a password that is taken for a key."""
+
+_NAMES = re.compile(
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|CREDENTIAL)S?(?:_|\d|$)"
+    r"|(?:^|_)(?:(?:KEY|SECRET)S?|PWD|CREDS|PAT|JWT|COOKIE|AUTH_STRING|CONNECTION_STRING)(?:_|\d|$)"
+    r"|(?:^|_)(?:PASS|AUTH|SAS|DSN|(?:WEBHOOK|APPRISE)(?:_URLS?)?)$",
+    re.IGNORECASE,
+)
+_PLACES = re.compile(r"(?:_FILE|_PATH|_DIR|_SOCK)$|^(?:OLD)?PWD$", re.IGNORECASE)
 """Variables that contain paths."""
 
 # Each pattern begins with parts of bounded length, since texts of any length are searched.
@@ -31,16 +41,17 @@ _ADDRESS = re.compile(
     r"|[^\s/?#\"']{0,300}@)"
 )
 _ASSIGNED = re.compile(
-    r"(?P<name>\b(?:[\w-]{0,60}(?:api[_-]?key|access[_-]?key|secret|passw(?:or)?d|pwd)|(?:access_|auth_|refresh_|api_|id_)?token|(?-i:[A-Z][A-Z0-9_]{0,60}_TOKEN))[\"']?\s*=\s*[\"']?)"
+    r"(?P<name>\b(?:[\w-]{0,60}(?:api[_-]?key|access[_-]?key|account[_-]?key|secret|passw(?:or)?d|passphrase|pwd|auth_string)|(?:access_|auth_|refresh_|api_|id_)?token|(?-i:[A-Z][A-Z0-9_]{0,60}_TOKEN))(?:[\"']?\s*=|[\"']\s*:)\s*[\"']?)"
     r"[^\s\"'&;,)}\]]+",
     re.IGNORECASE,
 )
 _HEADER = re.compile(
-    r"(?P<name>\b(?:authorization|x-api-key|api-key)[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic)\s+)?+|\bbearer\s+)[^\s\"',;]{6,}",
+    r"(?P<name>\b(?:authorization|x-api-key|api-key|x-auth-token|private-token|(?:set-)?cookie)[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic)\s+)?+|\bbearer\s+)[^\s\"',;]{6,}",
     re.IGNORECASE,
 )
 _SHAPES = re.compile(
-    r"\b(?:sk-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|pnu_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16})"
+    r"\b(?:sk-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|pn[bu]_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
+    r"|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{35}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{5,})"
 )
 
 
@@ -64,14 +75,51 @@ def _known_secrets(variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     found: set[str] = set()
     for name, value in variables:
         named = _NAMES.search(name) and not _PLACES.search(name)
-        found |= {value} if named else set(_passwords(value))
-    found |= {form(value) for value in found for form in (quote, partial(quote, safe=""), unquote)}
-    return tuple(sorted((value for value in found if len(value.strip()) >= SHORTEST), key=lambda v: (-len(v), v)))
+        found |= {value, *_parts(value)} if named else set()
+        found |= {
+            *_passwords(value),
+            *(match.group().removeprefix(match["name"]) for match in _ASSIGNED.finditer(value)),
+        }
+    found = {part for value in found for part in (value, value.strip()) if _is_distinct(part.strip())}
+    forms = (
+        quote,
+        partial(quote, safe=""),
+        unquote,
+        _base64,
+        partial(_escaped, ascii=True),
+        partial(_escaped, ascii=False),
+    )
+    found |= {form(value) for value in found for form in forms}
+    return tuple(sorted(found, key=lambda value: (-len(value), value)))
+
+
+def _parts(value: str) -> list[str]:
+    """The password of `user:password`, and the lines of a key of several."""
+    user, separator, password = value.partition(":")
+    pair = separator and not password.startswith("//") and not re.search(r"\s", user)
+    lines = value.splitlines()
+    return [*([password] if pair else []), *(line for line in lines if len(lines) > 1 and not line.startswith("-----"))]
+
+
+def _is_distinct(value: str) -> bool:
+    return len(value) >= (SHORTEST if value.isalpha() or value.isdigit() else SHORTEST_MIXED)
+
+
+def _base64(value: str) -> str:
+    """As in a header with user and password."""
+    return b64encode(value.encode(errors="surrogateescape")).decode()
+
+
+def _escaped(value: str, ascii: bool) -> str:
+    """As in JSON, and in the text of most errors."""
+    return json.dumps(value, ensure_ascii=ascii)[1:-1]
 
 
 def _passwords(value: str) -> list[str]:
+    """Passwords of the addresses in a value, and user names as long as a key."""
     users = (found.group().removeprefix(found["scheme"])[:-1] for found in _ADDRESS.finditer(value))
-    return [user.partition(":")[2] for user in users]
+    pairs = (user.partition(":") for user in users)
+    return [password or user for user, _, password in pairs if password or len(user) >= LONG_USER]
 
 
 @contextmanager

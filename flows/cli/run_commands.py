@@ -34,6 +34,7 @@ def retrain(
     the policy solves before and after. Interrupt it at any time; the next run continues where it stopped.
     """
     from flows.cli.presets import preset as assignments_of
+    from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root, proposed_params, write_params
     from flows.process.workspace_lock import exclusive_lock
     from tasks.bootstrap.base_check import check_base
@@ -55,6 +56,7 @@ def retrain(
     with exclusive_lock(root, "graft retrain"):
         params = write_params(root, chosen, print_text)
         settings.set_prefect_home(root)
+        check_settings()
         from flows.reports.terminal import print_report
         from flows.retrain import retrain
 
@@ -126,10 +128,12 @@ def serve(
     finds nothing new does nothing. graft history prints the lines. The Prefect server is that of PREFECT_API_URL, or
     one that is started on this machine. For instance: graft serve --cron "0 3 * * *"
     """
+    from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root
 
     root = project_root()
     settings.set_prefect_home(root)
+    check_settings()
     from flows.scheduling.serve import serve as served
 
     served(root, cron, every, name)

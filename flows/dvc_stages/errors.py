@@ -45,10 +45,20 @@ def _remedy(error: DvcException) -> str:
     if isinstance(error, OutputDoesNotExistError):
         return f"{text}: the stage ended without writing it; this is a fault of the stage, run it with --debug"
     if isinstance(error, NotDvcRepoError):
-        return "no .dvc folder here; restore it from git, or make one with: dvc init"
+        return f"no .dvc folder here; restore it from git, or make one with: {init_command(Path.cwd())}"
+    if isinstance(error, SCMError) and "outside of git repository" in text:
+        place = next((name for name in ("run", "champion") if Path(name).is_symlink()), "an output")
+        return (
+            f"{place}: a link to another place, which DVC refuses; put the DVC cache there instead: dvc cache dir PATH"
+        )
     if isinstance(error, SCMError):
         return f"{text}; DVC needs a git repository, make one with: git init"
     return f"dvc: {text}; see dvc status and graft doctor"
+
+
+def init_command(root: Path) -> str:
+    """The command that makes a DVC project of a folder; the folder may be a part of a git repository."""
+    return "dvc init" if (root / ".git").exists() else "dvc init --subdir"
 
 
 def _text(error: BaseException) -> str:

@@ -9,7 +9,7 @@ function. So `graft` and `dvc repro` write the same bytes, and neither repeats w
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from io import StringIO
@@ -29,12 +29,14 @@ from flows.dvc_stages.errors import translate_dvc_errors
 from flows.dvc_stages.patches.atomic_files import make_files_atomic, processes_at_work
 from flows.dvc_stages.patches.verified_hashes import verify_hashes
 from flows.dvc_stages.reproduce import reproduce
+from flows.dvc_stages.site_cache import set_site_cache
 from flows.dvc_stages.staleness import AFTER, reasons_for
-from flows.stages.dvc_yaml import stage_of
+from flows.stages.dvc_yaml import parse, stage_of
 from flows.stages.result import StageResult
 from flows.stages.run import run as run_stage
 from flows.stages.sources import SOURCES
 from flows.stages.timeout import run_limited
+from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.sources.process_sources import source_digests_at_start
 
@@ -64,6 +66,7 @@ class DvcPipeline:
         for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft prints one line per stage itself
             logging.getLogger(name).setLevel(logging.CRITICAL)
         make_files_atomic()
+        set_site_cache(root)
         with translate_dvc_errors():
             fs = None if params is None else _ProposedParams(root / "params.yaml", params)
             self._repo = Repo(str(root), fs=fs, _wait_for_lock=True)
@@ -114,6 +117,17 @@ class DvcPipeline:
                 outs={o.def_path: o.hash_info.value for o in stage.outs},
             )
 
+    def check_lock(self, stage_ids: Iterable[str]) -> None:
+        """Raise GraftError if `dvc.lock` lacks a stage, because it was removed while the stages ran."""
+        path = self.root / "dvc.lock"
+        known = parse(path).get("stages", {}) if path.is_file() else {}
+        lost = [stage_id for stage_id in stage_ids if stage_id not in known]
+        if lost:
+            raise GraftError(
+                f"dvc.lock: {lost[0]} is not in it, so the file was removed or replaced during this run; run it again: "
+                "the results are in the cache"
+            )
+
     def stale(self) -> dict[str, list[str]]:
         """Stage id → reasons why it is stale, in the order of `dvc repro`; empty if it is up to date.
 
@@ -151,6 +165,11 @@ class DvcPipeline:
             raise GraftError("--pull: this project has no remote by default; name one: dvc remote add -d NAME PLACE")
         with translate_dvc_errors(), suppress(RunCacheNotSupported):
             self._repo.stage_cache.pull(None)
+        with translate_dvc_errors():
+            remote = self._repo.cloud.get_remote_odb()
+            if not remote.fs.exists(remote.path) or not remote.fs.ls(remote.path, detail=False):
+                name = self._repo.config["core"]["remote"]
+                print_remark(f"warning: --pull: nothing is in the remote {name}; dvc push --run-cache fills it")
 
     def _function(self, stage_id: str) -> Callable[[], None]:
         limit = self._seconds.get(stage_of(stage_id))

@@ -20,7 +20,9 @@ def overrides(root: Path, params: Params) -> Overrides:
     """
     try:
         command = ["git", "show", "HEAD:./params.yaml"]
-        text = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(
+            command, cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=True
+        ).stdout
         committed = flat_params(overridden(root / "params.yaml", text, [])[1])
     except (OSError, subprocess.CalledProcessError, GraftError):
         return {}

@@ -17,6 +17,7 @@ from uuid import UUID
 import psutil
 from pydantic import BaseModel
 
+from flows.prefect_runs.server_address import remedy
 from flows.process.settings import prefect_home
 from tasks.artifacts import read_json, write_json
 from tasks.errors import GraftError
@@ -80,7 +81,7 @@ def mark_crashed(root: Path, tracking: Tracking, alone: bool) -> list[str]:
     """Set the flow runs of this workspace whose process is gone to Crashed, and their MLflow runs to KILLED.
 
     `alone`: this process holds the lock of the workspace, so that no other run is active. Returns the names of the
-    crashed runs. Raises the errors of Prefect's client if the server does not answer.
+    crashed runs. Raises the errors of Prefect's client if the server does not answer, GraftError if it is none.
     """
     from prefect.client.orchestration import get_client
     from prefect.states import Crashed
@@ -88,12 +89,15 @@ def mark_crashed(root: Path, tracking: Tracking, alone: bool) -> list[str]:
     notes = {path.stem: read_json(path, Note) for path in sorted(_folder(root).glob("*.json"))}
     notes = {run: note for run, note in notes.items() if note.api == _api(root)}
     gone = {run for run, note in notes.items() if not _is_alive(note.process)}
-    with get_client(sync_client=True) as client:
-        dead = [run for id in gone if (run := _unfinished(client, id))]
-        if alone:
-            dead += _without_note(client, workspace_tag(root), known=set(notes))
-        for run in dead:
-            client.set_flow_run_state(run.id, Crashed(message=CRASH_MESSAGE), force=True)
+    try:
+        with get_client(sync_client=True) as client:
+            dead = [run for id in gone if (run := _unfinished(client, id))]
+            if alone:
+                dead += _without_note(client, workspace_tag(root), known=set(notes))
+            for run in dead:
+                client.set_flow_run_state(run.id, Crashed(message=CRASH_MESSAGE), force=True)
+    except ValueError as error:  # of json or pydantic
+        raise GraftError(f"prefect: what answers at {_url()} is no Prefect server; {remedy()}") from error
     if gone or dead:
         _kill_in_mlflow(root, tracking, gone | {str(run.id) for run in dead})
     for id in gone:
@@ -155,6 +159,12 @@ def _is_alive(process: Process) -> bool:
 
 def _identity(pid: int) -> Process:
     return Process(pid=pid, born=psutil.Process(pid).create_time() - psutil.boot_time())
+
+
+def _url() -> str:
+    from prefect.settings import PREFECT_API_URL
+
+    return PREFECT_API_URL.value() or ""
 
 
 def _api(root: Path) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from flows.process.settings import PREFECT, set_environment
 from flows.process.signals import block_signals
 from tasks.core.child_process import end_with_parent, kill_tree, last_line, read_input_to_end, spawn
-from tasks.core.loopback import HOST, answers, free_port
+from tasks.core.loopback import HOST, LoopbackGuard, answers, free_port
 from tasks.core.sqlite import creation_lock, is_damaged, set_aside
 from tasks.errors import GraftError
 
@@ -119,10 +119,11 @@ class TemporaryServer:
 def serve(port: int) -> None:
     """Serve Prefect's API on loopback until standard input ends."""
     import uvicorn
+    from prefect.server.api.server import create_app
 
     _create_database(Path(os.environ["PREFECT_HOME"]) / "prefect.db")
-    app = "prefect.server.api.server:create_app"
-    server = uvicorn.Server(uvicorn.Config(app, factory=True, host=HOST, port=port, log_level="error", lifespan="on"))
+    app = LoopbackGuard(create_app())
+    server = uvicorn.Server(uvicorn.Config(app, host=HOST, port=port, log_level="error", lifespan="on"))
     end_with_parent(partial(_stop_at_end_of_input, server))
     server.run()
 

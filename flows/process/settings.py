@@ -4,8 +4,11 @@ import logging
 import os
 import sys
 import warnings
+from importlib.util import find_spec
+from io import TextIOWrapper
 from pathlib import Path
 
+from tasks.errors import GraftError
 from tasks.redaction import redact_logs
 
 NO_TELEMETRY = {
@@ -35,10 +38,17 @@ PREFECT = {
 }
 
 
+PROXIES = ("all_proxy", "http_proxy", "https_proxy")
+
+
 def set_environment() -> None:
     """Telemetry off, deterministic arithmetic, no secret in a log. Call before torch, mlflow, dvc or prefect."""
     redact_logs()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # None, if it was closed before
+            stream.reconfigure(errors="replace")  # of a terminal that cannot show all characters
     _set_defaults(NO_TELEMETRY | DETERMINISM)
+    _reach_loopback_directly()
     if not sys.stderr.isatty():
         _set_defaults({"HF_HUB_DISABLE_PROGRESS_BARS": "1"})  # transformers draws them into files, too
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of kernels that are not installed
@@ -49,6 +59,9 @@ def set_environment() -> None:
 
 def set_prefect_home(root: Path) -> None:
     """Put Prefect's folder inside the project, unless the user chose a folder or a server. Call before prefect."""
+    _refuse_socks()
+    for name in [name for name, value in os.environ.items() if name.startswith("PREFECT_") and not value.strip()]:
+        del os.environ[name]  # Prefect would take it for a value
     _set_defaults(PREFECT)
     if not {"PREFECT_HOME", "PREFECT_API_URL"} & os.environ.keys():
         (root / ".graft").mkdir(exist_ok=True)  # Prefect creates its folder, but not the parent
@@ -58,6 +71,21 @@ def set_prefect_home(root: Path) -> None:
 def prefect_home(root: Path) -> Path:
     """Prefect's folder of a project, with its database."""
     return root / ".graft" / "prefect"
+
+
+def _reach_loopback_directly() -> None:
+    """Except this machine's loopback from the proxies of the environment, which cannot reach it."""
+    if any(name.lower().endswith("_proxy") for name in os.environ):
+        hosts = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+        missing = [host for host in ("127.0.0.1", "localhost") if host not in hosts and hosts.strip() != "*"]
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join([*([hosts] if hosts else []), *missing])
+
+
+def _refuse_socks() -> None:
+    """Raise GraftError for a SOCKS proxy that Prefect's client, httpx, has no package for."""
+    for name, value in os.environ.items():
+        if name.lower() in PROXIES and value.lower().startswith("socks") and not find_spec("socksio"):
+            raise GraftError(f"{name}: a SOCKS proxy needs a package: pip install socksio, or unset {name}")
 
 
 def _set_defaults(values: dict[str, str]) -> None:

@@ -84,6 +84,9 @@ def _from_dvc(name: str, project: Path) -> tuple[str, RunRecord] | None:
     from dvc.repo import Repo
     from dvc.scm import NoSCM, RevError, SCMError, resolve_rev
 
+    from flows.dvc_stages.site_cache import set_site_cache
+
+    set_site_cache(project)
     try:
         with Repo(str(project)) as repo:
             if isinstance(repo.scm, NoSCM):

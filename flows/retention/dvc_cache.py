@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 
 from flows.dvc_stages.patches.atomic_files import processes_at_work
+from flows.dvc_stages.site_cache import set_site_cache
 from flows.retention.listing import Listing
 from flows.retention.saved_locks import saved_locks
 from flows.stages.dvc_yaml import parse
@@ -31,6 +32,7 @@ def list_cache(root: Path, keep: int) -> Listing:
 
     listing = Listing("DVC cache")
     _refuse_dvc_at_work(root)
+    set_site_cache(root)
     try:
         repo = Repo(str(root))
         if not Path(repo.cache.local.path).resolve().is_relative_to(root.resolve()):
@@ -117,7 +119,7 @@ def _unnamed_revisions(root: Path, keep: int) -> list[str]:
 
 
 def _git(root: Path, *arguments: str) -> list[str]:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         raise GraftError(f"git {arguments[0]}: {done.stderr.strip().splitlines()[-1:]}; nothing was removed")
     return done.stdout.split()

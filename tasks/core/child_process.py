@@ -79,5 +79,6 @@ def kill_tree(process: "subprocess.Popen[Any]") -> int:
 
 
 def last_line(text: str) -> str:
-    """The last line of a log that is neither empty nor a ruler; "" if there is none."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip(" =")), "")
+    """The last line of a log that is neither empty nor a ruler nor SQLAlchemy's reference; "" if there is none."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" =")]
+    return next((line for line in reversed(lines) if not line.startswith("(Background on this error at")), "")

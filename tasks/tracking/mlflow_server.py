@@ -34,6 +34,15 @@ STORE = "MLFLOW_BACKEND_STORE_URI"
 """By variable, since everyone on the machine can read a command line, and the address may hold a password."""
 
 
+SETTINGS = {
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(f"{name}{port}" for name in ("localhost", HOST) for port in ("", ":*")),
+    "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": "",  # pages of the loopback alone
+    "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE": "false",
+}
+"""By default MLflow also accepts `10.*` as a host, and so each name that begins like that: `10.example.org`."""
+
+
 class MlflowServer:
     """The server of a project whose `tracking.uri` is a database. In a `with` statement it is this object."""
 
@@ -42,7 +51,7 @@ class MlflowServer:
         self._name, self.port = tracking.experiment, free_port(PORT)
         self._url = f"http://{HOST}:{self.port}"
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (open as long as it)
-        settings = {STORE: tracking.uri, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        settings = {STORE: tracking.uri, **SETTINGS}
         self._process = spawn(
             "tasks.tracking.mlflow_server",
             *[self._name, str(self.port)],

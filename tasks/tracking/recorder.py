@@ -325,7 +325,9 @@ def git_tags(root: Path) -> dict[str, str]:
     """The checked-out commit, and whether files differ from it; empty outside a repository."""
     try:
         commit, changes = (
-            subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+            subprocess.run(
+                ["git", *arguments], cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=True
+            ).stdout.strip()
             for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain"])
         )
     except (OSError, subprocess.CalledProcessError):

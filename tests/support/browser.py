@@ -112,13 +112,13 @@ class Page:
 
 
 @contextmanager
-def browser(profile: Path) -> Iterator[Page]:
-    """A browser of its own with one page. `profile` is an empty folder for it."""
+def browser(profile: Path, *more: str) -> Iterator[Page]:
+    """A browser of its own with one page. `profile` is an empty folder for it, `more` are options."""
     assert FOUND is not None
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
     options += ["--disable-background-networking", "--disable-dev-shm-usage", "--remote-debugging-port=0"]
     options += ["--disable-features=IsolateSandboxedIframes"]  # its frame stays in the page, for `inside`
-    command = [FOUND, *options, f"--user-data-dir={profile}", "about:blank"]
+    command = [FOUND, *options, *more, f"--user-data-dir={profile}", "about:blank"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         with connect(_address(process, profile), max_size=None) as connection:

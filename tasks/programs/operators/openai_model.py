@@ -1,5 +1,6 @@
 """A model on any server with OpenAI's chat completions API."""
 
+import asyncio
 import os
 import re
 import threading
@@ -59,7 +60,18 @@ class OpenAiModel:
     """
 
     def __init__(self, params: Operators) -> None:
-        from openai import OpenAI
+        from httpx2 import ReadTimeout, Request, Response  # what openai is built on
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+        class Client(DefaultAsyncHttpxClient):
+            """Ends a request after `operators.seconds`; httpx itself limits the wait for each packet of an answer."""
+
+            async def send(self, request: Request, **options: Any) -> Response:
+                try:
+                    async with asyncio.timeout(params.seconds):
+                        return await super().send(request, **options)
+                except TimeoutError:
+                    raise ReadTimeout(f"no complete answer within {params.seconds:g} s", request=request) from None
 
         if params.base_url is None and not os.environ.get(KEY):
             raise GraftError(
@@ -67,12 +79,19 @@ class OpenAiModel:
                 "-S operators.base_url=http://…/v1"
             )
         self._params = params
-        self._client = OpenAI(
+        try:
+            http_client = Client()
+        except ImportError as error:  # a SOCKS proxy in the environment
+            raise GraftError(f"operators: {error}; pip install socksio, or unset that proxy") from error
+        self._client = AsyncOpenAI(
             base_url=params.base_url,
             api_key=os.environ.get(KEY) or "none",
             timeout=params.seconds,
             max_retries=params.retries,  # after no response, 408, 409, 429 or 5xx, with back-off
+            http_client=http_client,
         )
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="operators", daemon=True).start()
         self._failures = 0  # in a row
         self._lock = threading.Lock()
 
@@ -147,10 +166,11 @@ class OpenAiModel:
             length: params.max_tokens,
             "seed": derive_seed("operators", prompt.text, prompt.nth, attempt) % 2**31,
         }
-        answer = self._client.chat.completions.with_raw_response.create(**request)
+        create: Any = self._client.chat.completions.with_raw_response.create(**request)
+        answer: Any = asyncio.run_coroutine_threadsafe(create, self._loop).result()
         try:
             return _Answer.model_validate_json(answer.content)
-        except ValidationError:
+        except (ValidationError, RecursionError):
             raise GraftError(
                 f"operators: {self._where} does not answer with chat completions; operators.base_url mostly ends in /v1"
             ) from None

@@ -13,11 +13,12 @@ from tasks.errors import GraftError
 from tasks.params.file import load_params
 from tasks.params.sections import Operators
 from tasks.programs.efficiency import mean_cost
-from tasks.programs.operators.model import Prompt, Reply
+from tasks.programs.operators.model import NO_REPLY, Prompt, Reply
 from tasks.programs.operators.openai_model import GIVE_UP, KEY, OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tests.support.chat_server import chat_server
+from tests.support.drip_server import ANSWERS, DEEP, drip_server, whole
 from tests.support.transformers_server import transformers_server
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml").operators
@@ -179,3 +180,24 @@ def test_a_workflow_asks_transformers_serve(transformers_served: tuple[str, str]
     assert min(served.ledger.tokens) > 0
     assert len(list(tmp_path.rglob("*.json"))) == 4
     assert "sk-test" not in json.dumps([path.read_text() for path in tmp_path.rglob("*.json")])
+
+
+@pytest.mark.parametrize(("answer", "at_once"), ANSWERS)
+def test_an_answer_that_drips_is_given_up_after_the_seconds(answer: bytes, at_once: int) -> None:
+    with drip_server(answer, 0.05, at_once) as url:
+        began = time.monotonic()
+        (reply,) = replies(url, "a", retries=0, seconds=0.5)
+        assert reply.failed is not None
+        assert reply.failed.startswith(NO_REPLY)
+        assert time.monotonic() - began < 5
+
+
+def test_lists_within_lists_without_end_are_refused() -> None:
+    with drip_server(whole(DEEP)[0], 0, whole(DEEP)[1]) as url, pytest.raises(GraftError, match="does not answer with"):
+        replies(url, "a")
+
+
+def test_a_socks_proxy_without_its_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    with pytest.raises(GraftError, match="pip install socksio, or unset that proxy"):
+        replies("http://127.0.0.1:9/v1", "a")

@@ -1,6 +1,8 @@
 """Secrets are removed from every text that leaves; any other text is unchanged."""
 
+import base64
 import io
+import json
 import logging
 import shutil
 import subprocess
@@ -8,6 +10,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -27,7 +30,8 @@ PARAMS = Path(__file__).parents[3] / "params.yaml"
     f"postgresql+psycopg2://u:{SECRET}/x@y@host/db: connection refused", f"cannot open 'mysql://u:{SECRET}@h/d'",
     f"GET https://host/v1?api_key={SECRET}&limit=1 failed", f"host=h user=u password={SECRET} dbname=d",
     f"{{'Authorization': 'Bearer {SECRET}'}}", f"authorization: Basic {SECRET}", f"X-Api-Key: {SECRET}",
-    f"HF_TOKEN={SECRET}", f"AWS_SECRET_ACCESS_KEY='{SECRET}'",
+    f"HF_TOKEN={SECRET}", f"AWS_SECRET_ACCESS_KEY='{SECRET}'", f"PGPASSWORD={SECRET}", f"X-Auth-Token: {SECRET}",
+    f"PREFECT_API_AUTH_STRING=u:{SECRET}", f'{{"password": "{SECRET}", "user": "u"}}', f"{{'api_key': '{SECRET}'}}",
 ])  # fmt: skip
 def test_a_secret_is_removed_from_a_text(text: str) -> None:
     assert SECRET not in redacted(text)
@@ -36,7 +40,15 @@ def test_a_secret_is_removed_from_a_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["sk-proj-a1B2c3D4e5F6g7H8", "hf_a1B2c3D4e5F6g7H8i9", "pnu_a1B2c3D4e5F6g7H8i9", "ghp_" + "a1" * 12]
+    "key",
+    [
+        "sk-proj-a1B2c3D4e5F6g7H8",
+        "hf_a1B2c3D4e5F6g7H8i9",
+        "pnu_a1B2c3D4e5F6g7H8i9",
+        "ghp_" + "a1" * 12,
+        "ASIA" + "A1" * 8,
+        "glpat-" + "a1" * 10,
+    ],
 )
 def test_keys_of_well_known_shapes_are_seen(key: str) -> None:
     assert redacted(f"Incorrect API key provided: {key}.") == "Incorrect API key provided: ***."
@@ -65,6 +77,36 @@ def test_values_of_secret_variables_are_removed(name: str, monkeypatch: pytest.M
     monkeypatch.setenv(name, f"{SECRET}/+ä")
     text = f"the server says: {SECRET}/+ä is wrong, in /x?k={SECRET}%2F%2B%C3%A4"
     assert redacted(text) == "the server says: *** is wrong, in /x?k=***"
+
+
+@pytest.mark.parametrize("name", [
+    "PGPASSWORD", "PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_KEY",
+    "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+    "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_SAS_TOKEN", "REDISCLI_AUTH", "MYSQL_PWD", "SMTP_PASS",
+    "GPG_PASSPHRASE", "OPENAI_API_KEYS", "APIKEY", "HUGGING_FACE_HUB_TOKEN", "DVC_STUDIO_TOKEN", "SLACK_WEBHOOK_URL",
+    "SENTRY_DSN", "APPRISE_URLS", "GH_PAT", "DBPASSWORD", "VLLM_API_KEY", "WANDB_API_KEY", "GOOGLE_CREDENTIALS",
+    "token", "SESSION_COOKIE", "API_KEY2", "KAGGLE_KEY",
+])  # fmt: skip
+@pytest.mark.parametrize("value", ["hunter2", "g3heim-k4Zq", "admin:g3heim-k4Zq", 'a"b\\c/ä\n9', "10293847"])
+def test_no_form_of_a_secret_variable_is_left(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone, in a sentence, encoded for an address, a header or JSON; of a pair the password alone, too."""
+    monkeypatch.setenv(name, value)
+    basic = base64.b64encode(value.encode()).decode()
+    for form in (value, value.rpartition(":")[2], quote(value), quote(value, safe=""), basic, json.dumps(value)):
+        bare = form.strip('"')
+        assert bare not in redacted(f"it says <{form}> to {form}")
+        assert "it says" in redacted(f"it says <{form}> to {form}")
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("REDIS", f"rediss://:{SECRET}@host:6379/0"), ("ADDRESS", f"https://h/x?api_key={SECRET}&y=1"),
+    ("PGOPTIONS", f"host=db password={SECRET} user=u"), ("STORE", f"AccountName=a;AccountKey={SECRET};Suffix=b"),
+    ("PRIVATE_KEY", f"-----BEGIN KEY-----\n{SECRET}\n-----END KEY-----"), ("REMOTE", f"https://x-{SECRET}-yz@host/a"),
+])  # fmt: skip
+def test_a_secret_within_a_variable_is_known(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    told = f"x-{SECRET}-yz" if name == "REMOTE" else SECRET
+    assert redacted(f"rejected: {told}") == "rejected: ***"
 
 
 def test_passwords_in_an_address_are_known_and_ordinary_variables_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
@@ -41,7 +41,8 @@ class JsonClient:
         connection = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._path, self._host = parts.path, parts.hostname or ""
         self._connect: Callable[[], HTTPConnection] = partial(connection, self._host, parts.port, timeout=seconds)
-        self._open: set[HTTPConnection] = set()
+        self._seconds = seconds
+        self._open: set[socket.socket] = set()
         self._aborted = False
         self._lock = threading.Lock()
 
@@ -57,9 +58,32 @@ class JsonClient:
         """End all requests in progress, and those to come, with an error."""
         with self._lock:
             self._aborted = True
-            for connection in self._open:
-                with suppress(OSError, AttributeError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+            for sock in self._open:
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    @contextmanager
+    def _end_of(self, sock: socket.socket, late: threading.Event) -> Iterator[None]:
+        """The block ends with an error on `abort` and, with `late` set, after the seconds of a request.
+
+        The timeout of a socket limits the wait for each packet, not that for all of them.
+        """
+
+        def end() -> None:
+            late.set()
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(self._seconds, end)
+        timer.start()
+        with self._lock:
+            self._open.add(sock)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            with self._lock:
+                self._open.discard(sock)
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
         """Raises Refusal for a status 4xx, TransientError for no answer, BUSY and any other status but 2xx."""
@@ -68,23 +92,25 @@ class JsonClient:
         if key := os.environ.get(KEY):
             headers["Authorization"] = f"Bearer {key}"
         connection = self._connect()
+        late = threading.Event()
         try:
-            with self._lock:
-                self._open.add(connection)
             connection.connect()
-            if self._aborted:
-                raise OSError("ended")
-            connection.request(method, url, None if body is None else json.dumps(body), headers)
-            response = connection.getresponse()
-            status, content = response.status, response.read()
+            with self._end_of(connection.sock, late):
+                if self._aborted:
+                    raise OSError("ended")
+                connection.request(method, url, None if body is None else json.dumps(body), headers)
+                response = connection.getresponse()
+                status, content = response.status, response.read()
+                if late.is_set():
+                    raise OSError("ended")
         except (OSError, HTTPException) as error:
             reason = str(error) or type(error).__name__
+            if late.is_set():
+                reason = f"no complete answer within {self._seconds:g} s"
             raise TransientError(
                 f"sampler: no answer from {self.address} ({reason}); start that server again, or see sampler.seconds"
             ) from error
         finally:
-            with self._lock:
-                self._open.discard(connection)
             connection.close()
         if 200 <= status < 300:
             return _json(content)
@@ -97,7 +123,7 @@ class JsonClient:
 def _json(content: bytes) -> Any:
     try:
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # lists within lists, 100,000 deep
         return None
 
 

@@ -1,0 +1,137 @@
+"""Surroundings that a run cannot work in end it with a line that names the thing and the remedy; others do no harm."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.small_disk import mounted
+from tests.support.tiny_project import ADDRESSES, begin, dvc, environment, graft, ran, run
+
+DEAD = "http://127.0.0.1:9/api"
+
+
+def refused(root: Path, **more: str) -> str:
+    """The line of a run that cannot begin; Prefect's own may precede it."""
+    told = graft(root, "retrain", code=2, PREFECT_CLIENT_MAX_RETRIES="1", **more)
+    assert ran(root) == []
+    return told.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "text", "remedy"),
+    [
+        (".env", f"PREFECT_API_URL={DEAD}", "remove PREFECT_API_URL from {root}/.env"),
+        ("prefect.toml", f'[api]\nurl = "{DEAD}"', "remove api.url from {root}/prefect.toml"),
+        (
+            "home/profiles.toml",
+            f'active = "x"\n[profiles.x]\nPREFECT_API_URL = "{DEAD}"',
+            "the profile x in {root}/home",
+        ),
+    ],
+)
+def test_the_file_that_names_a_dead_server_is_named(done: Path, file: str, text: str, remedy: str) -> None:
+    place = done / file
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(text)
+    home = {"PREFECT_HOME": str(place.parent)} if file.startswith("home") else {}
+    line = refused(done, **home)
+    assert line.startswith(f"graft: prefect: no answer from {DEAD}; start that server, or ")
+    assert remedy.format(root=done) in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"ALL_PROXY": "socks5://127.0.0.1:9"}, "ALL_PROXY: a SOCKS proxy needs a package: pip install socksio"),
+        ({"PREFECT_API_REQUEST_TIMEOUT": "soon"}, "request_timeout: Input should be a valid number"),
+    ],
+)
+def test_a_variable_that_cannot_be_used_is_named(done: Path, variables: dict[str, str], told: str) -> None:
+    assert told in refused(done, **variables)
+
+
+@pytest.mark.slow
+def test_a_broken_prefect_toml_is_named(done: Path) -> None:
+    (done / "prefect.toml").write_text("[api\n")
+    assert "prefect.toml: invalid TOML" in refused(done)
+
+
+def test_a_full_folder_of_temporary_files_is_named(done: Path, tmp_path: Path) -> None:
+    with mounted(tmp_path / "full", "-t", "tmpfs", "-o", "size=4k", "tmpfs") as folder:
+        line = graft(done, "stage", "problems", code=2, TMPDIR=str(folder)).stderr
+    assert line.startswith(f"graft: TMPDIR: {folder}: No space left on device; free some space there")
+
+
+def test_a_question_mark_in_the_projects_path_is_refused(by_graft: Path, tmp_path: Path) -> None:
+    """Prefect's database would be outside of the project."""
+    root = tmp_path / "why?"
+    run(tmp_path, "cp", "-r", str(by_graft), str(root))
+    assert "question mark; rename it" in graft(root, "status", code=2).stderr
+
+
+def test_results_that_are_linked_to_another_place_are_refused_with_the_way_to_have_that(
+    done: Path, tmp_path: Path
+) -> None:
+    (done / "run").rename(tmp_path / "elsewhere")
+    (done / "run").symlink_to(tmp_path / "elsewhere")
+    line = graft(done, "stage", "problems", "-S", "problems.train=7", code=2).stderr
+    assert "run: a link to another place, which DVC refuses" in line
+    assert "dvc cache dir PATH" in line
+
+
+def test_an_empty_remote_is_said(done: Path, tmp_path: Path) -> None:
+    (tmp_path / "remote").mkdir()
+    dvc(done, "remote", "add", "-q", "-d", "there", str(tmp_path / "remote"))
+    told = graft(done, "stage", "problems", "--pull")
+    assert told.stderr == "warning: --pull: nothing is in the remote there; dvc push --run-cache fills it\n"
+
+
+def test_sources_have_the_same_line_ends_in_every_checkout(tmp_path: Path) -> None:
+    """Git of Windows writes CRLF otherwise, and sources are inputs of stages."""
+    repository = Path(__file__).parents[2]
+    origin = tmp_path / "origin"
+    origin.mkdir()
+    for name in (".gitattributes", "params.yaml"):
+        (origin / name).write_bytes((repository / name).read_bytes())
+    run(origin, "git", "init", "-q")
+    run(origin, "git", "add", "-A")
+    run(origin, "git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t")
+    run(tmp_path, "git", "-c", "core.autocrlf=true", "clone", "-q", str(origin), "copy")
+    assert (tmp_path / "copy" / "params.yaml").read_bytes() == (origin / "params.yaml").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"},
+        {"PREFECT_API_URL": "", "PREFECT_HOME": "", "PREFECT_SERVER_API_PORT": " "},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+    ],
+)
+def test_others_do_no_harm(done: Path, variables: dict[str, str]) -> None:
+    """In a process of its own: locale and encoding of the output are settled when Python starts."""
+    with (done / "params.yaml").open("a", encoding="utf-8") as stream:
+        stream.write("# é, in a line that a diff to the last commit shows\n")
+    command = [sys.executable, "-m", "flows.cli.main", "retrain", "-S", "problems.train=7"]
+    ended = subprocess.run(command, cwd=done, env=environment(**variables), capture_output=True, timeout=400)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ran(done) == ADDRESSES
+    assert b"report: 19 stages" in ended.stdout
+
+
+@pytest.mark.slow
+def test_a_lock_file_that_is_removed_during_the_last_stage_is_an_error(done: Path) -> None:
+    process = begin(done, "promote", "retrain", "-S", "problems.train=7", TINY_SECONDS="3")
+    (done / "dvc.lock").unlink()
+    _, told = process.communicate(timeout=300)
+    assert process.returncode == 2
+    assert "dvc.lock: problems is not in it, so the file was removed or replaced during this run" in told
+    assert ran(done) == ADDRESSES
+    assert "restored" in graft(done, "retrain").stdout
+    assert ran(done) == []
