@@ -11,11 +11,11 @@ SETTINGS = b"S"  # host → zygote, once: JSON {"seconds", "memory_mb", "layers"
 HELLO = b"H"  # zygote → host, once: JSON {"layers", "reasons"}
 PROGRAM = b"P"  # host → zygote: pack_program(code, question, replies), for a child of its own; host → tests → program
 # under test: JSON [prompt, code, name of the function, setup]
-BATCH = b"B"  # host → zygote → worker: JSON [[code, [question, …]], …], plain programs for the warm worker
+BATCH = b"B"  # host → zygote: JSON [[code, [question, …]], …], plain programs for one child
 TESTS = b"U"  # host → zygote: SHARED or OWN; host → tests: JSON [prompt, setup, name of the function, texts]
 CALL = b"C"  # tests → program under test, after a PROGRAM: JSON [name, arguments, keywords]
 REPLY = b"R"  # program under test → tests: JSON ["ok", value] or ["error", exception], untrusted
-ENDINGS = b"E"  # reply: the bytes that the child or worker wrote, untrusted
+ENDINGS = b"E"  # reply: the bytes that the child wrote, untrusted
 AGAIN = b"A"  # reply: the program must be tested again, in a process of its own
 MEMORY = b"M"  # reply: the program under test has used more memory than it may
 TIMEOUT = b"T"  # reply: it exceeded its time and was killed
@@ -58,12 +58,13 @@ def pack_program(code: str, question: str, replies: bytes = b"") -> bytes:
     return _LENGTHS.pack(len(source), len(text)) + source + text + replies
 
 
-def unpack_program(payload: bytes) -> tuple[str, str, bytes]:
+def unpack_program(payload: bytes | bytearray) -> tuple[str, str, bytes]:
     """(code, question, replies) of a PROGRAM."""
     source, text = _LENGTHS.unpack_from(payload)
     begin = _LENGTHS.size + source
     end = begin + text
-    return payload[_LENGTHS.size : begin].decode(), payload[begin:end].decode("utf-8", "surrogatepass"), payload[end:]
+    question = payload[begin:end].decode("utf-8", "surrogatepass")
+    return payload[_LENGTHS.size : begin].decode(), question, bytes(payload[end:])
 
 
 def read_frame(descriptor: int, most: int = 1 << 32) -> tuple[bytes, bytes]:
@@ -74,12 +75,36 @@ def read_frame(descriptor: int, most: int = 1 << 32) -> tuple[bytes, bytes]:
     return kind, _read_exactly(descriptor, length)
 
 
+def read_buffer(descriptor: int) -> tuple[bytes, bytearray]:
+    """As `read_frame`, into memory that `wipe` can clear."""
+    kind, length = unpack_head(_read_exactly(descriptor, HEAD_SIZE))
+    payload = bytearray(length)
+    rest = memoryview(payload)
+    while rest:
+        size = os.readv(descriptor, [rest])
+        if not size:
+            raise EOFError
+        rest = rest[size:]
+    return kind, payload
+
+
+def wipe(buffer: bytearray, size: int | None = None) -> None:
+    """Overwrite the first `size` bytes, all by default."""
+    memoryview(buffer)[:size] = bytes(len(buffer) if size is None else size)
+
+
 def write_frame(descriptor: int, kind: bytes, payload: bytes) -> None:
     """Write one complete message, blocking while the pipe is full."""
     write_all(descriptor, pack(kind, payload))
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_buffer(descriptor: int, kind: bytes, payload: memoryview) -> None:
+    """As `write_frame`, without a copy of the payload."""
+    write_all(descriptor, _HEAD.pack(kind, len(payload)))
+    write_all(descriptor, payload)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write all of `data`, blocking while the pipe is full."""
     view = memoryview(data)
     while view:

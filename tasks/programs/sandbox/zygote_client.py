@@ -24,7 +24,7 @@ _LARGEST = 1 << 25  # bytes of an answer
 # PYTHONHASHSEED, by which sets of texts have the same order in every run. LD_BIND_NOW lets the loader resolve symbols
 # when the zygote starts instead of in every child.
 _COMMAND = ("-s", "-P", "-S", "-B", "-Wignore")
-_ENVIRONMENT = {"PYTHONHASHSEED": "0", "LD_BIND_NOW": "1"}
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LD_BIND_NOW": "1"}
 
 
 def require_linux() -> None:

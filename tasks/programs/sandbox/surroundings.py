@@ -1,0 +1,56 @@
+"""Surroundings of a program that are the same in every run: clocks that count their readings, a seed for each generator.
+
+Standard library only. (The hash seed and the time zone are set where the zygote starts, zygote_client.py; the kernel
+gives neither random numbers nor process ids, seccomp.py.)
+"""
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+_START = 1_735_689_600  # seconds: 2025-01-01, 00:00 UTC
+_STEP = 1_000_000  # nanoseconds from one reading of any clock to the next
+
+
+def use_python_datetime() -> None:
+    """Let `datetime` be the version in Python, which reads the clock through the module `time`. Before its import."""
+    sys.modules["_datetime"] = None  # type: ignore[assignment]
+
+
+def replace_clocks() -> None:
+    """Replace the clocks of the module `time`. A program that measures its time or waits in a loop for it still ends."""
+    readings = itertools.count(_STEP, _STEP)
+    names = ("time", "clock_gettime", "monotonic", "perf_counter", "process_time", "thread_time")
+    for name in names:
+        start = _START * 10**9 if name in ("time", "clock_gettime") else 0
+        setattr(time, f"{name}_ns", lambda *_, start=start: start + next(readings))
+        setattr(time, name, lambda *_, start=start: (start + next(readings)) / 10**9)
+    for name in ("gmtime", "localtime", "ctime"):
+        setattr(time, name, _with_time(getattr(time, name), 0, time.time))
+    for name, place in (("asctime", 0), ("strftime", 1)):
+        setattr(time, name, _with_time(getattr(time, name), place, time.localtime))
+
+
+def _with_time(function: Callable[..., Any], place: int, now: Callable[[], object]) -> Callable[..., Any]:
+    """The function with a last argument that by default is the time of the replaced clock."""
+
+    def call(*given: Any) -> Any:
+        return function(*(given if given[place:] not in ((), (None,)) else (*given[:place], now())))
+
+    return call
+
+
+def seed_generators() -> None:
+    """Import `random`, seeded with 0, as every generator is that a program makes without a seed."""
+    register = os.register_at_fork
+    os.register_at_fork = lambda **_: None  # otherwise `random` draws a new seed in every child
+    import random
+
+    os.register_at_fork = register
+    seed = random.Random.seed
+    random.Random.seed = lambda self, a=None, version=2: seed(self, 0 if a is None else a, version)  # type: ignore[method-assign]
+    random.seed = random._inst.seed  # type: ignore[attr-defined]
+    random.seed()
