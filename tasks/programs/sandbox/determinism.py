@@ -265,6 +265,7 @@ class Findings:
     def _visit_call(self, node: Any, use: int) -> None:
         name = self._visit_called(node.func)
         self._shows_addresses |= name in _LAZY and use != _USED_UP
+        self._shows_addresses |= name == "cmp_to_key" and use != _APPLIED
         self._shows_addresses |= name in _UNORDERED and use != _COUNTED and not (use == _USED_UP and name in _METHODS)
         for place, argument in enumerate(node.args):
             self._add([argument], self._use_of(name, place, node.args))

@@ -104,7 +104,7 @@ class Sandbox:
         count = workers or len(os.sched_getaffinity(0))
         self._model = model
         self._clients = [ZygoteClient(seconds, memory_mb, layers) for _ in range(count)]
-        self._rerun_clients = [ZygoteClient(seconds, memory_mb, layers) for _ in range(count)]  # start on first use
+        self._rerun_clients = [ZygoteClient(seconds, memory_mb, layers, upward=True) for _ in range(count)]
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="sandbox")
         try:
             self._clients[0].start()
@@ -192,7 +192,10 @@ class Sandbox:
         results: dict[Job, Result] = {}
         replays = {job: PromptReplay() for job in jobs}
         while replays:
-            requests = [([job], (protocol.pack_program(*job, replay.replies),)) for job, replay in replays.items()]
+            requests = [
+                ([job], (protocol.pack_program(*job, replay.replies, not may_differ(job[0])),))
+                for job, replay in replays.items()
+            ]
             prompts: dict[Job, Prompt] = {}
             for (job,), answer in self._ask_all(protocol.PROGRAM, requests, clients):
                 ending = _result(*answer)

@@ -1,9 +1,12 @@
-"""Surroundings of a program that are the same in every run: clocks that count their readings, a seed for each generator.
+"""Surroundings of a program that are the same in every run: clocks that count their readings, a seed for each generator,
+numbers in the place of addresses, fresh memory.
 
 Standard library only. (The hash seed and the time zone are set where the zygote starts, zygote_client.py; the kernel
 gives neither random numbers nor process ids, seccomp.py.)
 """
 
+import builtins
+import gc
 import itertools
 import os
 import sys
@@ -54,3 +57,51 @@ def seed_generators() -> None:
     random.Random.seed = lambda self, a=None, version=2: seed(self, 0 if a is None else a, version)  # type: ignore[method-assign]
     random.seed = random._inst.seed  # type: ignore[attr-defined]
     random.seed()
+
+
+def hide_addresses() -> None:
+    """Let `id` number objects in the order in which it sees them, `hash` too where a hash would be an address.
+
+    Removes the functions that count references and blocks of memory.
+    """
+    numbers: dict[int, tuple[int, object]] = {}  # by address; an object that is here keeps it
+    digest = builtins.hash
+
+    def id(value: object, /) -> int:
+        """The number of an object."""
+        return numbers.setdefault(_address(value), (16 * len(numbers) + 16, value))[0]
+
+    def hash(value: object, /) -> int:
+        """The hash of an object, or its number."""
+        return id(value) >> 4 if type(value).__hash__ is object.__hash__ else digest(value)
+
+    builtins.id, builtins.hash = id, hash
+    for module, names in ((sys, ("getrefcount", "getallocatedblocks")), (gc, ("get_count", "get_stats"))):
+        for name in names:
+            delattr(module, name)
+
+
+def fill_free_memory(most: int) -> None:
+    """Use up the free places between existing objects, up to `most` bytes for each size, and begin a new pool.
+
+    New objects then lie one behind the other from the beginning of a pool, whatever ran before. The order of a small
+    set of them is always the same: it depends on the lower bits of their addresses.
+    """
+    gc.collect()  # clears the interpreter's lists of free objects too
+    for size in range(16, 513, 16):
+        objects = [_object_of(size) for _ in range(most // size)]
+        for _ in range(_POOL // size):
+            if _address(objects[-1]) % _POOL == _POOL_HEAD:
+                break
+            objects.append(_object_of(size))
+        _kept.append(objects)
+
+
+def _object_of(size: int) -> object:
+    return bytes(size - _EMPTY) if size > _EMPTY else 1j * size if size > 16 else object()
+
+
+_POOL, _POOL_HEAD = 1 << 14, 48  # bytes of the interpreter's pools, and before their first object
+_EMPTY = sys.getsizeof(b"")
+_address = builtins.id
+_kept: list[object] = []

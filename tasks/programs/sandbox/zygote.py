@@ -30,9 +30,9 @@ sys.path.append(
     os.path.dirname(os.path.dirname(os.path.dirname(_FOLDER)))
 )  # the folder of the package `tasks`, after the standard library
 
-from tasks.programs.sandbox.surroundings import replace_clocks, seed_generators, use_python_datetime  # noqa: E402, I001
+from tasks.programs.sandbox import surroundings  # noqa: E402
 
-use_python_datetime()  # before the operators import it
+surroundings.use_python_datetime()  # before the operators import it
 
 from tasks.programs.operators.model_calls import Conversation, set_conversation  # noqa: E402
 from tasks.programs.sandbox import protocol  # noqa: E402
@@ -54,7 +54,8 @@ _LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodin
 _RESULTS = 3  # a child's own descriptor; 0, 1 and 2 are /dev/null
 _LOWEST = 5  # descriptors below are those of children
 _CAP = 1 << 16  # bytes of one program's ending
-_BATCH_CAP = 1 << 21  # bytes of a batch's endings
+_BATCH_CAP = 1 << 18  # bytes of a batch's endings
+_FREE = 1 << 12  # most bytes that serving a request leaves free for objects of one size
 _PR_SET_CHILD_SUBREAPER = 36
 _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
 
@@ -75,8 +76,7 @@ class Zygote:
         self._steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
         self._tests = TestProcesses(self._children, self._lockdown, tests, self._seconds)
         self._reserve = [bytes(4 << 20)]  # address space that a child frees if its program has used up all
-        self._endings = bytearray(_BATCH_CAP)  # what a child has written
-        self._written = 0
+        self._request, self._endings = protocol.Buffer(1 << 16), protocol.Buffer(_BATCH_CAP)
 
     def serve(self) -> None:
         """Answer requests, one at a time, until the host closes the socket."""
@@ -85,18 +85,18 @@ class Zygote:
         run = {protocol.PROGRAM: self._run_program, protocol.TESTS: self._tests.run, protocol.BATCH: self._run_batch}
         try:
             while True:
-                kind, request = protocol.read_buffer(self._control)
+                kind, request = self._request.read_frame(self._control)
                 answer, payload = run[kind](request)
                 protocol.write_buffer(self._control, answer, memoryview(payload))
-                protocol.wipe(request)
-                protocol.wipe(self._endings, self._written)
+                self._request.clear()
+                self._endings.clear()
         except (EOFError, HostClosed, BrokenPipeError, ConnectionResetError):
             self._tests.end()
 
-    def _run_program(self, payload: bytearray) -> tuple[bytes, bytes | memoryview]:
+    def _run_program(self, payload: memoryview) -> tuple[bytes, bytes | memoryview]:
         return self._run_child(lambda: _run_one(payload, self._reserve), self._seconds, _CAP)
 
-    def _run_batch(self, payload: bytearray) -> tuple[bytes, bytes | memoryview]:
+    def _run_batch(self, payload: memoryview) -> tuple[bytes, bytes | memoryview]:
         return self._run_child(lambda: _run_all(payload), min(self._seconds, _BATCH_SECONDS), _BATCH_CAP)
 
     def _run_child(self, work: Callable[[], None], seconds: float, cap: int) -> tuple[bytes, bytes | memoryview]:
@@ -104,36 +104,36 @@ class Zygote:
         results, write_end = os.pipe()
         child = self._children.fork({_RESULTS: write_end}, self._steps, work)
         os.close(write_end)
-        self._written = 0
         limit = TimeLimit(seconds, child, new=True)
         try:
-            while self._written < cap:
+            size = -1
+            while size:
                 while not self._children.readable(results, self._children.next_check(limit.deadline)):
                     if self._children.is_too_big(child):
                         return protocol.ENDINGS, _TOO_BIG
                     if not limit.extend():
                         return protocol.TIMEOUT, b""
-                size = os.readv(results, [memoryview(self._endings)[self._written : cap]])
-                if not size:
-                    break
-                self._written += size
+                size = self._endings.read(results, cap)
         finally:
             status, was_too_big = self._children.end(child)
             os.close(results)
         if was_too_big:  # allocated and freed between two checks
             return protocol.ENDINGS, _TOO_BIG
-        if self._written == cap:
+        written = self._endings.content
+        if len(written) == cap:
             return protocol.KILLED, b"wrote too much"
-        if self._written:
-            return protocol.ENDINGS, memoryview(self._endings)[: self._written]
+        if written:
+            return protocol.ENDINGS, written
         if limit.is_past:  # the kernel's processor limit came first
             return protocol.TIMEOUT, b""
         return protocol.KILLED, _death_reason(status).encode()
 
 
-def _run_one(payload: bytes | bytearray, reserve: list[bytes]) -> None:
+def _run_one(payload: bytes | memoryview, reserve: list[bytes]) -> None:
     """Child: run one program on one question and write how it ended."""
-    code, question, replies = protocol.unpack_program(payload)
+    code, question, replies, is_proved = protocol.unpack_program(payload)
+    if not is_proved:
+        surroundings.fill_free_memory(_FREE)
     set_conversation(Conversation(json.loads(replies) if replies else [], _exit_with))
     ending = guarded(lambda: run_program(compile_program(code), question))
     try:
@@ -151,9 +151,9 @@ def _exit_with(status: str, operator: str, text: str) -> NoReturn:
     os._exit(0)
 
 
-def _run_all(payload: bytearray) -> None:
+def _run_all(payload: memoryview) -> None:
     """Child: run a batch and write the endings."""
-    endings = [ending for code, questions in json.loads(payload) for ending in _run_each(code, questions)]
+    endings = [ending for code, questions in json.loads(bytes(payload)) for ending in _run_each(code, questions)]
     protocol.write_all(_RESULTS, json.dumps(endings).encode())
 
 
@@ -176,10 +176,11 @@ def _death_reason(status: int) -> str:
 
 def _load_modules() -> None:
     """Import all modules that programs may import, then clear the import path: a later import fails at once."""
-    seed_generators()
+    surroundings.seed_generators()
     for name in (*MODULES, *_LAZY):
         importlib.import_module(name)
-    replace_clocks()
+    surroundings.replace_clocks()
+    surroundings.hide_addresses()
     sys.path.clear()
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()
@@ -193,7 +194,7 @@ def _warm_up() -> None:
     eight runs: in a child both would copy pages shared with the zygote. This halves a child's cost.
     """
     sample = "def solve(problem):\n    n = numbers(problem)\n    return majority([calculate('2 * 3'), n[0] / n[1]])\n"
-    payload = protocol.pack_program(sample, "six of 1")
+    payload = protocol.pack_program(sample, "six of 1", is_proved=True)
     for _ in range(20):
         apply_steps([])
         _run_one(payload, [])
@@ -228,7 +229,7 @@ def main() -> None:
     _, settings = protocol.read_frame(control)
     _warm_up()
     zygote = Zygote(control, tests, json.loads(settings))
-    gc.collect()
+    surroundings.fill_free_memory(1 << 16)
     gc.freeze()  # children share these objects and never scan them for garbage
     zygote.serve()
 
