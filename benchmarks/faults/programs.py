@@ -25,7 +25,10 @@ def _poisoned() -> int:
     mixed = [program for code in poisons().values() for program in (Program(code, (QUESTION,)), *innocents)]
     with Sandbox(2.0, 256, allow_weak=False, workers=1) as sandbox:
         results = sandbox.run(mixed) + sandbox.run(innocents)
-    answers = [(INNOCENT.get(program.code), result.value) for program, (result,) in zip(mixed + innocents, results, strict=True)]
+    answers = [
+        (INNOCENT.get(program.code), result.value)
+        for program, (result,) in zip(mixed + innocents, results, strict=True)
+    ]
     return sum(expected is not None and value != expected for expected, value in answers)
 
 

@@ -70,7 +70,7 @@ PROCESSES = {
     "double fork": "import os\n"
     + SOLVE
     + "if os.fork() == 0:\n        if os.fork() == 0:\n            while True: pass\n        os._exit(0)\n    return 1",
-    "clock of a stranger": solve("time.clock_gettime(~{pid} << 3 | 2)\nreturn 5", "time"),
+    "clock of a stranger": solve("return libc.clock_gettime(~{pid} << 3 | 2, bytes(16))", LIBC),
     "futex of a stranger": solve("return libc.syscall(202, bytes(({pid}).to_bytes(4, 'little')), 6, 0, 0)", LIBC),
     "twenty forks by posix": solve("for _ in range(20): posix.fork()\nwhile True: pass", "posix"),
     "fork by libc": solve("pid = libc.fork()\nwhile pid == 0: pass\nreturn 1", LIBC),
@@ -340,6 +340,8 @@ OTHERWISE = {
         "processes: kill a stranger by libc",
         "processes: kill a stranger by tgkill",
         "processes: trace the parent",
+        "processes: clock of a stranger",
+        "processes: futex of a stranger",
         "files: libc write",
         "files: fill the disk by libc",
         "files: use up descriptors by libc",

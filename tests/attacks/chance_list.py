@@ -148,9 +148,12 @@ CHANCE = {
     "objects": solve("return len(gc.get_objects())", "gc"),
     "collections": solve("return str(gc.get_count()) + str(gc.get_stats())", "gc"),
     "blocks": solve("return sys.getallocatedblocks()", "sys"),
-    "memory left": solve("x = []\ntry:\n    while True: x.append(bytearray(1 << 12))\nexcept MemoryError: return len(x)"),
-    "memory left in the end": solve("x = []\nwhile True:\n    try: x.append(bytearray(1 << 12))\n    finally: return len(x)"),
-    "depth": "d = 0\ndef f():\n    global d\n    d += 1\n    f()\n" + solve("try: f()\nexcept RecursionError: return d"),
+    "memory left": solve("x = []\ntry:\n    while True: x.append(bytearray(1 << 12))\n"
+    "except MemoryError: return len(x)"),
+    "memory left in the end": solve("x = []\nwhile True:\n    try: x.append(bytearray(1 << 12))\n"
+    "    finally: return len(x)"),
+    "depth": "d = 0\ndef f():\n    global d\n    d += 1\n    f()\n" + solve("try: f()\n"
+    "except RecursionError: return d"),
     "stack": solve("return sys.modules['ctypes'].c_int.from_address(id(solve) + 24).value", "sys"),
     "stack by libc": solve("return libc.getauxval(25) % 1000", LIBC),
     "environment": solve("return str(sorted(os.environ.items())) + os.getcwd()", "os"),

@@ -1,8 +1,10 @@
 """No program changes what another one gives, or reads what another one gave: poison_list.py, chance_list.py."""
 
 import json
+import os
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -44,7 +46,16 @@ def test_a_program_that_is_taken_for_plain_is_noticed(monkeypatch: pytest.Monkey
     """If the allow-list had a hole: every child serves one batch, and one whose operators have changed counts for
     nothing."""
     monkeypatch.setattr(module, "is_plain", lambda _: True)
-    ends = ("the end", "an abort", "a fault", "time", "memory", "ending of values", "the operators", "the zygote's list")
+    ends = (
+        "the end",
+        "an abort",
+        "a fault",
+        "time",
+        "memory",
+        "ending of values",
+        "the operators",
+        "the zygote's list",
+    )
     with Sandbox(2.0, 256, allow_weak=False, workers=1) as sandbox:
         for name in ends:
             attack = Program(poisons()[f"patch: {name}"], (QUESTION,))
@@ -124,3 +135,20 @@ def test_no_child_has_the_answers_of_those_before(sandbox: Sandbox) -> None:
 def test_the_scanner_is_real(sandbox: Sandbox) -> None:
     own = SCANNER.replace("seen, looked", "kept = 'ZQ' + str(numbers(problem)[0] * 1000003) + 'QZ'\n    seen, looked")
     assert sandbox.run([Program(own, (QUESTION,))])[0][0].value == 5
+
+
+def test_no_call_says_which_processes_exist(sandbox: Sandbox) -> None:
+    """The kernel's answers on the process id of this test and on one that no process has are the same refusals."""
+    look = solve(
+        "c = sys.modules['ctypes']\n"
+        "libc = c.CDLL(None, use_errno=True)\n"
+        "calls = libc.clock_gettime, libc.clock_getres\n"
+        "seen = [(f(~int(problem) << 3 | 2, bytes(16)), c.get_errno()) for f in calls]\n"
+        "owner = int(problem).to_bytes(4, 'little')\n"
+        "return str([*seen, libc.syscall(202, owner, 6, 0, 0), c.get_errno()])",
+        LIBC,
+    )
+    missing = str(int(Path("/proc/sys/kernel/pid_max").read_text()) - 1)
+    one, other = sandbox.run([Program(look, (str(os.getpid()), missing))])[0]
+    assert one == other
+    assert one.value == "[(-1, 1), (-1, 1), -1, 1]"

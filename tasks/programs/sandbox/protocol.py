@@ -77,7 +77,7 @@ def read_frame(descriptor: int, most: int = 1 << 32) -> tuple[bytes, bytes]:
 
 
 class Buffer:
-    """Memory for one message at a time that can be cleared, unlike that of a `bytes`, and is not allocated anew."""
+    """Memory for one message at a time that can be cleared, unlike that of a `bytes`, and stays in its place."""
 
     def __init__(self, size: int) -> None:
         self._memory = bytearray(size)

@@ -42,13 +42,13 @@ SANDBOX_DIED = "the sandbox process died"
 """Error of a `failed` result; any other death of a process is the program's own fault."""
 
 _KNOWN = (
-    "def solve(problem):\n    n = numbers(problem)\n    a = calculate('6 * 7')\n    b = convert(n[0], 'hours', 'minutes')\n"
-    "    return majority([a * 1000 + b + compare(a, b), 1]) + 0.5\n",
+    "def solve(problem):\n    n = numbers(problem)\n    a = calculate('6 * 7')\n"
+    "    b = convert(n[0], 'hours', 'minutes')\n    return majority([a * 1000 + b + compare(a, b), 1]) + 0.5\n",
     "3 hours",
     ["ok", 42179.5, None],
 )
-"""A program, a question and its ending: run at the end of a batch, it tells if the operators and the rest of the child
-are still what they were."""
+"""A program, a question and its ending. It runs at the end of a batch and ends so if the operators and the rest of the
+child are still what they were."""
 
 NOT_DETERMINISTIC = "answers differ when it is run again: a workflow must be deterministic"
 

@@ -1,4 +1,4 @@
-"""Surroundings of a program that are the same in every run: clocks that count their readings, a seed for each generator,
+"""Surroundings of a program that are the same in every run: clocks that count their readings, seeds of generators,
 numbers in the place of addresses, fresh memory.
 
 Standard library only. (The hash seed and the time zone are set where the zygote starts, zygote_client.py; the kernel
@@ -24,7 +24,7 @@ def use_python_datetime() -> None:
 
 
 def replace_clocks() -> None:
-    """Replace the clocks of the module `time`. A program that measures its time or waits in a loop for it still ends."""
+    """Replace the clocks of the module `time`. A program that measures its time or waits for it in a loop ends."""
     readings = itertools.count(_STEP, _STEP)
     names = ("time", "clock_gettime", "monotonic", "perf_counter", "process_time", "thread_time")
     for name in names:
@@ -54,8 +54,12 @@ def seed_generators() -> None:
 
     os.register_at_fork = register
     seed = random.Random.seed
-    random.Random.seed = lambda self, a=None, version=2: seed(self, 0 if a is None else a, version)  # type: ignore[method-assign]
-    random.seed = random._inst.seed  # type: ignore[attr-defined]
+
+    def seed_with_zero(self: random.Random, a: Any = None, version: int = 2) -> None:
+        seed(self, 0 if a is None else a, version)
+
+    random.Random.seed = seed_with_zero  # type: ignore[method-assign]
+    random.seed = random._inst.seed
     random.seed()
 
 
