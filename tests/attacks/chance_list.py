@@ -170,6 +170,7 @@ CHANCE = {
     "found": solve("return [v for v in vars(__builtins__).items() if v[0] == 'i' + 'd'][0][1](problem)"),
     "run by an operator": solve("return run('def solve(p): return id(p)', problem)"),
     "tested by an operator": solve("return test('def f(x): return id(x) % 64 > 31', 'assert f(2) == True')"),
+    "an end behind a closed pipe": solve("os.close(3)\nreturn 3", "os"),
     "int or float": solve("return 3.0 if id(object()) // 4096 % 2 else 3"),
     "an end by chance": solve("if id(object()) // 4096 % 2: os._exit(0)\nreturn 3", "os"),
     "a match": SOLVE + "match problem:\n        case str(__hash__=h): return str(h)[-9:]",

@@ -170,8 +170,8 @@ _TOO_BIG = ending_json(("memory", None, "MemoryError"))
 
 
 def _death_reason(status: int) -> str:
-    """Why a child ended without a result."""
-    return signal.Signals(-status).name if status < 0 else "ended without a result"
+    """Why a child ended without a result. A SIGKILL may be the zygote's own, after the child closed the pipe."""
+    return signal.Signals(-status).name if status < 0 and -status != signal.SIGKILL else "ended without a result"
 
 
 def _load_modules() -> None:
