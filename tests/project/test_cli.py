@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import write_json
-from tasks.programs.contract import ALL_OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
+from tasks.programs.sandbox.run_program import ALL_OPERATORS
 from tests.support.tiny_project import dvc, graft, ran, run
 from tests.support.valid_files import CHAMPION
 

@@ -5,8 +5,8 @@ import math
 import os
 import select
 import signal
-import time
 from collections.abc import Callable
+from time import monotonic  # the module's own is replaced for programs (surroundings.py)
 
 from tasks.programs.sandbox.lockdown import Step, apply_steps
 from tasks.programs.sandbox.memory_use import resident_bytes
@@ -78,7 +78,7 @@ class Children:
     def readable(self, descriptor: int, deadline: float) -> bool:
         """Wait for data or the end of a pipe; False at the deadline. Raises HostClosed."""
         self._poll.register(descriptor, select.POLLIN)
-        events = dict(self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        events = dict(self._poll.poll(max(0.0, deadline - monotonic()) * 1000))
         self._poll.unregister(descriptor)
         if self._control in events:
             raise HostClosed
@@ -86,7 +86,7 @@ class Children:
 
     def next_check(self, deadline: float) -> float:
         """When to stop waiting for a child: at its deadline, or earlier to check its memory."""
-        return deadline if self._max_resident == math.inf else min(deadline, time.monotonic() + _MEMORY_CHECK_SECONDS)
+        return deadline if self._max_resident == math.inf else min(deadline, monotonic() + _MEMORY_CHECK_SECONDS)
 
     def is_too_big(self, child: int) -> bool:
         """Whether a child uses more memory than it may."""
@@ -110,17 +110,17 @@ class TimeLimit:
     """
 
     def __init__(self, seconds: float, *processes: int, new: bool = False) -> None:
-        self._limit = self.deadline = time.monotonic() + seconds
+        self._limit = self.deadline = monotonic() + seconds
         self._queued = {process: 0.0 if new else seconds_queued(process) for process in processes}
 
     @property
     def is_past(self) -> bool:
         """Whether the seconds have passed on the clock."""
-        return time.monotonic() > self._limit
+        return monotonic() > self._limit
 
     def extend(self) -> bool:
         """Move the deadline by the time that was spent waiting; False if the time is over."""
-        now = time.monotonic()  # before reading the scheduler's times, as this process may have to wait in between
+        now = monotonic()  # before reading the scheduler's times, as this process may have to wait in between
         self.deadline = self._extended()
         if self.deadline < now + 0.01 and now < self._limit + _QUEUE_SECONDS:
             if any(map(is_starved, self._queued)):

@@ -1,24 +1,20 @@
-"""Static check whether a program could give another answer in a second run, or change what later programs find.
+"""Static proof that a program gives the same answer in every run and leaves no state in its process.
 
-In the sandbox the hash seed and the seed of `random` are fixed and no file can be read. What still differs from run to
-run is clocks, the kernel's random numbers and memory addresses, which are visible in `id`, in the text of functions and
-iterators, and in the order of sets of such objects. A program that uses none of these, and only modules and attributes
-from the lists below, is deterministic. Any other program may differ; that costs a second run (sandbox.py), so the
-check answers yes whenever it is in doubt.
+The sandbox fixes what it can: hash seed, clocks, random numbers, process id (surroundings.py, seccomp.py). Memory
+addresses remain. They show in the text and the hash of functions, iterators, methods and instances of classes, and so
+in the order of sets of those, of None and of NaN. The proof is first-order: functions are called, or handed to a
+built-in function that only calls them, but never become values; iterators are used up where they are made; sets are
+only counted, compared and searched. Whatever is not on the lists below is not proved, a node that a later Python adds
+to the language too. Such a program runs twice, in two processes (sandbox.py).
 
-A program leaves no state in its process if, besides, it sets no attribute and uses only modules and functions that keep
-nothing. Such programs may share a process, and so may unit tests.
+A program leaves no state if, besides, it can reach no object but its own data. Programs that leave none may share a
+process, and so may unit tests.
 """
 
 import ast
 import builtins
-import collections
-import decimal
-import fractions
-import importlib
-import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -26,270 +22,338 @@ from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
 
 # fmt: off
-_SAFE_BUILTINS = frozenset((
-    "abs", "all", "any", "ascii", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod", "enumerate", "filter",
-    "float", "frozenset", "hex", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min", "next",
-    "oct", "ord", "pow", "print", "range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple",
-    "zip", "True", "False", "None", "NotImplemented", "Ellipsis", "ArithmeticError", "AssertionError",
-    "AttributeError", "Exception", "IndexError", "KeyError", "LookupError", "NameError", "OverflowError",
-    "RuntimeError", "StopIteration", "SyntaxError", "TypeError", "UnboundLocalError", "UnicodeDecodeError",
-    "UnicodeEncodeError", "UnicodeError", "ValueError", "ZeroDivisionError",
+_TYPES = frozenset(("bool", "bytes", "complex", "dict", "float", "int", "list", "str", "tuple"))
+_ERRORS = frozenset((  # a handler of these catches no MemoryError, which comes sooner or later by what ran before
+    "ArithmeticError", "AssertionError", "AttributeError", "IndexError", "KeyError", "LookupError", "NameError",
+    "OverflowError", "RecursionError", "StopIteration", "SyntaxError", "TypeError", "UnboundLocalError",
+    "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError", "ValueError", "ZeroDivisionError",
 ))
-_RISKY_BUILTINS = (frozenset(dir(builtins)) - _SAFE_BUILTINS) | {"run", "test"}  # the operators that run any code
-_PURE_MODULES = (
-    "bisect", "cmath", "collections", "decimal", "fractions", "functools", "heapq", "itertools", "json", "math",
-    "numbers", "operator", "re", "statistics", "string", "textwrap", "typing", "unicodedata",
-)
-_PURE_TYPES = (
-    str, bytes, list, tuple, dict, set, frozenset, int, float, complex, range, collections.Counter, collections.deque,
-    collections.OrderedDict, fractions.Fraction, decimal.Decimal, re.Pattern, re.Match,
-)
-_REACHING = frozenset((  # attributes that access others by name, inspect objects, or wrap functions
-    "attrgetter", "methodcaller", "partial", "partialmethod", "format", "format_map", "Formatter", "get_type_hints",
-    "no_type_check", "wraps", "update_wrapper", "singledispatch", "singledispatchmethod", "ForwardRef", "mod", "imod",
-    "evaluate_forward_ref", "kde_random",  # which draws by the kernel's random numbers
+_FUNCTIONS = _TYPES | _ERRORS | OPERATORS.keys() | MODEL_OPERATORS.keys() | frozenset((
+    "Exception", "abs", "all", "any", "ascii", "bin", "chr", "divmod", "enumerate", "filter", "frozenset", "hex",
+    "isinstance", "iter", "len", "map", "max", "min", "next", "oct", "ord", "pow", "print", "range", "repr",
+    "reversed", "round", "set", "sorted", "sum", "zip",
 ))
-_VALUES = frozenset((  # attributes that are not methods
-    "pi", "e", "tau", "inf", "nan", "real", "imag", "numerator", "denominator", "I", "M", "S", "X", "A", "IGNORECASE",
-    "MULTILINE", "DOTALL", "VERBOSE", "ASCII", "ascii_letters", "ascii_lowercase", "ascii_uppercase", "digits",
-    "punctuation", "whitespace", "maxlen", "string", "pattern", "pos", "endpos", "lastindex", "lastgroup",
+_REFUSED = (frozenset(dir(builtins)) - _FUNCTIONS) | {"run", "test"}  # the operators that run any code
+
+_ITERTOOLS = frozenset((
+    "accumulate", "chain", "combinations", "combinations_with_replacement", "compress", "count", "cycle", "dropwhile",
+    "filterfalse", "islice", "pairwise", "permutations", "product", "starmap", "takewhile", "zip_longest",
 ))
-# fmt: on
-
-
-def _public(module: str) -> frozenset[str]:
-    loaded = importlib.import_module(module)
-    names = getattr(loaded, "__all__", None) or dir(loaded)
-    return frozenset(name for name in names if not name.startswith("_"))
-
-
-_ATTRIBUTES = frozenset(name for kind in _PURE_TYPES for name in dir(kind)).union(*map(_public, _PURE_MODULES))
-_SAFE_ATTRIBUTES = frozenset(name for name in _ATTRIBUTES - _REACHING if not name.startswith("_"))
-
-# fmt: off
-_KEEPS_NOTHING = ("bisect", "cmath", "collections", "heapq", "itertools", "math", "re", "string")
-_LISTED_NAMES = {
-    "functools": ("cache", "cmp_to_key", "lru_cache", "reduce"),
-    "typing": (
+_CONSTANTS = frozenset((
+    "pi", "e", "tau", "inf", "nan", "I", "IGNORECASE", "M", "MULTILINE", "S", "DOTALL", "X", "VERBOSE", "A", "ASCII",
+    "ascii_letters", "ascii_lowercase", "ascii_uppercase", "digits", "hexdigits", "punctuation", "whitespace",
+))
+_DECORATORS = frozenset(("cache", "lru_cache"))
+_MODULES: dict[str, frozenset[str]] = {
+    "bisect": frozenset(("bisect", "bisect_left", "bisect_right", "insort", "insort_left", "insort_right")),
+    "collections": frozenset(("Counter", "OrderedDict", "defaultdict", "deque")),
+    "fractions": frozenset(("Fraction",)),
+    "functools": frozenset(("cmp_to_key", "reduce", *_DECORATORS)),
+    "heapq": frozenset((
+        "heapify", "heappop", "heappush", "heappushpop", "heapreplace", "merge", "nlargest", "nsmallest",
+    )),
+    "itertools": _ITERTOOLS,
+    "math": _CONSTANTS | frozenset((
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "comb", "copysign", "cos", "cosh",
+        "degrees", "dist", "erf", "exp", "expm1", "fabs", "factorial", "floor", "fmod", "fsum", "gamma", "gcd", "hypot",
+        "isclose", "isfinite", "isinf", "isnan", "isqrt", "lcm", "log", "log10", "log1p", "log2", "modf", "perm",
+        "pow", "prod", "radians", "remainder", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    )),
+    "re": _CONSTANTS | frozenset((
+        "compile", "escape", "findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn",
+    )),
+    "string": _CONSTANTS,
+    "typing": frozenset((
         "Any", "Callable", "Deque", "DefaultDict", "Dict", "FrozenSet", "Generator", "Iterable", "Iterator",
-        "List", "Literal", "Mapping", "Optional", "Sequence", "Set", "Tuple", "TypeVar", "Union",
-    ),
+        "List", "Literal", "Mapping", "Optional", "Sequence", "Set", "Tuple", "Union",
+    )),
 }
-# fmt: on
-_STATELESS_MODULES = frozenset((*_KEEPS_NOTHING, *_LISTED_NAMES))
-_STATELESS_ATTRIBUTES = _SAFE_ATTRIBUTES & (
-    frozenset(name for kind in _PURE_TYPES for name in dir(kind) if kind not in (fractions.Fraction, decimal.Decimal))
-    .union(*map(_public, _KEEPS_NOTHING))
-    .union(*_LISTED_NAMES.values())
-)
-
-_TEXTS = frozenset(("str", "repr", "ascii"))
-_SETS = frozenset(("set", "frozenset"))
-_VIEWS = frozenset(("keys", "items"))  # of a dict; `&` and the like make sets of them
-# fmt: off
-_LAZY = frozenset(("map", "filter", "zip", "enumerate", "reversed", "iter", "finditer", "merge")) | (
-    _public("itertools") - {"count", "repeat"}  # lists have `count` too; the text of these two shows no address
-)
-_CONSUMES = _LAZY | frozenset((  # functions that take an iterable and keep only its elements
-    "all", "any", "dict", "frozenset", "list", "max", "min", "next", "set", "sorted", "sum", "tuple", "join", "extend",
-    "update", "fsum", "prod", "Counter", "deque", "reduce", "mean", "median", "mode", "majority",
+_METHODS = frozenset((  # of data, and giving data
+    "add", "append", "appendleft", "as_integer_ratio", "bit_count", "bit_length", "capitalize", "casefold", "center",
+    "clear", "conjugate", "copy", "decode", "difference", "difference_update", "discard", "elements", "encode", "end",
+    "endswith", "expandtabs", "extend", "extendleft", "find", "from_iterable", "fromkeys", "get", "group", "groupdict",
+    "groups", "hex", "index", "insert", "intersection", "intersection_update", "is_integer", "isalnum", "isalpha",
+    "isascii", "isdecimal", "isdigit", "isdisjoint", "isidentifier", "islower", "isnumeric", "isprintable", "isspace",
+    "issubset", "issuperset", "istitle", "isupper", "items", "join", "keys", "limit_denominator", "ljust", "lower",
+    "lstrip", "maketrans", "most_common", "move_to_end", "partition", "pop", "popitem", "popleft", "remove",
+    "removeprefix", "removesuffix", "replace", "reverse", "rfind", "rindex", "rjust", "rotate", "rpartition", "rsplit",
+    "rstrip", "setdefault", "sort", "span", "splitlines", "start", "startswith", "strip", "subtract", "swapcase",
+    "symmetric_difference", "title", "to_bytes", "total", "translate", "union", "update", "upper", "values", "zfill",
 ))
-_IGNORES_ORDER = frozenset(("len", "sum", "any", "all"))  # not sorted, max, min: a NaN's hash varies
-_TAKES_FUNCTION = frozenset(("map", "filter", "sorted", "min", "max", "sort", "reduce", "groupby", "takewhile"))
-# fmt: on
-_TRUSTED = _CONSUMES | _IGNORES_ORDER | _TAKES_FUNCTION
+_MEMBERS = (_METHODS | frozenset[str]().union(*_MODULES.values())) - _CONSTANTS
+_FIELDS = _CONSTANTS | {"real", "imag", "numerator", "denominator"}
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_SUSPECT_WORDS = _RISKY_BUILTINS | _TEXTS | _SETS | {"import", "class", "async", "await", "with", "match"}
-_SUSPECT_CHARACTER = re.compile(r"__|\.(?!\d)|[%{]")
+_LAZY = _ITERTOOLS | {
+    "elements", "enumerate", "filter", "finditer", "from_iterable", "iter", "map", "merge", "reversed", "zip",
+} - {"count"}  # a method of lists too; the text of the other one shows no address
+_UNORDERED = frozenset(("set", "frozenset", "keys", "items"))  # `&` and the like make sets of a dict's views
+_USES_UP = _LAZY | frozenset((  # these keep the elements of their first argument, the lazy ones of all of them
+    "Counter", "OrderedDict", "all", "any", "deque", "dict", "extend", "extendleft", "frozenset", "fsum", "join",
+    "list", "majority", "max", "min", "next", "prod", "reduce", "set", "sorted", "sum", "tuple", "update",
+))
+_OF_SEVERAL = frozenset(("max", "min"))  # of several arguments they give one
+_APPLIES = frozenset(("dropwhile", "filter", "filterfalse", "map", "reduce", "starmap", "takewhile"))  # the first
+_TAKES_KEY = frozenset(("max", "merge", "min", "nlargest", "nsmallest", "sort", "sorted"))
+# fmt: on
+
+_VALUE, _USED_UP, _COUNTED, _APPLIED, _OBJECT, _ANNOTATION = range(6)
+"""Uses of an expression: as a value; for its elements; for their number, or in a comparison; to be called by a built-in
+function; for one of its attributes; as an annotation, which a program cannot reach."""
 
 
 @lru_cache(maxsize=4096)
 def may_differ(code: str) -> bool:
-    """Whether a successful program could give another answer in another run; True if in doubt."""
-    return _is_suspect(code) and tree_may_differ(code)
-
-
-def tree_may_differ(code: str) -> bool:
-    """`may_differ` by the syntax tree alone."""
+    """Whether a program might give another answer in another run; True unless the opposite is proved."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
             return Findings(ast.parse(code)).may_differ
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except SyntaxError:
+        return False
+    except (ValueError, RecursionError, MemoryError):
         return True
-
-
-def _is_suspect(code: str) -> bool:
-    """Whether it contains anything that needs the syntax tree: takes a fiftieth of the time of parsing."""
-    words = _WORD.findall(code)
-    return not (code.isascii() and _SUSPECT_WORDS.isdisjoint(words)) or _SUSPECT_CHARACTER.search(code) is not None
 
 
 class Findings:
     """Findings in a syntax tree.
 
-    `unknown`: a name that is not in the lists above. `order`: a set whose order may be visible. `addresses`: objects
-    whose text would contain their address. `texts`: texts of objects. `state`: what a later program might find.
+    `may_keep_state`: a later program in the same process might find that this one has been there. `may_differ`: another
+    run might give another answer.
     """
 
     def __init__(self, tree: ast.Module) -> None:
-        self.unknown = self.order = self.addresses = self.texts = self.state = False
-        self._consumed: set[ast.AST] = set()  # iterables and functions that are not kept
-        self._unordered: set[ast.AST] = set()
-        nodes = _nodes(tree)  # parents before children
-        self._functions = (
-            {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-            | OPERATORS.keys()
-            | MODEL_OPERATORS.keys()
-        )
-        self._trusted = _TRUSTED - set(_bound(nodes))
-        for node in nodes:
-            _VISITS.get(type(node), Findings._visit_unknown)(self, node)
+        self.may_keep_state = False
+        self._shows_addresses = False
+        self._bound: set[str] = set()
+        self._functions: set[str] = set(_FUNCTIONS)  # and modules
+        self._values: set[str] = set()  # names that are used as values
+        self._trusted: set[str] = set()  # built-in functions that must be what they are
+        self._waiting: list[tuple[ast.AST, int]] = [(tree, _VALUE)]
+        while self._waiting:
+            node, use = self._waiting.pop()
+            visit = _VISITS.get(type(node))
+            if visit is None:
+                self.may_keep_state = True
+            else:
+                visit(self, node, use)
+        self.may_keep_state |= not self._trusted.isdisjoint(self._bound)
+        self._shows_addresses |= not self._values.isdisjoint(self._functions)
 
     @property
     def may_differ(self) -> bool:
-        """Whether another run of the program could give another answer."""
-        return self.unknown or self.order or (self.addresses and self.texts)
+        """Whether another run of the program might give another answer."""
+        return self.may_keep_state or self._shows_addresses
 
-    @property
-    def may_keep_state(self) -> bool:
-        """Whether a later program in the same process could find that this one has been there."""
-        return self.unknown or self.state
+    def _add(self, nodes: Iterable[ast.AST | None], use: int = _VALUE) -> None:
+        self._waiting += [(node, use) for node in nodes if node is not None]
 
-    def _visit_loop(self, node: Any) -> None:
-        self._consumed.add(node.iter)
+    def _visit_children(self, node: Any, use: int) -> None:  # noqa: ARG002
+        self._add(child for child in ast.iter_child_nodes(node) if type(child) not in _LEAVES)
 
-    def _visit_starred(self, node: Any) -> None:
-        self._consumed.add(node.value)
+    def _visit_function(self, node: Any, use: int) -> None:  # noqa: ARG002
+        self._bound.add(node.name)
+        self._functions.add(node.name)
+        self.may_keep_state |= bool(getattr(node, "type_params", ()))
+        for decorator in node.decorator_list:
+            call = isinstance(decorator, ast.Call)
+            name = self._visit_called(decorator.func if call else decorator)
+            self.may_keep_state |= name not in _DECORATORS
+            self._trusted.add(name)
+            self._add([*decorator.args, *decorator.keywords] if call else [])
+        self._add([node.returns], _ANNOTATION)
+        self._add([node.args, *node.body])
 
-    def _visit_compare(self, node: Any) -> None:
-        self._unordered.update(node.comparators)
+    def _visit_lambda(self, node: Any, use: int) -> None:
+        self._shows_addresses |= use != _APPLIED
+        self._add([node.args, node.body])
 
-    def _visit_call(self, node: Any) -> None:
-        self._consumed.add(node.func)
-        name = _called_name(node)
-        trusted = name in self._trusted
-        if trusted and name in _CONSUMES:
-            self._consumed.update(node.args)
-        if trusted and name in _IGNORES_ORDER:
-            self._unordered.update(node.args)
-        if trusted and name in _TAKES_FUNCTION:
-            self._consumed.update([*node.args[:1], *(word.value for word in node.keywords)])
-        self.addresses |= name in _LAZY and node not in self._consumed
-        self.order |= name in _SETS and node not in self._unordered
-        self.order |= name in _VIEWS and node not in self._unordered and node not in self._consumed
+    def _visit_parameter(self, node: Any, use: int) -> None:  # noqa: ARG002
+        self._bound.add(node.arg)
+        self._add([node.annotation], _ANNOTATION)
 
-    def _visit_import(self, node: Any) -> None:
+    def _visit_annotated(self, node: Any, use: int) -> None:  # noqa: ARG002
+        self._add([node.annotation], _ANNOTATION)
+        self._add([node.target, node.value])
+
+    def _visit_loop(self, node: Any, use: int) -> None:  # noqa: ARG002
+        self._add([node.iter], _USED_UP)
+        self._add([node.target, *getattr(node, "body", ()), *getattr(node, "orelse", ()), *getattr(node, "ifs", ())])
+        self.may_keep_state |= bool(getattr(node, "is_async", False))
+
+    def _visit_generator(self, node: Any, use: int) -> None:
+        self._shows_addresses |= use != _USED_UP
+        self._visit_children(node, use)
+
+    def _visit_set(self, node: Any, use: int) -> None:
+        self._shows_addresses |= use != _COUNTED
+        self._visit_children(node, use)
+
+    def _visit_yield(self, node: Any, use: int) -> None:
+        self._shows_addresses = True
+        self._visit_children(node, use)
+
+    def _visit_starred(self, node: Any, use: int) -> None:  # noqa: ARG002
+        self._add([node.value], _USED_UP if type(node.ctx) is ast.Load else _VALUE)
+
+    def _visit_choice(self, node: Any, use: int) -> None:
+        self._add([node.test])
+        self._add([node.body, node.orelse], use)
+
+    def _visit_collection(self, node: Any, use: int) -> None:
+        self._add(node.elts, use if use in (_APPLIED, _ANNOTATION) else _VALUE)
+
+    def _visit_subscript(self, node: Any, use: int) -> None:
+        self._add([node.value, node.slice], use if use == _ANNOTATION else _VALUE)
+
+    def _visit_comparison(self, node: Any, use: int) -> None:  # noqa: ARG002
+        for operator, right in zip(node.ops, node.comparators, strict=True):
+            if isinstance(operator, ast.Is | ast.IsNot):  # of two equal objects it is chance, but for None and the like
+                self.may_keep_state |= not (isinstance(right, ast.Constant) and type(right.value) in _SINGLE)
+        self._add([node.left, *node.comparators], _COUNTED)
+
+    def _visit_raise(self, node: Any, use: int) -> None:  # noqa: ARG002
+        self._add([node.exc], _APPLIED)
+        self._add([node.cause])
+
+    def _visit_try(self, node: Any, use: int) -> None:
+        ends = [part for statement in node.finalbody for part in ast.walk(statement)]
+        self.may_keep_state |= any(isinstance(part, ast.Return | ast.Break | ast.Continue) for part in ends)
+        self._visit_children(node, use)  # above: one of these would end any exception
+
+    def _visit_handler(self, node: Any, use: int) -> None:  # noqa: ARG002
+        kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+        self.may_keep_state |= not all(isinstance(kind, ast.Name) and kind.id in _ERRORS for kind in kinds)
+        self._trusted.update(kind.id for kind in kinds if isinstance(kind, ast.Name))
+        self._bound.update([node.name] if node.name else [])
+        self._add(node.body)
+
+    def _visit_import(self, node: Any, use: int) -> None:  # noqa: ARG002
         for alias in node.names:
-            self.unknown |= alias.name not in _PURE_MODULES
-            self.state |= alias.name not in _STATELESS_MODULES
+            self.may_keep_state |= alias.name not in _MODULES
+            self._functions.add(alias.asname or alias.name)
+            self._bound.add(alias.asname or alias.name)
 
-    def _visit_import_from(self, node: Any) -> None:
-        self.unknown |= node.level != 0 or node.module not in _PURE_MODULES
-        self.state |= node.module not in _STATELESS_MODULES
+    def _visit_import_from(self, node: Any, use: int) -> None:  # noqa: ARG002
         for alias in node.names:
-            self.unknown |= alias.name not in _SAFE_ATTRIBUTES
-            self.state |= alias.name not in _STATELESS_ATTRIBUTES
+            self.may_keep_state |= node.level != 0 or alias.name not in _MODULES.get(node.module, ())
+            self.may_keep_state |= alias.asname not in (None, alias.name)  # the lists are of names
+            self._functions.update({alias.name} - _CONSTANTS)
 
-    def _visit_unknown(self, node: Any) -> None:  # noqa: ARG002
-        self.unknown = True
-
-    def _visit_name(self, node: Any) -> None:
+    def _visit_name(self, node: Any, use: int) -> None:
         name = node.id
-        self.unknown |= name in _RISKY_BUILTINS or name.startswith("__")
-        self.texts |= name in _TEXTS
-        self.addresses |= name in self._functions and node not in self._consumed
+        self.may_keep_state |= name in _REFUSED or name.startswith("__")
+        if type(node.ctx) is not ast.Load:
+            self._bound.add(name)
+        elif use in (_VALUE, _USED_UP, _COUNTED):
+            self._values.add(name)
+        elif use == _APPLIED:
+            self._shows_addresses |= name in _LAZY or name in _UNORDERED
 
-    def _visit_attribute(self, node: Any) -> None:
+    def _visit_attribute(self, node: Any, use: int) -> None:
         name = node.attr
-        self.unknown |= name not in _SAFE_ATTRIBUTES
-        self.state |= name not in _STATELESS_ATTRIBUTES or type(node.ctx) is not ast.Load
-        self.addresses |= name not in _VALUES and node not in self._consumed
+        self.may_keep_state |= type(node.ctx) is not ast.Load
+        if use == _ANNOTATION:
+            self.may_keep_state |= name not in _MODULES["typing"]
+        elif use == _APPLIED:
+            self.may_keep_state |= name not in _MEMBERS
+            self._shows_addresses |= name in _LAZY or name in _UNORDERED
+        else:
+            self.may_keep_state |= name not in _FIELDS and name not in _MEMBERS
+            self._shows_addresses |= name not in _FIELDS
+        self._add([node.value], _VALUE if name in _FIELDS - _CONSTANTS else _OBJECT)
 
-    def _visit_formatted(self, node: Any) -> None:  # noqa: ARG002
-        self.texts = True
+    def _visit_call(self, node: Any, use: int) -> None:
+        name = self._visit_called(node.func)
+        self._shows_addresses |= name in _LAZY and use != _USED_UP
+        self._shows_addresses |= name == "cmp_to_key" and use != _APPLIED
+        self._shows_addresses |= name in _UNORDERED and use != _COUNTED and not (use == _USED_UP and name in _METHODS)
+        for place, argument in enumerate(node.args):
+            self._add([argument], self._use_of(name, place, node.args))
+        for keyword in node.keywords:
+            self._add([keyword.value], self._trust(name, _APPLIED) if _is_key(name, keyword) else _VALUE)
 
-    def _visit_operation(self, node: Any) -> None:
-        if type(node.op) is ast.Mod:
-            left = getattr(node, "left", None)  # of an AugAssign unknown
-            self.texts |= not (isinstance(left, ast.Constant) and isinstance(left.value, int | float))
+    def _use_of(self, name: str, place: int, arguments: list[ast.expr]) -> int:
+        """The use that a function makes of its argument at a place."""
+        if name in _APPLIES:
+            if place == 0:
+                return self._trust(name, _APPLIED)
+            place -= name == "reduce"  # its second one is used up, the third is not
+        if name in _LAZY or (name in _USES_UP and place == 0 and (name not in _OF_SEVERAL or len(arguments) == 1)):
+            return self._trust(name, _USED_UP)
+        if name == "len":
+            return self._trust(name, _COUNTED)
+        if name == "cmp_to_key" or (name == "isinstance" and place == 1):
+            return self._trust(name, _APPLIED)
+        kind = _last_name(arguments[place])
+        if name == "defaultdict" and place == 0 and kind in _TYPES:
+            return self._trust(name, self._trust(kind, _APPLIED))
+        return _VALUE
 
-    def _visit_function(self, node: Any) -> None:
-        self.addresses |= node not in self._consumed
+    def _visit_called(self, function: ast.expr) -> str:
+        """Its last name; "" if it has none."""
+        name = _last_name(function)
+        if isinstance(function, ast.Attribute):
+            self.may_keep_state |= name not in _MEMBERS
+            self._add([function.value], _OBJECT)
+        elif isinstance(function, ast.Name):
+            self.may_keep_state |= name in _REFUSED or name.startswith("__")
+        else:
+            self._add([function], _APPLIED if isinstance(function, ast.Lambda) else _VALUE)
+        return name
 
-    def _visit_yield(self, node: Any) -> None:  # noqa: ARG002
-        self.addresses = True
-
-    def _visit_set(self, node: Any) -> None:
-        self.order |= node not in self._unordered
-
-
-def _nodes(tree: ast.Module) -> list[ast.AST]:
-    """The nodes that are looked at, in the order of `ast.walk`, in half of its time."""
-    nodes: list[ast.AST] = [tree]
-    for node in nodes:
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if type(value) is list:
-                nodes += [each for each in value if isinstance(each, ast.AST)]
-            elif isinstance(value, ast.AST) and type(value) not in _WITHOUT_CHILDREN:
-                nodes.append(value)
-    return [node for node in nodes if type(node) not in _HARMLESS]
-
-
-def _called_name(node: ast.Call) -> str:
-    """The last part of the called name; empty if it is not a name."""
-    if isinstance(node.func, ast.Attribute):
-        return node.func.attr
-    return node.func.id if isinstance(node.func, ast.Name) else ""
-
-
-def _bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Names that the program itself binds."""
-    for node in nodes:
-        match node:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.FunctionDef(name=name) | ast.arg(arg=name):
-                yield name
-            case ast.Import(names=names) | ast.ImportFrom(names=names):
-                yield from (alias.asname for alias in names if alias.asname not in (None, alias.name))
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                yield name
-
-
-def _ignore(findings: Findings, node: Any) -> None:
-    """For nodes that only bind names."""
+    def _trust(self, name: str, use: int) -> int:
+        """The use that a built-in function makes of an argument; a program must not bind its name."""
+        self._trusted.add(name)
+        return use
 
 
-_WITHOUT_CHILDREN = frozenset((ast.Load, ast.Store, ast.Del, *ast.operator.__subclasses__(), ast.Constant))
-"""Most of the nodes, of which none is looked at."""
+def _is_key(name: str, keyword: ast.keyword) -> bool:
+    return keyword.arg == "key" and name in _TAKES_KEY
+
+
+def _last_name(node: ast.expr) -> str:
+    """The last part of a name with dots; "" for other expressions."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+_SINGLE = (type(None), bool, type(...))
+
+_LEAVES = frozenset((
+    ast.Load, ast.Store, ast.Del, *ast.operator.__subclasses__(), *ast.unaryop.__subclasses__(), ast.And, ast.Or,
+    ast.Constant,
+))  # fmt: skip
 
 # fmt: off
-_HARMLESS = _WITHOUT_CHILDREN | frozenset((
-    ast.Module, ast.Expr, ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Delete, ast.Return, ast.Raise, ast.Assert,
-    ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.If, ast.IfExp, ast.While, ast.Try, ast.TryStar,
-    ast.Match, ast.match_case, ast.MatchValue, ast.MatchSingleton, ast.MatchSequence, ast.MatchMapping, ast.MatchOr,
-    ast.BoolOp, ast.UnaryOp, *ast.boolop.__subclasses__(), *ast.unaryop.__subclasses__(), *ast.cmpop.__subclasses__(),
-    ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.JoinedStr, ast.Subscript, ast.Slice,
-    ast.arguments, ast.keyword, ast.alias,
-))
-# fmt: on
-"""Kinds of nodes that are harmless, whatever their children are."""
-
-_VISITS: dict[type[ast.AST], Callable[[Findings, Any], None]] = {
+_VISITS: dict[type[ast.AST], Callable[[Findings, Any, int], None]] = {
+    **dict.fromkeys((
+        ast.Module, ast.Return, ast.Delete, ast.Assign, ast.AugAssign, ast.While, ast.If, ast.Assert, ast.Global,
+        ast.Nonlocal, ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.BoolOp, ast.NamedExpr, ast.BinOp, ast.UnaryOp,
+        ast.Dict, ast.ListComp, ast.DictComp, ast.FormattedValue, ast.JoinedStr, ast.Constant, ast.Slice,
+        ast.arguments, ast.keyword,
+    ), Findings._visit_children),
     **dict.fromkeys((ast.For, ast.comprehension), Findings._visit_loop),
-    **dict.fromkeys((ast.FunctionDef, ast.arg, ast.ExceptHandler, ast.MatchAs, ast.MatchStar), _ignore),
-    **dict.fromkeys((ast.Lambda, ast.GeneratorExp), Findings._visit_function),
-    **dict.fromkeys((ast.Yield, ast.YieldFrom), Findings._visit_yield),
     **dict.fromkeys((ast.Set, ast.SetComp), Findings._visit_set),
-    ast.Starred: Findings._visit_starred,
-    ast.Compare: Findings._visit_compare,
+    **dict.fromkeys((ast.Yield, ast.YieldFrom), Findings._visit_yield),
+    **dict.fromkeys((ast.List, ast.Tuple), Findings._visit_collection),
+    ast.AnnAssign: Findings._visit_annotated,
+    ast.Attribute: Findings._visit_attribute,
     ast.Call: Findings._visit_call,
+    ast.Compare: Findings._visit_comparison,
+    ast.ExceptHandler: Findings._visit_handler,
+    ast.FunctionDef: Findings._visit_function,
+    ast.GeneratorExp: Findings._visit_generator,
+    ast.IfExp: Findings._visit_choice,
     ast.Import: Findings._visit_import,
     ast.ImportFrom: Findings._visit_import_from,
+    ast.Lambda: Findings._visit_lambda,
     ast.Name: Findings._visit_name,
-    ast.Attribute: Findings._visit_attribute,
-    ast.FormattedValue: Findings._visit_formatted,
-    **dict.fromkeys((ast.BinOp, ast.AugAssign), Findings._visit_operation),
+    ast.Raise: Findings._visit_raise,
+    ast.Starred: Findings._visit_starred,
+    ast.Subscript: Findings._visit_subscript,
+    ast.Try: Findings._visit_try,
+    ast.arg: Findings._visit_parameter,
 }
-"""Kinds of nodes that are looked at. Any other is unknown: classes, `async`, `with`, what a later Python brings."""
+"""The nodes that may occur; any other is not proved."""
+# fmt: on

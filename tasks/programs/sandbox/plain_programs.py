@@ -1,17 +1,20 @@
-"""Allow-list on the syntax tree for plain workflows, which may share one sandboxed worker.
+"""Allow-list on the syntax tree for plain workflows, which may share one sandboxed child.
 
-This is not a security boundary: the worker is in the same OS sandbox as every other program. The list keeps programs
+This is not a security boundary: the child is in the same OS sandbox as every other program. The list keeps programs
 from affecting each other. A plain program has no loop, no attribute and no statement that changes an object, and calls
-only the operators, which are pure, so the state of the worker does not change. Short source that does not parse is
-plain too, since nothing of it runs. (Half of the output of an untrained policy is of this kind.)
+only the operators, by names that it does not bind. Any other name that means something outside of it, a built-in
+function's say, does not occur. So its values are data, and the state of the child does not change. Short source that
+does not parse is plain too, since nothing of it runs. (Half of the output of an untrained policy is of this kind.)
 """
 
 import ast
+import builtins
 import re
 import warnings
 from functools import lru_cache
 
 from tasks.programs.operators.builtin import OPERATORS
+from tasks.programs.sandbox.run_program import ALL_OPERATORS
 
 MAX_CODE = 4096
 """Longest plain workflow, in characters. With MAX_LINE it also keeps parse bombs from the host's parser."""
@@ -23,6 +26,9 @@ MAX_NUMBER = 10**12
 
 _OTHER_STATEMENT = re.compile(r"^(?:import |from |class |@|def (?!solve\(problem\))|\w+ *=(?!=))", re.MULTILINE)
 """Top-level statements that no plain workflow has, found in a fiftieth of the time of parsing."""
+
+_RESERVED = frozenset((*dir(builtins), *ALL_OPERATORS, "solve"))
+"""Names that mean something outside of a program."""
 
 _BINARY = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
@@ -103,7 +109,7 @@ def _is_plain_argument(node: ast.expr) -> bool:
 
 
 def _is_plain_name(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and not node.id.startswith("__")
+    return isinstance(node, ast.Name) and not node.id.startswith("__") and node.id not in _RESERVED
 
 
 def _is_operator(node: ast.expr) -> bool:

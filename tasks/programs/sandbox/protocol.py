@@ -5,17 +5,17 @@ import struct
 
 _HEAD = struct.Struct(">cI")
 HEAD_SIZE = _HEAD.size
-_LENGTHS = struct.Struct(">II")
+_PROGRAM = struct.Struct(">II?")
 
 SETTINGS = b"S"  # host → zygote, once: JSON {"seconds", "memory_mb", "layers"}
 HELLO = b"H"  # zygote → host, once: JSON {"layers", "reasons"}
-PROGRAM = b"P"  # host → zygote: pack_program(code, question, replies), for a child of its own; host → tests → program
+PROGRAM = b"P"  # host → zygote: pack_program(…), for a child of its own; host → tests → program
 # under test: JSON [prompt, code, name of the function, setup]
-BATCH = b"B"  # host → zygote → worker: JSON [[code, [question, …]], …], plain programs for the warm worker
+BATCH = b"B"  # host → zygote: JSON [[code, [question, …]], …], plain programs for one child
 TESTS = b"U"  # host → zygote: SHARED or OWN; host → tests: JSON [prompt, setup, name of the function, texts]
 CALL = b"C"  # tests → program under test, after a PROGRAM: JSON [name, arguments, keywords]
 REPLY = b"R"  # program under test → tests: JSON ["ok", value] or ["error", exception], untrusted
-ENDINGS = b"E"  # reply: the bytes that the child or worker wrote, untrusted
+ENDINGS = b"E"  # reply: the bytes that the child wrote, untrusted
 AGAIN = b"A"  # reply: the program must be tested again, in a process of its own
 MEMORY = b"M"  # reply: the program under test has used more memory than it may
 TIMEOUT = b"T"  # reply: it exceeded its time and was killed
@@ -49,21 +49,23 @@ def unpack_head(head: bytes) -> tuple[bytes, int]:
     return kind, length
 
 
-def pack_program(code: str, question: str, replies: bytes = b"") -> bytes:
+def pack_program(code: str, question: str, replies: bytes = b"", is_proved: bool = False) -> bytes:
     """Payload of a PROGRAM. It is not JSON because parsing would take a child a twentieth of its time.
 
     `replies`: a model's replies to the program's first prompts, JSON [[checksum of the prompt, text], …]; b"" for none.
+    `is_proved`: that it is deterministic (determinism.py).
     """
     source, text = code.encode(), question.encode("utf-8", "surrogatepass")
-    return _LENGTHS.pack(len(source), len(text)) + source + text + replies
+    return _PROGRAM.pack(len(source), len(text), is_proved) + source + text + replies
 
 
-def unpack_program(payload: bytes) -> tuple[str, str, bytes]:
-    """(code, question, replies) of a PROGRAM."""
-    source, text = _LENGTHS.unpack_from(payload)
-    begin = _LENGTHS.size + source
+def unpack_program(payload: bytes | memoryview) -> tuple[str, str, bytes, bool]:
+    """The arguments of `pack_program`."""
+    source, text, is_proved = _PROGRAM.unpack_from(payload)
+    begin = _PROGRAM.size + source
     end = begin + text
-    return payload[_LENGTHS.size : begin].decode(), payload[begin:end].decode("utf-8", "surrogatepass"), payload[end:]
+    question = str(payload[begin:end], "utf-8", "surrogatepass")
+    return str(payload[_PROGRAM.size : begin], "utf-8"), question, bytes(payload[end:]), is_proved
 
 
 def read_frame(descriptor: int, most: int = 1 << 32) -> tuple[bytes, bytes]:
@@ -74,12 +76,52 @@ def read_frame(descriptor: int, most: int = 1 << 32) -> tuple[bytes, bytes]:
     return kind, _read_exactly(descriptor, length)
 
 
+class Buffer:
+    """Memory for one message at a time that can be cleared, unlike that of a `bytes`, and stays in its place."""
+
+    def __init__(self, size: int) -> None:
+        self._memory = bytearray(size)
+        self._used = 0
+
+    def read_frame(self, descriptor: int) -> tuple[bytes, memoryview]:
+        """As the function of that name."""
+        kind, length = unpack_head(_read_exactly(descriptor, HEAD_SIZE))
+        if length > len(self._memory):
+            self._memory = bytearray(2 * length)
+        while self._used < length:
+            if not self.read(descriptor, length):
+                raise EOFError
+        return kind, self.content
+
+    def read(self, descriptor: int, most: int) -> int:
+        """Read what there is, up to `most` bytes in all: their number, 0 at the end."""
+        size = os.readv(descriptor, [memoryview(self._memory)[self._used : most]])
+        self._used += size
+        return size
+
+    @property
+    def content(self) -> memoryview:
+        """What has been read."""
+        return memoryview(self._memory)[: self._used]
+
+    def clear(self) -> None:
+        """Overwrite what has been read."""
+        self.content[:] = bytes(self._used)
+        self._used = 0
+
+
 def write_frame(descriptor: int, kind: bytes, payload: bytes) -> None:
     """Write one complete message, blocking while the pipe is full."""
     write_all(descriptor, pack(kind, payload))
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_buffer(descriptor: int, kind: bytes, payload: memoryview) -> None:
+    """As `write_frame`, without a copy of the payload."""
+    write_all(descriptor, _HEAD.pack(kind, len(payload)))
+    write_all(descriptor, payload)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write all of `data`, blocking while the pipe is full."""
     view = memoryview(data)
     while view:

@@ -27,6 +27,9 @@ Ending = tuple[str, int | float | str | None, str | None]
 program needs a model's reply to continue."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_OBJECT = re.compile(r"<[^<>]* at 0x[0-9a-fA-F]{6,}")
+"""An address in a text, as Python writes objects."""
+
 _PATH = re.compile(r"(?<![\w.<])/[^\s'\"()<>:]+/[^\s'\"()<>:]*")
 
 
@@ -63,6 +66,8 @@ def value_ending(value: object) -> Ending:
     if type(value) is str:
         if len(value) > MAX_VALUE_TEXT:
             return _returned(f"a text of over {MAX_VALUE_TEXT} characters")
+        if _OBJECT.search(value):
+            return _returned("a text with a memory address")
         return ("ok", value, None) if is_unicode(value) else _returned("a text that is not Unicode")
     return _returned(clean_error(type(value).__name__))
 
@@ -129,6 +134,10 @@ def test(code: str, shown: str) -> float:
     return sum(_passes(test, namespace) for test in tests) / len(tests)
 
 
+ALL_OPERATORS: dict[str, Callable[..., Any]] = {**OPERATORS, "run": run, "test": test, **MODEL_OPERATORS}
+"""Name → function: all operators, with those that call a model, in the order of listing."""
+
+
 def _passes(statement: str, namespace: dict[str, Any]) -> bool:
     try:
         exec(compile_program(statement), namespace)
@@ -138,14 +147,7 @@ def _passes(statement: str, namespace: dict[str, Any]) -> bool:
 
 
 def _solver(compiled: types.CodeType) -> Callable[[str], object]:
-    namespace: dict[str, Any] = {
-        "__name__": "workflow",
-        "__builtins__": builtins,
-        **OPERATORS,
-        "run": run,
-        "test": test,
-        **MODEL_OPERATORS,
-    }
+    namespace: dict[str, Any] = {"__name__": "workflow", "__builtins__": builtins, **ALL_OPERATORS}
     exec(compiled, namespace)
     solve = namespace.get("solve")
     if not callable(solve):

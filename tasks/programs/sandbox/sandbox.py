@@ -1,8 +1,8 @@
 """A sandbox for programs written by a model: many programs, each on many questions, each value plain and bounded.
 
 A fresh process (zygote.py), which holds no answers, no keys and no files, forks a child per program and question. The
-child locks itself down (lockdown.py) before the program's first line. Plain programs (plain_programs.py) share one
-worker under the same lockdown. Operators that need a model (model_calls.py) are answered by the host: it receives the
+child locks itself down (lockdown.py) before the program's first line. Plain programs (plain_programs.py) share one, a
+batch at a time. Operators that need a model (model_calls.py) are answered by the host: it receives the
 prompts and runs the program again with the replies. The host itself only compares values (answer_check.py).
 """
 
@@ -41,10 +41,19 @@ MAX_SOURCE = 20_000
 SANDBOX_DIED = "the sandbox process died"
 """Error of a `failed` result; any other death of a process is the program's own fault."""
 
+_KNOWN = (
+    "def solve(problem):\n    n = numbers(problem)\n    a = calculate('6 * 7')\n"
+    "    b = convert(n[0], 'hours', 'minutes')\n    return majority([a * 1000 + b + compare(a, b), 1]) + 0.5\n",
+    "3 hours",
+    ["ok", 42179.5, None],
+)
+"""A program, a question and its ending. It runs at the end of a batch and ends so if the operators and the rest of the
+child are still what they were."""
+
 NOT_DETERMINISTIC = "answers differ when it is run again: a workflow must be deterministic"
 
-BATCH = 64
-"""Largest number of (program, question) pairs in one request to a warm worker."""
+BATCH = 128
+"""Largest number of (program, question) pairs that share a child."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ class Sandbox:
         count = workers or len(os.sched_getaffinity(0))
         self._model = model
         self._clients = [ZygoteClient(seconds, memory_mb, layers) for _ in range(count)]
-        self._rerun_clients = [ZygoteClient(seconds, memory_mb, layers) for _ in range(count)]  # start on first use
+        self._rerun_clients = [ZygoteClient(seconds, memory_mb, layers, upward=True) for _ in range(count)]
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="sandbox")
         try:
             self._clients[0].start()
@@ -136,16 +145,14 @@ class Sandbox:
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:
         """One Result per question of each program, in order. Equal (code, question) pairs run once.
 
-        They run twice if the program succeeds and its source does not rule out another result (determinism.py); if the
-        results differ, the result is an error. Never raises because of a program. Raises GraftError if no zygote can
-        be started.
+        They run twice if it is not proved that the result is the same in every run (determinism.py); if the results
+        differ, the result is an error. Never raises because of a program. Raises GraftError if no zygote can be
+        started.
         """
         jobs = dict.fromkeys((program.code, question) for program in programs for question in program.questions)
         results = {job: rejected for job in jobs if (rejected := _reject(job[0])) is not None}
         plain = [job for job in jobs if job not in results and is_plain(job[0])]
-        batches = [
-            (batch, (json.dumps(_group_by_code(batch)).encode(),)) for batch in _batches(plain, len(self._clients))
-        ]
+        batches = [(batch, (_pack_batch(batch),)) for batch in _batches(plain, len(self._clients))]
         for batch, answer in self._ask_all(protocol.BATCH, batches, self._clients):
             results.update(_batch_results(batch, *answer))
         single = self._run_with_replies([job for job in jobs if job not in results], self._clients)
@@ -171,8 +178,12 @@ class Sandbox:
         return [answers[place] for place in range(len(requests))]
 
     def _run_again(self, results: dict[Job, Result]) -> dict[Job, Result]:
-        """Results of the successful programs that might not be deterministic, after a second run in another zygote."""
-        doubtful = [job for job, result in results.items() if result.status == "ok" and may_differ(job[0])]
+        """Results of the programs that might not be deterministic, after a second run in another zygote.
+
+        A timeout stands: where a program is out of time, the machine has a say.
+        """
+        known = ("failed", "timeout")
+        doubtful = [job for job, result in results.items() if result.status not in known and may_differ(job[0])]
         second = self._run_with_replies(doubtful, self._rerun_clients)
         return {job: compare_runs(results[job], result) for job, result in second.items()}
 
@@ -181,7 +192,10 @@ class Sandbox:
         results: dict[Job, Result] = {}
         replays = {job: PromptReplay() for job in jobs}
         while replays:
-            requests = [([job], (protocol.pack_program(*job, replay.replies),)) for job, replay in replays.items()]
+            requests = [
+                ([job], (protocol.pack_program(*job, replay.replies, not may_differ(job[0])),))
+                for job, replay in replays.items()
+            ]
             prompts: dict[Job, Prompt] = {}
             for (job,), answer in self._ask_all(protocol.PROGRAM, requests, clients):
                 ending = _result(*answer)
@@ -243,8 +257,8 @@ def describe_tier(client: ZygoteClient) -> str:
 
 
 def compare_runs(first: Result, second: Result) -> Result:
-    """The first result, or an error if the second run completed (on a busy machine it may not) with another one."""
-    differs = second.status in ("ok", "error") and second != first
+    """The first result, or an error if the second run had another one, be it 3.0 instead of 3."""
+    differs = second.status != "failed" and second.model_dump_json() != first.model_dump_json()
     return Result(status="error", error=NOT_DETERMINISTIC) if differs else first
 
 
@@ -277,6 +291,12 @@ def _group_by_code(batch: list[Job]) -> list[tuple[str, list[str]]]:
     return list(groups.items())
 
 
+def _pack_batch(batch: list[Job]) -> bytes:
+    """Payload of a BATCH: its programs, then the known one."""
+    code, question, _ = _KNOWN
+    return json.dumps([*_group_by_code(batch), (code, [question])]).encode()
+
+
 def _batches(jobs: list[Job], workers: int) -> list[list[Job]]:
     """Batches of at most BATCH jobs, smaller if that keeps all workers busy; equal codes are adjacent."""
     if not jobs:
@@ -296,11 +316,15 @@ def _reject(code: str) -> Result | None:
 
 
 def _batch_results(batch: list[Job], kind: bytes, payload: bytes) -> dict[Job, Result]:
-    """Results of a batch, without those that need a child of their own: all of them if the worker failed."""
+    """Results of a batch, without those that need a child of their own: all of them if the batch failed, or if the
+    known program at its end did not end as it must."""
     if kind != protocol.ENDINGS:
         return {}
     try:
-        results = list(zip(batch, map(_validate, json.loads(payload)), strict=True))
+        *endings, last = json.loads(payload)
+        if last != _KNOWN[2]:
+            return {}
+        results = list(zip(batch, map(_validate, endings), strict=True))
     except (ValueError, TypeError, RecursionError):
         return {}
     return {job: result for job, result in results if result.status in ("ok", "error")}

@@ -1,33 +1,43 @@
 """A seccomp allow-list in raw BPF: the system calls that remain to a program.
 
 They are memory, the clock, its open pipes and exit. Everything else (open, socket, clone, execve, kill, ptrace …)
-fails with EPERM, which Python turns into PermissionError. Sources: Linux `seccomp(2)`, `filter.h`, the syscall tables.
+fails with EPERM, which Python turns into PermissionError; `getrandom` and `getpid` too, because a result may depend on
+neither. Two calls are allowed for some arguments only, because others tell which processes exist: a futex that waits or
+wakes, not one that looks up its owner; a clock of the system or of this process, not that of a process id. Sources:
+Linux `seccomp(2)`, `filter.h`, `futex.h`, `time.h`, the syscall tables.
 """
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 # fmt: off
 _X86_64 = {
     "read": 0, "write": 1, "futex": 202, "mmap": 9, "munmap": 11, "brk": 12, "mremap": 25, "madvise": 28,
     "mprotect": 10, "close": 3, "clock_gettime": 228, "clock_getres": 229, "clock_nanosleep": 230, "nanosleep": 35,
-    "gettimeofday": 96, "time": 201, "sched_yield": 24, "getpid": 39, "getrandom": 318, "rt_sigreturn": 15,
-    "rt_sigprocmask": 14, "restart_syscall": 219, "exit": 60, "exit_group": 231,
+    "gettimeofday": 96, "time": 201, "sched_yield": 24, "rt_sigreturn": 15, "rt_sigprocmask": 14,
+    "restart_syscall": 219, "exit": 60, "exit_group": 231,
 }
 _AARCH64 = {
     "read": 63, "write": 64, "futex": 98, "mmap": 222, "munmap": 215, "brk": 214, "mremap": 216, "madvise": 233,
     "mprotect": 226, "close": 57, "clock_gettime": 113, "clock_getres": 114, "clock_nanosleep": 115, "nanosleep": 101,
-    "gettimeofday": 169, "sched_yield": 124, "getpid": 172, "getrandom": 278, "rt_sigreturn": 139,
-    "rt_sigprocmask": 135, "restart_syscall": 128, "exit": 93, "exit_group": 94,
+    "gettimeofday": 169, "sched_yield": 124, "rt_sigreturn": 139, "rt_sigprocmask": 135, "restart_syscall": 128,
+    "exit": 93, "exit_group": 94,
 }
 # fmt: on
 _TABLES = {"x86_64": (0xC000003E, _X86_64), "aarch64": (0xC00000B7, _AARCH64)}
 """`os.uname().machine` → (audit architecture, name → number)."""
 
-_LOAD, _JUMP_EQUAL, _RETURN = 0x20, 0x15, 0x06  # BPF: A = word at k; skip jt or jf instructions; end with k
+_CLOCKS = ("clock_gettime", "clock_getres", "clock_nanosleep")
+_LAST_CLOCK = 11  # CLOCK_TAI; as unsigned words those of process ids are far above it
+_FUTEX_FLAGS = 0x180  # FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME
+_FUTEX_OPERATIONS = (0, 1, 9, 10)  # FUTEX_WAIT, FUTEX_WAKE and these two with a bit set
+
+# BPF: A = word at k; A &= k; skip jt or jf instructions by A == k or A > k; end with k
+_LOAD, _AND, _JUMP_EQUAL, _JUMP_GREATER, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x06
 _NUMBER_OFFSET, _ARCHITECTURE_OFFSET = 0, 4  # in struct seccomp_data
+_FIRST_OFFSET, _SECOND_OFFSET = 16, 24  # the lower words of arguments on little-endian machines
 _ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050001, 0x80000000  # _DENY: the call fails with errno 1, EPERM
 _PR_SET_SECCOMP, _FILTER_MODE = 22, 2
 
@@ -60,17 +70,34 @@ def assemble(architecture: int, table: dict[str, int]) -> list[tuple[int, int, i
 
     Numbers of the x32 ABI have bit 30 set, so they are not in the table and are denied.
     """
-    numbers = list(table.values())
-    checks = [(_JUMP_EQUAL, len(numbers) - place, 0, number) for place, number in enumerate(numbers)]
+    allow, deny = (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _DENY)
+    free = [number for name, number in table.items() if name not in (*_CLOCKS, "futex")]
+    clocks = [table[name] for name in _CLOCKS]
+    of_clock = [(_LOAD, 0, 0, _FIRST_OFFSET), (_JUMP_GREATER, 1, 0, _LAST_CLOCK), allow, deny]
+    of_futex = [
+        (_LOAD, 0, 0, _SECOND_OFFSET),
+        (_AND, 0, 0, 0xFFFFFFFF ^ _FUTEX_FLAGS),
+        *_jumps(_FUTEX_OPERATIONS, 1),
+        deny,
+        allow,
+    ]
     return [
         (_LOAD, 0, 0, _ARCHITECTURE_OFFSET),
         (_JUMP_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER_OFFSET),
-        *checks,  # each jumps over the remaining checks and the denial
-        (_RETURN, 0, 0, _DENY),
-        (_RETURN, 0, 0, _ALLOW),
+        *_jumps(free, len(clocks) + 1 + len(of_futex)),  # to the permission at its end
+        *_jumps(clocks, 2 + len(of_futex)),
+        (_JUMP_EQUAL, 1, 0, table["futex"]),
+        deny,
+        *of_futex,
+        *of_clock,
     ]
+
+
+def _jumps(numbers: Sequence[int], behind: int) -> list[tuple[int, int, int, int]]:
+    """For each number a jump to the instruction that is `behind` others after the last of them."""
+    return [(_JUMP_EQUAL, len(numbers) - 1 - place + behind, 0, number) for place, number in enumerate(numbers)]
 
 
 def load_step(allow_list: Filter) -> Callable[[], object]:

@@ -5,8 +5,11 @@ Another one, its standard output, is for the children that run unit tests (unit_
 never runs a program itself. Two more kinds of children do:
 
 - for a PROGRAM, a child that runs one program on one question and exits;
-- for BATCHes of plain programs (plain_programs.py), a warm worker that serves many. It dies with the first batch that
-  fails; the host then runs the programs of that batch one by one.
+- for a BATCH of plain programs (plain_programs.py), a child that runs them all and exits. If it fails, the host runs
+  them one by one.
+
+Before the next fork the zygote clears the memory that held a program or an ending: a child inherits all of its memory,
+and could read there what the programs before it answered.
 """
 
 import ctypes
@@ -19,13 +22,17 @@ import math
 import os
 import signal
 import sys
-import time
+from collections.abc import Callable
 from typing import NoReturn
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(
     os.path.dirname(os.path.dirname(os.path.dirname(_FOLDER)))
 )  # the folder of the package `tasks`, after the standard library
+
+from tasks.programs.sandbox import surroundings  # noqa: E402
+
+surroundings.use_python_datetime()  # before the operators import it
 
 from tasks.programs.operators.model_calls import Conversation, set_conversation  # noqa: E402
 from tasks.programs.sandbox import protocol  # noqa: E402
@@ -34,7 +41,7 @@ from tasks.programs.sandbox.lockdown import Lockdown, apply_steps  # noqa: E402
 from tasks.programs.sandbox.run_program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
 from tasks.programs.sandbox.unit_tests.processes import TestProcesses  # noqa: E402
 
-# The modules that a program may import, loaded here because a child can open no file. `time` can only wait.
+# The modules that a program may import, loaded here because a child can open no file.
 # fmt: off
 MODULES = (
     "array", "bisect", "calendar", "cmath", "collections", "collections.abc", "copy", "dataclasses", "datetime",
@@ -44,9 +51,11 @@ MODULES = (
 _LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.idna")
 # fmt: on
 
-_RESULTS, _REQUESTS = 3, 4  # a child's own descriptors; 0, 1 and 2 are /dev/null
+_RESULTS = 3  # a child's own descriptor; 0, 1 and 2 are /dev/null
+_LOWEST = 5  # descriptors below are those of children
 _CAP = 1 << 16  # bytes of one program's ending
-_BATCH_CAP = 1 << 24  # bytes of a batch's endings
+_BATCH_CAP = 1 << 18  # bytes of a batch's endings
+_FREE = 1 << 12  # most bytes that serving a request leaves free for objects of one size
 _PR_SET_CHILD_SUBREAPER = 36
 _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
 
@@ -64,11 +73,10 @@ class Zygote:
         enforced = self._lockdown.layers
         max_resident = math.inf if "memory" in enforced else memory_mb << 20  # bytes per child
         self._children = Children(control, max_resident, may_fork="seccomp" not in enforced)
-        self._program_steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
-        self._worker_steps = self._lockdown.steps(None, keep=_REQUESTS + 1)
+        self._steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
         self._tests = TestProcesses(self._children, self._lockdown, tests, self._seconds)
         self._reserve = [bytes(4 << 20)]  # address space that a child frees if its program has used up all
-        self._worker: tuple[int, int, int] | None = None  # process id, pipe for requests, pipe for endings
+        self._request, self._endings = protocol.Buffer(1 << 16), protocol.Buffer(_BATCH_CAP)
 
     def serve(self) -> None:
         """Answer requests, one at a time, until the host closes the socket."""
@@ -77,101 +85,55 @@ class Zygote:
         run = {protocol.PROGRAM: self._run_program, protocol.TESTS: self._tests.run, protocol.BATCH: self._run_batch}
         try:
             while True:
-                kind, payload = protocol.read_frame(self._control)
-                protocol.write_frame(self._control, *run[kind](payload))
+                kind, request = self._request.read_frame(self._control)
+                answer, payload = run[kind](request)
+                protocol.write_buffer(self._control, answer, memoryview(payload))
+                self._request.clear()
+                self._endings.clear()
         except (EOFError, HostClosed, BrokenPipeError, ConnectionResetError):
-            self._end_worker()
             self._tests.end()
 
-    def _run_program(self, payload: bytes) -> tuple[bytes, bytes]:
-        results, write_end = os.pipe()
-        steps = self._program_steps
-        child = self._children.fork({_RESULTS: write_end}, steps, lambda: _run_one(payload, self._reserve))
-        os.close(write_end)
-        try:
-            return self._collect(child, results)
-        finally:
-            os.close(results)
+    def _run_program(self, payload: memoryview) -> tuple[bytes, bytes | memoryview]:
+        return self._run_child(lambda: _run_one(payload, self._reserve), self._seconds, _CAP)
 
-    def _collect(self, child: int, results: int) -> tuple[bytes, bytes]:
-        """What the child wrote until it ended. In any case the child and its descendants are dead on return."""
-        ending = b""
-        limit = TimeLimit(self._seconds, child, new=True)
+    def _run_batch(self, payload: memoryview) -> tuple[bytes, bytes | memoryview]:
+        return self._run_child(lambda: _run_all(payload), min(self._seconds, _BATCH_SECONDS), _BATCH_CAP)
+
+    def _run_child(self, work: Callable[[], None], seconds: float, cap: int) -> tuple[bytes, bytes | memoryview]:
+        """What a child wrote until it ended, at most `cap` bytes. On return it and its descendants are dead."""
+        results, write_end = os.pipe()
+        child = self._children.fork({_RESULTS: write_end}, self._steps, work)
+        os.close(write_end)
+        limit = TimeLimit(seconds, child, new=True)
         try:
-            while len(ending) <= _CAP:
+            size = -1
+            while size:
                 while not self._children.readable(results, self._children.next_check(limit.deadline)):
                     if self._children.is_too_big(child):
                         return protocol.ENDINGS, _TOO_BIG
                     if not limit.extend():
                         return protocol.TIMEOUT, b""
-                part = os.read(results, _CAP)
-                if not part:
-                    break
-                ending += part
+                size = self._endings.read(results, cap)
         finally:
             status, was_too_big = self._children.end(child)
+            os.close(results)
         if was_too_big:  # allocated and freed between two checks
             return protocol.ENDINGS, _TOO_BIG
-        if len(ending) > _CAP:
+        written = self._endings.content
+        if len(written) == cap:
             return protocol.KILLED, b"wrote too much"
-        if ending:
-            return protocol.ENDINGS, ending
+        if written:
+            return protocol.ENDINGS, written
         if limit.is_past:  # the kernel's processor limit came first
             return protocol.TIMEOUT, b""
         return protocol.KILLED, _death_reason(status).encode()
 
-    def _run_batch(self, payload: bytes) -> tuple[bytes, bytes]:
-        if self._worker is None:
-            self._worker = self._start_worker()
-        _, requests, endings = self._worker
-        deadline = time.monotonic() + min(self._seconds, _BATCH_SECONDS)
-        try:
-            protocol.write_frame(requests, protocol.BATCH, payload)
-            head = self._read_until(endings, protocol.HEAD_SIZE, deadline)
-            kind, length = protocol.unpack_head(head)
-            if kind != protocol.ENDINGS or length > _BATCH_CAP:
-                raise EOFError
-            return protocol.ENDINGS, self._read_until(endings, length, deadline)
-        except (EOFError, BrokenPipeError, TimeoutError):
-            self._end_worker()
-            return protocol.KILLED, b"batch"
 
-    def _start_worker(self) -> tuple[int, int, int]:
-        requests_end, requests = os.pipe()
-        endings, endings_end = os.pipe()
-        own = {_RESULTS: endings_end, _REQUESTS: requests_end}
-        child = self._children.fork(own, self._worker_steps, _serve_batches, lasting=True)
-        os.close(requests_end)
-        os.close(endings_end)
-        return child, requests, endings
-
-    def _end_worker(self) -> None:
-        if self._worker:
-            child, requests, endings = self._worker
-            self._worker = None
-            self._children.end(child)
-            os.close(requests)
-            os.close(endings)
-
-    def _read_until(self, descriptor: int, size: int, deadline: float) -> bytes:
-        """`size` bytes from the worker. Raises EOFError; TimeoutError at the deadline or if it is too big."""
-        assert self._worker is not None
-        parts = b""
-        while len(parts) < size:
-            if not self._children.readable(descriptor, self._children.next_check(deadline)):
-                if time.monotonic() < deadline and not self._children.is_too_big(self._worker[0]):
-                    continue
-                raise TimeoutError
-            part = os.read(descriptor, size - len(parts))
-            if not part:
-                raise EOFError
-            parts += part
-        return parts
-
-
-def _run_one(payload: bytes, reserve: list[bytes]) -> None:
+def _run_one(payload: bytes | memoryview, reserve: list[bytes]) -> None:
     """Child: run one program on one question and write how it ended."""
-    code, question, replies = protocol.unpack_program(payload)
+    code, question, replies, is_proved = protocol.unpack_program(payload)
+    if not is_proved:
+        surroundings.fill_free_memory(_FREE)
     set_conversation(Conversation(json.loads(replies) if replies else [], _exit_with))
     ending = guarded(lambda: run_program(compile_program(code), question))
     try:
@@ -189,15 +151,13 @@ def _exit_with(status: str, operator: str, text: str) -> NoReturn:
     os._exit(0)
 
 
-def _serve_batches() -> None:
-    """Worker: run batches until the zygote closes the pipe."""
-    while True:
-        _, payload = protocol.read_frame(_REQUESTS)
-        endings = [ending for code, questions in json.loads(payload) for ending in _run_all(code, questions)]
-        protocol.write_frame(_RESULTS, protocol.ENDINGS, json.dumps(endings).encode())
+def _run_all(payload: memoryview) -> None:
+    """Child: run a batch and write the endings."""
+    endings = [ending for code, questions in json.loads(bytes(payload)) for ending in _run_each(code, questions)]
+    protocol.write_all(_RESULTS, json.dumps(endings).encode())
 
 
-def _run_all(code: str, questions: list[str]) -> list[Ending]:
+def _run_each(code: str, questions: list[str]) -> list[Ending]:
     """Compile once for all questions. The host has parsed the program, so that compilation rarely fails."""
     try:
         program = compile_program(code)
@@ -210,18 +170,17 @@ _TOO_BIG = ending_json(("memory", None, "MemoryError"))
 
 
 def _death_reason(status: int) -> str:
-    """Why a child ended without a result."""
-    return signal.Signals(-status).name if status < 0 else "ended without a result"
+    """Why a child ended without a result. A SIGKILL may be the zygote's own, after the child closed the pipe."""
+    return signal.Signals(-status).name if status < 0 and -status != signal.SIGKILL else "ended without a result"
 
 
 def _load_modules() -> None:
     """Import all modules that programs may import, then clear the import path: a later import fails at once."""
-    register = os.register_at_fork
-    os.register_at_fork = lambda **_: None  # otherwise `random` draws a new seed in every child
+    surroundings.seed_generators()
     for name in (*MODULES, *_LAZY):
         importlib.import_module(name)
-    os.register_at_fork = register
-    sys.modules["random"].seed(0)  # the state of every child: a program draws the same numbers in every run
+    surroundings.replace_clocks()
+    surroundings.hide_addresses()
     sys.path.clear()
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()
@@ -235,7 +194,7 @@ def _warm_up() -> None:
     eight runs: in a child both would copy pages shared with the zygote. This halves a child's cost.
     """
     sample = "def solve(problem):\n    n = numbers(problem)\n    return majority([calculate('2 * 3'), n[0] / n[1]])\n"
-    payload = protocol.pack_program(sample, "six of 1")
+    payload = protocol.pack_program(sample, "six of 1", is_proved=True)
     for _ in range(20):
         apply_steps([])
         _run_one(payload, [])
@@ -256,7 +215,7 @@ def _take_sockets() -> tuple[int, int]:
     """The two sockets to the host, moved to high descriptors; descriptors 0 to 4 are /dev/null afterwards."""
     control, tests = (fcntl.fcntl(place, fcntl.F_DUPFD_CLOEXEC, 10) for place in (0, 1))
     nothing = os.open(os.devnull, os.O_RDWR)
-    for place in range(_REQUESTS + 1):
+    for place in range(_LOWEST):
         os.dup2(nothing, place)
     return control, tests
 
@@ -270,7 +229,7 @@ def main() -> None:
     _, settings = protocol.read_frame(control)
     _warm_up()
     zygote = Zygote(control, tests, json.loads(settings))
-    gc.collect()
+    surroundings.fill_free_memory(1 << 16)
     gc.freeze()  # children share these objects and never scan them for garbage
     zygote.serve()
 

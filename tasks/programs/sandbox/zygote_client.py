@@ -1,6 +1,7 @@
 """The host's end of one zygote: start it, send requests, detect its death, restart it, end it."""
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -8,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tasks.errors import GraftError
@@ -24,7 +25,8 @@ _LARGEST = 1 << 25  # bytes of an answer
 # PYTHONHASHSEED, by which sets of texts have the same order in every run. LD_BIND_NOW lets the loader resolve symbols
 # when the zygote starts instead of in every child.
 _COMMAND = ("-s", "-P", "-S", "-B", "-Wignore")
-_ENVIRONMENT = {"PYTHONHASHSEED": "0", "LD_BIND_NOW": "1"}
+_ADDR_NO_RANDOMIZE, _ADDR_COMPAT_LAYOUT, _ASK = 0x0040000, 0x0200000, 0xFFFFFFFF  # linux/personality.h
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LD_BIND_NOW": "1"}
 
 
 def require_linux() -> None:
@@ -33,15 +35,34 @@ def require_linux() -> None:
         raise GraftError(f"sandbox: runs on Linux only, not on {sys.platform}; use a Linux machine or container")
 
 
+@contextlib.contextmanager
+def fixed_layout(upward: bool) -> Iterator[None]:
+    """Let the kernel give processes that this thread starts one of two memory layouts, which are the same each time.
+
+    Where it may not be asked for that, as in some containers, layouts are random.
+    """
+    libc = ctypes.CDLL(None)
+    before = libc.personality(_ASK)
+    libc.personality(before | _ADDR_NO_RANDOMIZE | (_ADDR_COMPAT_LAYOUT if upward else 0))
+    try:
+        yield
+    finally:
+        libc.personality(before)
+
+
 class ZygoteDied(Exception):
     """The zygote has died, or did not answer and was killed."""
 
 
 class ZygoteClient:
-    """One zygote, started at the first request. Not thread-safe."""
+    """One zygote, started at the first request. Not thread-safe.
 
-    def __init__(self, seconds: float, memory_mb: int, layers: Sequence[str]) -> None:
+    `upward`: addresses of its memory grow. They are other ones than by default, where they fall.
+    """
+
+    def __init__(self, seconds: float, memory_mb: int, layers: Sequence[str], upward: bool = False) -> None:
         self._seconds = seconds
+        self._upward = upward
         self._settings = {"seconds": seconds, "memory_mb": memory_mb, "layers": list(layers)}
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -69,7 +90,7 @@ class ZygoteClient:
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
         tests, their_tests = socket.socketpair()
-        with theirs, their_tests:
+        with theirs, their_tests, fixed_layout(self._upward):
             self._process = subprocess.Popen(
                 [sys.executable, *_COMMAND, str(_ZYGOTE)],
                 stdin=theirs.fileno(),

@@ -70,7 +70,7 @@ class TestProcesses:
         self._tester: Tester | None = None
         self._shared: Candidate | None = None
 
-    def run(self, payload: bytes) -> tuple[bytes, bytes]:
+    def run(self, payload: bytes | memoryview) -> tuple[bytes, bytes]:
         """Kind and verdicts of the tests and the program that the host sends; `payload`: SHARED or OWN.
 
         AGAIN if the program did not end well in the shared process, which may be due to others.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import OPERATORS
-from tasks.programs.sandbox.determinism import Findings, may_differ, tree_may_differ
-from tasks.programs.sandbox.sandbox import NOT_DETERMINISTIC, Program, Sandbox, compare_runs
+from tasks.programs.sandbox.determinism import Findings, may_differ
+from tasks.programs.sandbox.sandbox import NOT_DETERMINISTIC, SANDBOX_DIED, Program, Sandbox, compare_runs
 from tasks.records import Result
 
 STEADY = {
@@ -30,7 +30,7 @@ STEADY = {
     "    return math.floor(Fraction(int(found[0]), 3)) + Counter(found).most_common(1)[0][1]\n",
     "functions": "def half(x):\n    return x / 2\ndef solve(problem):\n    return str(half(sum(map(half, [3]))))\n",
     "sorted by a function": "def solve(problem):\n    return str(sorted(numbers(problem), key=lambda x: -x)[0])\n",
-    "sets": "def solve(problem):\n    return len(set(problem)) if 3 in {3, 4} else sum({1, 2})\n",
+    "sets": "def solve(problem):\n    return len(set(problem)) if 3 in {3, 4} else 0\n",
     "exceptions": "def solve(problem):\n    try: return 1 // 0\n    except ZeroDivisionError: return 0\n",
     "dictionaries": "def solve(problem):\n    prices = {'pen': 3}\n    for name, price in prices.items():\n"
     "        problem = problem.replace(name, str(price))\n    return prices.get('pen', 0)\n",
@@ -60,7 +60,6 @@ def test_a_deterministic_program_is_not_run_again(name: str) -> None:
 ])  # fmt: skip
 def test_in_doubt_a_program_is_run_again(body: str) -> None:
     assert may_differ("def solve(problem):\n    " + body)
-    assert all(map(tree_may_differ, ("-" * 20_000 + "1", "(" * 5000, "\0", "'\ud800'")))  # cannot be parsed
 
 
 def test_a_kind_of_node_that_is_not_known_is_in_doubt() -> None:
@@ -71,7 +70,6 @@ def test_a_kind_of_node_that_is_not_known_is_in_doubt() -> None:
     assert not Findings(tree).may_differ
     tree.body.append(ast.Expr(Later()))
     assert Findings(tree).may_differ
-    assert Findings(tree).may_keep_state
 
 
 def test_every_builtin_is_classified() -> None:
@@ -100,14 +98,6 @@ def larger(smaller: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 EXPRESSIONS = st.recursive(st.sampled_from([*LEAVES, "lambda: 0"]), larger, max_leaves=6)
 
 
-@given(EXPRESSIONS)
-@settings(max_examples=300, deadline=None)
-def test_the_quick_check_passes_nothing_that_the_tree_check_refuses(expression: str) -> None:
-    code = f"import math\ndef solve(problem):\n    n = [1]\n    return {expression}\n"
-    for source in (code, code.removeprefix("import math\n")):
-        assert may_differ(source) or not tree_may_differ(source)
-
-
 @pytest.fixture(scope="module")
 def sandboxes() -> Iterator[tuple[Sandbox, Sandbox]]:
     """Two sandboxes with different memory layouts."""
@@ -125,6 +115,11 @@ def test_programs_judged_deterministic_are(sandboxes: tuple[Sandbox, Sandbox], f
     assert all(len(sandbox.pids) == 1 for sandbox in sandboxes)  # nothing was run again
 
 
+def test_what_cannot_be_parsed_ends_alike_in_every_run_or_is_in_doubt() -> None:
+    assert all(map(may_differ, ("-" * 20_000 + "1", "'\ud800'")))
+    assert not any(map(may_differ, ("def solve(", "1 +", "(" * 5000)))
+
+
 def test_chance_that_is_the_same_in_every_run_is_allowed() -> None:
     code = "import random\nimport time\ndef solve(problem):\n    time.sleep(0.01)\n    return random.random()\n"
     assert may_differ(code)
@@ -135,13 +130,14 @@ def test_chance_that_is_the_same_in_every_run_is_allowed() -> None:
 
 
 OK, OTHER = Result(status="ok", value=3), Result(status="ok", value=4)
+DIFFERENT = Result(status="error", error=NOT_DETERMINISTIC)
 
 
 @pytest.mark.parametrize(("second", "end"), [
-    (OK, OK), (OTHER, Result(status="error", error=NOT_DETERMINISTIC)), (Result(status="ok", value=3.0), OK),
-    (Result(status="error", error="ValueError"), Result(status="error", error=NOT_DETERMINISTIC)),
-    (Result(status="timeout", error="out of time"), OK), (Result(status="memory", error="MemoryError"), OK),
-    (Result(status="killed", error="the sandbox process died"), OK),
+    (OK, OK), (OTHER, DIFFERENT), (Result(status="ok", value=3.0), DIFFERENT),
+    (Result(status="error", error="ValueError"), DIFFERENT), (Result(status="timeout", error="out of time"), DIFFERENT),
+    (Result(status="memory", error="MemoryError"), DIFFERENT), (Result(status="killed", error="SIGSEGV"), DIFFERENT),
+    (Result(status="failed", error=SANDBOX_DIED), OK),
 ])  # fmt: skip
-def test_an_unfinished_second_run_changes_nothing(second: Result, end: Result) -> None:
-    assert compare_runs(OK, second) == end
+def test_a_second_run_that_says_something_else_makes_an_error(second: Result, end: Result) -> None:
+    assert compare_runs(OK, second).model_dump_json() == end.model_dump_json()

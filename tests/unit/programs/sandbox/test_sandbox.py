@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from time import monotonic
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -104,11 +105,11 @@ def test_order_is_kept_and_nothing_runs_when_nothing_is_asked(sandbox: Sandbox) 
 
 
 def test_equal_pairs_run_once(sandbox: Sandbox) -> None:
-    clock = "import time\ndef solve(problem): raise ValueError(time.perf_counter())"
-    first, second, other = sandbox.run([Program(clock, ("a", "a")), Program(clock, ("a",)), Program(clock, ("b",))])
-    assert first[0] == first[1] == second[0]
-    assert other[0] != second[0]
-    assert run_one(sandbox, clock, "a") != first[0]  # and within one call only
+    slow = "import time\ndef solve(problem):\n    time.sleep(0.2)\n    return problem"
+    before = monotonic()
+    results = sandbox.run([Program(slow, ("a", "a")), *[Program(slow, ("a",))] * 20, Program(slow, ("b",))])
+    assert monotonic() - before < 20 * 0.2 / 2  # of two workers
+    assert results == [[ok("a")] * 2, *[[ok("a")]] * 20, [ok("b")]]
 
 
 def test_a_program_keeps_no_state_between_questions(sandbox: Sandbox) -> None:
@@ -130,7 +131,7 @@ def test_chance_and_the_order_of_sets_are_the_same_in_every_run(sandbox: Sandbox
 def statements() -> st.SearchStrategy[str]:
     number = st.integers(0, 99).map(str) | st.sampled_from(["0", "0.5", "1e12"])
     calls = ["calculate('3*4')", "numbers(problem)", "majority([n[0], 3, 3])", "calculate(a)", "majority(n)"]
-    names = ["n[0]", "n[1]", "n[-1]", "n[2]", "n[9]", "a", "b", "n", "problem", "undefined", "numbers"]
+    names = ["n[0]", "n[1]", "n[-1]", "n[2]", "n[9]", "a", "b", "n", "problem", "undefined"]
     leaf = st.sampled_from(names) | number | st.sampled_from(calls)
     operator = st.sampled_from(["+", "-", "*", "/", "//", "%"])
     larger = lambda e: st.tuples(e, operator, e).map(" ".join) | e.map(lambda x: f"-({x})")  # noqa: E731
@@ -181,7 +182,7 @@ def test_workers_do_not_change_the_results() -> None:
 
 
 def test_a_busy_machine_does_not_change_the_results() -> None:
-    work = "import time\ndef solve(problem):\n    while time.process_time() < 0.05: pass\n    return 5"
+    work = "def solve(problem):\n    for _ in range(1_000_000): pass\n    return 5"
     crowd = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))]
     try:
         with Sandbox(0.1, 256, allow_weak=False, workers=1) as sandbox:
@@ -235,7 +236,7 @@ def test_no_process_is_left() -> None:
         sandbox.run([Program(loop, tuple("ab")), *(Program(plain(f"return {i}"), (QUESTION,)) for i in range(40))])
         zygotes = sandbox.pids
         assert len(zygotes) == 2
-        assert len(in_sessions(zygotes)) > 2  # with a warm worker: one of them may have run all short programs
+        assert len(in_sessions(zygotes)) == 2  # and no child of theirs
     assert in_sessions(zygotes) == []
     sandbox.close()  # twice is no mistake
 
@@ -252,7 +253,7 @@ def test_no_process_outlives_a_host_that_is_killed() -> None:
     host = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert host.stdout
     zygote = int(host.stdout.readline())
-    while len(in_sessions([zygote])) < 3:  # zygote, warm worker, the endless program
+    while len(in_sessions([zygote])) < 2:  # the zygote and the endless program
         assert host.poll() is None
     host.kill()
     host.wait()

@@ -6,6 +6,7 @@ there is reasoned from the C library, not run.
 """
 
 import os
+from collections.abc import Iterable
 
 import pytest
 
@@ -20,15 +21,15 @@ X32 = 0x40000000  # the bit that marks numbers of the x32 interface, under x86-6
 ALLOWED = {
     "x86_64": {
         0: "read", 1: "write", 3: "close", 9: "mmap", 10: "mprotect", 11: "munmap", 12: "brk", 14: "rt_sigprocmask",
-        15: "rt_sigreturn", 24: "sched_yield", 25: "mremap", 28: "madvise", 35: "nanosleep", 39: "getpid", 60: "exit",
+        15: "rt_sigreturn", 24: "sched_yield", 25: "mremap", 28: "madvise", 35: "nanosleep", 60: "exit",
         96: "gettimeofday", 201: "time", 202: "futex", 219: "restart_syscall", 228: "clock_gettime",
-        229: "clock_getres", 230: "clock_nanosleep", 231: "exit_group", 318: "getrandom",
+        229: "clock_getres", 230: "clock_nanosleep", 231: "exit_group",
     },
     "aarch64": {
         57: "close", 63: "read", 64: "write", 93: "exit", 94: "exit_group", 98: "futex", 101: "nanosleep",
         113: "clock_gettime", 114: "clock_getres", 115: "clock_nanosleep", 124: "sched_yield", 128: "restart_syscall",
-        135: "rt_sigprocmask", 139: "rt_sigreturn", 169: "gettimeofday", 172: "getpid", 214: "brk", 215: "munmap",
-        216: "mremap", 222: "mmap", 226: "mprotect", 233: "madvise", 278: "getrandom",
+        135: "rt_sigprocmask", 139: "rt_sigreturn", 169: "gettimeofday", 214: "brk", 215: "munmap", 216: "mremap",
+        222: "mmap", 226: "mprotect", 233: "madvise",
     },
 }
 DANGEROUS = {
@@ -52,8 +53,10 @@ ARCHITECTURES = {"x86_64": X86_64, "aarch64": AARCH64}
 MACHINES = sorted(ALLOWED)
 
 
-def verdict(program: list[tuple[int, int, int, int]], architecture: int, number: int) -> int:
-    """The filter's verdict on a system call: the kernel's BPF, as far as filters use it."""
+def verdict(
+    program: list[tuple[int, int, int, int]], architecture: int, number: int, first: int = 0, second: int = 0
+) -> int:
+    """The filter's verdict on a system call with two arguments: the kernel's BPF, as far as filters use it."""
     place, accumulator = 0, 0
     while True:
         code, jump_true, jump_false, constant = program[place]
@@ -61,9 +64,11 @@ def verdict(program: list[tuple[int, int, int, int]], architecture: int, number:
         assert 0 <= jump_false < 256
         place += 1
         if code == 0x20:  # load a word of struct seccomp_data
-            accumulator = {0: number, 4: architecture}[constant]
-        elif code == 0x15:  # jump if equal
-            place += jump_true if accumulator == constant else jump_false
+            accumulator = {0: number, 4: architecture, 16: first, 24: second}[constant]
+        elif code == 0x54:  # and
+            accumulator &= constant
+        elif code in (0x15, 0x25):  # jump if equal, if greater
+            place += jump_true if (accumulator == constant if code == 0x15 else accumulator > constant) else jump_false
         else:
             assert code == 0x06  # return
             return constant
@@ -83,6 +88,23 @@ def test_exactly_these_calls_are_allowed(machine: str, monkeypatch: pytest.Monke
     assert {number for number, what in verdicts.items() if what == ALLOW} == set(ALLOWED[machine])
     assert set(verdicts.values()) == {ALLOW, DENY}
     assert set(ALLOWED[machine]).isdisjoint(DANGEROUS[machine].values())
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_no_call_tells_which_processes_exist(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = filter_on(machine, monkeypatch)
+    numbers = {name: number for number, name in ALLOWED[machine].items()}
+
+    def allowed(name: str, values: Iterable[int], place: str) -> set[int]:
+        architecture = ARCHITECTURES[machine]
+        return {v for v in values if verdict(program, architecture, numbers[name], **{place: v}) == ALLOW}
+
+    of_processes = [(~pid << 3 | 2) & 0xFFFFFFFF for pid in (1, 2, 4321, 2**22)]  # MAKE_PROCESS_CPUCLOCK
+    for name in ("clock_gettime", "clock_getres", "clock_nanosleep"):
+        assert allowed(name, [*range(64), *of_processes], "first") == set(range(12))
+    operations = {"wait": 0, "wake": 1, "wait bitset": 9, "wake bitset": 10}
+    waits = {operation | flags for operation in operations.values() for flags in (0, 128, 256, 384)}
+    assert allowed("futex", range(1024), "second") == waits
 
 
 def test_both_machines_allow_the_same_calls_and_the_filters_fit_the_kernel() -> None:

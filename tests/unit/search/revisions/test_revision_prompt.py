@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.programs.contract import ALL_OPERATORS, prompt_of
+from tasks.programs.contract import prompt_of
+from tasks.programs.sandbox.run_program import ALL_OPERATORS
 from tasks.records import Result, Sibling
 from tasks.search.revisions.prompt import (
     EXPERIENCES,

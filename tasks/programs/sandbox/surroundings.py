@@ -1,0 +1,111 @@
+"""Surroundings of a program that are the same in every run: clocks that count their readings, seeds of generators,
+numbers in the place of addresses, fresh memory.
+
+Standard library only. (The hash seed and the time zone are set where the zygote starts, zygote_client.py; the kernel
+gives neither random numbers nor process ids, seccomp.py.)
+"""
+
+import builtins
+import gc
+import itertools
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+_START = 1_735_689_600  # seconds: 2025-01-01, 00:00 UTC
+_STEP = 1_000_000  # nanoseconds from one reading of any clock to the next
+
+
+def use_python_datetime() -> None:
+    """Let `datetime` be the version in Python, which reads the clock through the module `time`. Before its import."""
+    sys.modules["_datetime"] = None  # type: ignore[assignment]
+
+
+def replace_clocks() -> None:
+    """Replace the clocks of the module `time`. A program that measures its time or waits for it in a loop ends."""
+    readings = itertools.count(_STEP, _STEP)
+    names = ("time", "clock_gettime", "monotonic", "perf_counter", "process_time", "thread_time")
+    for name in names:
+        start = _START * 10**9 if name in ("time", "clock_gettime") else 0
+        setattr(time, f"{name}_ns", lambda *_, start=start: start + next(readings))
+        setattr(time, name, lambda *_, start=start: (start + next(readings)) / 10**9)
+    for name in ("gmtime", "localtime", "ctime"):
+        setattr(time, name, _with_time(getattr(time, name), 0, time.time))
+    for name, place in (("asctime", 0), ("strftime", 1)):
+        setattr(time, name, _with_time(getattr(time, name), place, time.localtime))
+
+
+def _with_time(function: Callable[..., Any], place: int, now: Callable[[], object]) -> Callable[..., Any]:
+    """The function with a last argument that by default is the time of the replaced clock."""
+
+    def call(*given: Any) -> Any:
+        return function(*(given if given[place:] not in ((), (None,)) else (*given[:place], now())))
+
+    return call
+
+
+def seed_generators() -> None:
+    """Import `random`, seeded with 0, as every generator is that a program makes without a seed."""
+    register = os.register_at_fork
+    os.register_at_fork = lambda **_: None  # otherwise `random` draws a new seed in every child
+    import random
+
+    os.register_at_fork = register
+    seed = random.Random.seed
+
+    def seed_with_zero(self: random.Random, a: Any = None, version: int = 2) -> None:
+        seed(self, 0 if a is None else a, version)
+
+    random.Random.seed = seed_with_zero  # type: ignore[method-assign]
+    random.seed = random._inst.seed
+    random.seed()
+
+
+def hide_addresses() -> None:
+    """Let `id` number objects in the order in which it sees them, `hash` too where a hash would be an address.
+
+    Removes the functions that count references and blocks of memory.
+    """
+    numbers: dict[int, tuple[int, object]] = {}  # by address; an object that is here keeps it
+    digest = builtins.hash
+
+    def id(value: object, /) -> int:
+        """The number of an object."""
+        return numbers.setdefault(_address(value), (16 * len(numbers) + 16, value))[0]
+
+    def hash(value: object, /) -> int:
+        """The hash of an object, or its number."""
+        return id(value) >> 4 if type(value).__hash__ is object.__hash__ else digest(value)
+
+    builtins.id, builtins.hash = id, hash
+    for module, names in ((sys, ("getrefcount", "getallocatedblocks")), (gc, ("get_count", "get_stats"))):
+        for name in names:
+            delattr(module, name)
+
+
+def fill_free_memory(most: int) -> None:
+    """Use up the free places between existing objects, up to `most` bytes for each size, and begin a new pool.
+
+    New objects then lie one behind the other from the beginning of a pool, whatever ran before. The order of a small
+    set of them is always the same: it depends on the lower bits of their addresses.
+    """
+    gc.collect()  # clears the interpreter's lists of free objects too
+    for size in range(16, 513, 16):
+        objects = [_object_of(size) for _ in range(most // size)]
+        for _ in range(_POOL // size):
+            if _address(objects[-1]) % _POOL == _POOL_HEAD:
+                break
+            objects.append(_object_of(size))
+        _kept.append(objects)
+
+
+def _object_of(size: int) -> object:
+    return bytes(size - _EMPTY) if size > _EMPTY else 1j * size if size > 16 else object()
+
+
+_POOL, _POOL_HEAD = 1 << 14, 48  # bytes of the interpreter's pools, and before their first object
+_EMPTY = sys.getsizeof(b"")
+_address = builtins.id
+_kept: list[object] = []
