@@ -1,7 +1,5 @@
 """Errors of transformers, tokenizers, peft and safetensors over files that are no model, as one-line GraftErrors."""
 
-import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,7 +21,7 @@ def translate_errors(problem: str, remedy: str) -> Iterator[None]:
         raise
     except BaseException as error:
         is_panic = type(error).__name__ == PANIC
-        if not isinstance(error, Exception) and not is_panic or is_out_of_memory(error):
+        if (not isinstance(error, Exception) and not is_panic) or is_out_of_memory(error):
             raise
         reason, remedy = error_reason(error), error_remedy(error) or remedy
         if is_transient(error):
@@ -49,17 +47,3 @@ def error_remedy(error: BaseException) -> str | None:
     if "use_safetensors" in str(error):
         return "weights are read from safetensors only, as pytorch_model.bin is a pickle: convert it, or choose another"
     return None
-
-
-@contextmanager
-def translate_disk_errors() -> Iterator[None]:
-    """safetensors has its own error for a full disk."""
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except SafetensorError as error:
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error

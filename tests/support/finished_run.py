@@ -57,6 +57,7 @@ def problem(number: int) -> Problem:
 
 def attempts(problem: Problem, chance: float, luck: random.Random) -> list[Attempt]:
     """A right and a wrong workflow, one of them greedy."""
+    assert isinstance(problem.answer, int | float)
     greedy, samples = luck.random() < chance, sum(luck.random() < chance for _ in range(SAMPLES))
     return [
         Attempt(

@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile, mkdtemp
 
-THIRD_PARTY = ("typer", "rich.console", "rich.table", "pydantic", "ruamel.yaml", "numpy", "jinja2", "psutil")
-THIRD_PARTY += ("dvc.repo", "dvc.repo.reproduce", "dvc.repo.status", "dvc.stage.cache", "dvc_data.index", "httpx")
+THIRD_PARTY: tuple[str, ...] = ("typer", "rich.console", "rich.table", "pydantic", "ruamel.yaml", "numpy", "jinja2")
+THIRD_PARTY += ("psutil", "dvc.repo", "dvc.repo.reproduce", "dvc.repo.status", "dvc.stage.cache", "dvc_data.index", "httpx")
 """Not Prefect or MLflow, which read their settings when they are imported."""
 
 

@@ -20,8 +20,8 @@ from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring.scorer import scorer_for
 from tasks.model.version import verify_policy
-from tasks.objective.sampler_check import check_sampler
 from tasks.objective.recorded_logprobs import sample_key, score_samples
+from tasks.objective.sampler_check import check_sampler
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.file import load_params
 from tasks.params.sections import Lora

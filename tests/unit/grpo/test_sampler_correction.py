@@ -15,8 +15,8 @@ from tasks.grpo.gradient import accumulate_gradient
 from tasks.grpo.sampler_correction import correct_groups, token_weights
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import Scorer
 from tasks.model.scoring.mismatch import BOUND
+from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import behaviour_logprobs, score_samples
 from tasks.params.fields import SamplerCorrection
 from tests.support.grpo_params import grpo_params
