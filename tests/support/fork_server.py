@@ -19,7 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryFile, mkdtemp
 
 THIRD_PARTY: tuple[str, ...] = ("typer", "rich.console", "rich.table", "pydantic", "ruamel.yaml", "numpy", "jinja2")
-THIRD_PARTY += ("psutil", "dvc.repo", "dvc.repo.reproduce", "dvc.repo.status", "dvc.stage.cache", "dvc_data.index", "httpx")
+THIRD_PARTY += ("dvc.repo", "dvc.repo.reproduce", "dvc.repo.status", "dvc.stage.cache", "dvc_data.index", "httpx")
+THIRD_PARTY += ("psutil",)
 """Not Prefect or MLflow, which read their settings when they are imported."""
 
 
