@@ -89,7 +89,7 @@ def test_a_planted_fault_is_caught(fault: str, policy: Policy, make_samples: Mak
 def test_without_influence_no_step_is_tried(policy: Policy, samples: list[Sample]) -> None:
     validation = advantage_validation(samples, BY_TOKEN)
     found = certify(scorer_of(policy), samples, [0.0] * len(samples), BY_TOKEN, validation, seed=0)
-    assert found.steps == 0
+    assert (found.steps, found.draws) == (0, 0)
     found.check()
 
 
@@ -103,6 +103,9 @@ def test_a_step_that_drowns_in_rounding_is_taken_longer_or_ignored(
     with patch.object(certificate, "STEP_LENGTHS", lengths):
         found = certified(make_policy(kind, dtype), make_samples)
     assert found.steps == steps
+    if not steps:
+        with pytest.raises(GraftError, match=r"no small step changes .* or set influence\.selection to none\Z"):
+            found.check()
     assert not steps or found.slope == pytest.approx(-1, abs=0.001 if dtype == "float64" else 0.02)
 
 
