@@ -298,12 +298,8 @@ Part = Literal["weights", "adapter"]
 """Part of a policy in its folder: `model.safetensors` or `adapter/`."""
 
 
-Quantization = Literal["nf4"]
-"""The type of a frozen base's weights in memory."""
-
-
-Dtype = Literal["float32", "bfloat16"]
-"""The type of a base's weights in memory and of its matrix products."""
+Dtype, Quantization = Literal["float32", "bfloat16"], Literal["nf4"]
+"""Types of a base's weights in memory."""
 
 
 PromptStyle = Literal["chat", "turns", "plain", "raw"]

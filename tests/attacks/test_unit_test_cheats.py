@@ -37,7 +37,7 @@ def test_after_all_of_them_a_solution_still_passes(sandbox: Sandbox) -> None:
     assert run_unit_tests(sandbox, [(code, LIST), (code, CHECK)]) == [Outcome(3, 3), Outcome(3, 3)]
 
 
-def test_the_tests_are_nowhere_in_the_memory_of_the_program_under_test(sandbox: Sandbox) -> None:
+def test_the_tests_are_nowhere_in_the_memory_of_the_program_under_test() -> None:
     code = "\n".join(
         [
             "import gc, sys",
@@ -53,4 +53,5 @@ def test_the_tests_are_nowhere_in_the_memory_of_the_program_under_test(sandbox: 
         ]
     )
     secret = UnitTests("double", ("assert double(3) == 6 or 12345 == 1", "assert double(4) == 8 or 12345 == 2"))
-    assert run_unit_tests(sandbox, [(code, secret)] * 3) == [Outcome(0, 2)] * 3
+    with Sandbox(5.0, 256, allow_weak=False, workers=1) as sandbox:  # it looks at some 10^5 objects
+        assert run_unit_tests(sandbox, [(code, secret)] * 3) == [Outcome(0, 2)] * 3

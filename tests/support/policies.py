@@ -115,7 +115,7 @@ def make_samples() -> MakeSamples:
 def make_trajectory() -> MakeTrajectory:
     """make_trajectory("p0", [1.0, 0.0], split="train"): a group of workflows with these rewards, None = failed.
 
-    With `tokens`, of make_policy's tokenizer, they are what the policy wrote, each token with probability 1/e.
+    With `tokens`, of make_policy's tokenizer, they are what the policy wrote, with probabilities that are not recorded.
     """
 
     def make(
@@ -138,7 +138,7 @@ def make_trajectory() -> MakeTrajectory:
             results=[Result(status="ok", value=1)] * len(rewards),
             sibling_results=[[] for _ in rewards],
             tokens=tokens or [[] for _ in rewards],
-            logprobs=[[-1.0] * len(own) for own in tokens or [[]] * len(rewards)],
+            logprobs=[[] for _ in rewards],
             policy_version="tiny",
             rewards=rewards,
             reward_terms={"correctness": rewards},

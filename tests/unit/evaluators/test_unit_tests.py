@@ -92,8 +92,8 @@ FORMS = {
 }  # fmt: skip
 
 
-BY_THE_CLOCK = "import time\nborn = time.time_ns() // 1000 % 1000\ndef f(x): return x <= born\n"
-"""Passes as many tests as the microseconds at its start say."""
+BY_AN_ADDRESS = "import ctypes\nplace = ctypes.addressof(ctypes.c_int()) // 4096 % 1000\ndef f(x): return x <= place\n"
+"""Passes as many tests as an address says, which is another one in each run."""
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +174,7 @@ def test_fewer_tests_than_the_solution_had_are_no_pass(sandbox: Sandbox) -> None
 
 def test_code_that_passes_other_tests_in_another_run_passes_none(sandbox: Sandbox) -> None:
     tests = UnitTests("f", ("def check(candidate):\n    for x in range(1000):\n        assert candidate(x)\n",))
-    assert run_unit_tests(sandbox, [(BY_THE_CLOCK, tests)]) == [Outcome(0, 1000, "not deterministic")]
+    assert run_unit_tests(sandbox, [(BY_AN_ADDRESS, tests)]) == [Outcome(0, 1000, "not deterministic")]
 
 
 def test_code_continues_a_prompt_or_stands_alone(sandbox: Sandbox) -> None:

@@ -200,7 +200,7 @@ def test_held_out_without_validation_trajectories_is_an_error(layout: Layout, ma
 
 def test_what_does_not_fit_stops_or_is_skipped_and_counted(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     broken = make_trajectory("t", [1.0, 0.0, 0.0], tokens=[[5, 1], [6, 1], [7, 8, 1]])
-    broken = broken.model_copy(update={"logprobs": [[-1.0, -1.0], [-1.0], [-1.0] * 3]})
+    broken = broken.model_copy(update={"logprobs": [[], [-1.0], []]})
     write_jsonl(layout.rewarded(1), [make_trajectory("v", [0.0, 1.0], split="validation"), broken])
     with pytest.raises(
         GraftError, match=r"rewarded\.jsonl:2: completion 1 of problem 't' has 1 log-probabilities for 2"

@@ -126,7 +126,10 @@ def round_of(
         save_tiny(layout.policy(1), round=1)
         policy = load_policy(layout.policy(1))
         write_head(layout.value_head(1), random_head(policy))
-        trajectories = [make_trajectory(f"p{n}", [1.0, 0.0, 0.5], tokens=TOKENS) for n in range(2)]
+        recorded = {"logprobs": [[-1.0] * len(tokens) for tokens in TOKENS]}
+        trajectories = [
+            make_trajectory(f"p{n}", [1.0, 0.0, 0.5], tokens=TOKENS).model_copy(update=recorded) for n in range(2)
+        ]
         return layout, sample_groups(policy, trajectories, grpo_params())
 
     return make

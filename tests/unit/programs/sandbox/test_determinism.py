@@ -56,10 +56,20 @@ def test_a_deterministic_program_is_not_run_again(name: str) -> None:
     "class A: pass\n    return str(A())", "match problem:\n        case str(__len__=n): return 1",
     "import statistics; return statistics.kde_random([1, 2], 1)()",  # since Python 3.13
     "import typing; return typing.evaluate_forward_ref(typing.get_args(typing.Optional['id(0)'])[0])",  # since 3.14
-    "type A = int\n    return str(A)", "return str(t'{problem}')",
 ])  # fmt: skip
 def test_in_doubt_a_program_is_run_again(body: str) -> None:
     assert may_differ("def solve(problem):\n    " + body)
+
+
+@pytest.mark.parametrize("body", ["type A = int\n    return str(A)", "return str(t'{problem}')"])
+def test_syntax_of_a_later_python_is_in_doubt_where_it_runs(body: str) -> None:
+    code = "def solve(problem):\n    " + body
+    try:
+        compile(code, "", "exec")
+    except SyntaxError:
+        assert not may_differ(code)
+    else:
+        assert may_differ(code)
 
 
 def test_a_kind_of_node_that_is_not_known_is_in_doubt() -> None:
