@@ -298,7 +298,8 @@ Part = Literal["weights", "adapter"]
 """Part of a policy in its folder: `model.safetensors` or `adapter/`."""
 
 
-Dtype, Quantization = Literal["float32", "bfloat16"], Literal["nf4"]
+Dtype = Literal["float32", "bfloat16"]
+Quantization = Literal["nf4"]
 """Types of a base's weights in memory."""
 
 
