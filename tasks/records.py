@@ -304,8 +304,7 @@ Quantization = Literal["nf4"]
 
 
 PromptStyle = Literal["chat", "turns", "plain", "raw"]
-"""chat: one message in the chat template; turns: worked examples as earlier turns of the chat; plain: text; raw: the
-question as the environment asks it, and nothing else."""
+"""chat: one message in the chat template; turns: examples as earlier turns; plain: text; raw: the question alone."""
 
 
 class Lineage(Record):
