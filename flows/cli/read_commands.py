@@ -160,11 +160,13 @@ def ui(
     tracking.uri names a server of yours, its address is printed instead. Runs may be started in the meantime.
     """
     from flows.preflight import project_root
+    from flows.prefect_runs.server_address import check_settings
     from flows.ui import show
     from tasks.params.file import load_params
 
     root = project_root()
     settings.set_prefect_home(root)
+    check_settings()
     show(root, load_params(root / "params.yaml").tracking, open_browser)
 
 
