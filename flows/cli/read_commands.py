@@ -159,8 +159,8 @@ def ui(
     Prints an address for each. The servers listen on this machine only, on a free port. If PREFECT_API_URL or
     tracking.uri names a server of yours, its address is printed instead. Runs may be started in the meantime.
     """
-    from flows.preflight import project_root
     from flows.prefect_runs.server_address import check_settings
+    from flows.preflight import project_root
     from flows.ui import show
     from tasks.params.file import load_params
 
