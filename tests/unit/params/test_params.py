@@ -150,6 +150,8 @@ MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
     (["sampler.kind=vllm", "sampler.command=[vllm, serve]"], "sampler.command", ["vllm", "serve"]),
     ([*VLLM, "grpo.sampler_correction=truncate"], "grpo.sampler_correction", "truncate"),
     (["grpo.bf16=true", "grpo.sampler_correction=mask"], "grpo.sampler_correction", "mask"),
+    (["policy.base=a/b", "policy.dtype=bfloat16", "grpo.sampler_correction=mask"], "policy.dtype", "bfloat16"),
+    (["policy.lora=null", "influence.selection=none", "policy.dtype=float32"], "policy.dtype", "float32"),
 ])  # fmt: skip
 def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str], key: str, value: Any) -> None:
     override(file, assignments)
@@ -175,6 +177,11 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"policy: quantize \(nf4\) is for the frozen base of an adapter, but lora is null: set quantize to null"),
     (["policy.quantize=nf4", "policy.base=a/b", "grpo.sharded=true", "grpo.processes=2"],
      r"FILE: grpo: sharded is true, but a base of type nf4 is not sharded: set sharded to false, or policy\.quantize"),
+    (["policy.dtype=bfloat16"],
+     r"policy: dtype \(bfloat16\) is for the frozen base .* scratch is trained whole first, .*: set dtype to auto"),
+    (["policy.dtype=bfloat16", "policy.base=a/b", "policy.lora=null", "influence.selection=none"],
+     r"policy: dtype \(bfloat16\) is for the frozen base .* lora is null, and weights that are trained are float32"),
+    (["policy.base=a/b", "policy.dtype=float32", "grpo.sampler_correction=mask"], r"FILE: grpo: .* does nothing where"),
     (["grpo.loss=sapo", "grpo.delta=8.0"], r"grpo\.delta: delta \(8\.0\) does nothing in loss sapo: set it to null"),
     (["evaluation.every=2"],
      r"FILE: evaluation: every is 2, but there are no problems .*: set problems\.dev to 100, for instance, or"),
