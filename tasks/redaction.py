@@ -94,11 +94,12 @@ def _known_secrets(variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
 
 
 def _parts(value: str) -> list[str]:
-    """The password of `user:password`, and the lines of a key of several."""
+    """The password of `user:password`, the path of an address, a webhook's say, and the lines of a key of several."""
     user, separator, password = value.partition(":")
     pair = separator and not password.startswith("//") and not re.search(r"\s", user)
-    lines = value.splitlines()
-    return [*([password] if pair else []), *(line for line in lines if len(lines) > 1 and not line.startswith("-----"))]
+    lines, path = value.splitlines(), re.fullmatch(r"[\w+.-]+://[^/\s]+/(\S+)", value)
+    parts = [*([password] if pair else []), *([path[1]] if path else [])]
+    return [*parts, *(line for line in lines if len(lines) > 1 and not line.startswith("-----"))]
 
 
 def _is_distinct(value: str) -> bool:

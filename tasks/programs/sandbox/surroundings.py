@@ -99,6 +99,7 @@ def fill_free_memory(most: int) -> None:
                 break
             objects.append(_object_of(size))
         _kept.append(objects)
+    gc.freeze()  # the collector shows a program its own objects alone
 
 
 def _object_of(size: int) -> object:
