@@ -340,8 +340,9 @@ def _compare(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[M
         differences, fault = _differences(batches, difference)
     if fault or not differences:
         return fault
-    mismatch, is_float = mismatch_of(differences), all(weight.is_floating_point() for weight in model.parameters())
-    return None if mismatch.is_lawful(in_float32=is_float) else f"it differs {mismatch}"
+    is_exact = not narrow or all(weight.is_floating_point() for weight in model.parameters())
+    mismatch = mismatch_of(differences)
+    return None if mismatch.is_lawful(in_float32=is_exact) else f"it differs {mismatch}"
 
 
 def _differences(
