@@ -19,7 +19,7 @@ losses after the steps are those of the same weights in float32, and the gradien
 import math
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -189,8 +189,7 @@ def _row_losses(scorer: Scorer, validation: Validation) -> list[float]:
 
     rows, coefficients = distinct_rows(validation.samples, validation.coefficients)
     losses: dict[Row, float] = {}
-    narrow = has_narrow_weights(scorer.model)
-    with torch.no_grad(), float32_weights(scorer.model) if narrow else nullcontext(), fast_layers(scorer.model):
+    with torch.no_grad(), float32_weights(scorer.model), fast_layers(scorer.model):
         for batch, counts in local_steps(scorer.model, scorer.batches(rows, world_size())):
             sums = scorer.score(batch).logprobs.double().sum(1).tolist()
             for value, s in zip(sums, batch.samples if counts else [], strict=counts):

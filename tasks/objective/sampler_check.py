@@ -42,8 +42,8 @@ def check_sampler(
         return {}
     in_float32 = (engine is None or engine.dtype == "float32") and not has_narrow_weights(policy.model)
     scores = score_rows(policy, rows, temperature, micro_batch_tokens)
+    mismatch = _mismatch(rows, scores)
     if not _is_lawful(rows, scores, temperature, in_float32):
-        mismatch = _mismatch(rows, scores)
         if engine is None:
             raise GraftError(
                 f"sampler: the log-probabilities recorded in round {round} are not the policy's, they differ "
@@ -54,7 +54,6 @@ def check_sampler(
             f"sampler: the log-probabilities that {engine} gave for round {round} are not the policy's, they differ "
             f"{mismatch}: {cause}; then run graft stage --force search@{round}"
         )
-    mismatch = _mismatch(rows, scores)
     metrics = {
         "sampler/gap_mean": mismatch.mean,
         "sampler/gap_max": mismatch.max,

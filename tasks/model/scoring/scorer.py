@@ -335,12 +335,11 @@ def _compare(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[M
     Both ways are in float32, whatever the type of the weights: so rounding hides no fault. Where a library computes
     with weights of fewer bits in its own way, they are only held to the law of 16 bits.
     """
-    narrow = has_narrow_weights(model)
-    with float32_weights(model) if narrow else nullcontext():
+    with float32_weights(model):
         differences, fault = _differences(batches, difference)
     if fault or not differences:
         return fault
-    is_exact = not narrow or all(weight.is_floating_point() for weight in model.parameters())
+    is_exact = not has_narrow_weights(model) or all(weight.is_floating_point() for weight in model.parameters())
     mismatch = mismatch_of(differences)
     return None if mismatch.is_lawful(in_float32=is_exact) else f"it differs {mismatch}"
 
