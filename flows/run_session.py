@@ -34,7 +34,7 @@ from flows.prefect_runs.shard_runners import ShardRunner
 from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import failure_line
-from flows.process.signals import Terminated, reraise_lost_signals
+from flows.process.signals import Terminated, handle_as_command
 from flows.reports.html.markdown import Summary, with_params
 from flows.reports.publish import failure, parameters, publish_name, publish_page, publish_summary
 from flows.retention.saved_locks import save_lock
@@ -106,7 +106,6 @@ class RunSession:
         self._history: RunHistory | None = None
         self._overrides: Overrides = {}
         self._stage = ""  # the last that began
-        self._raise_lost_signals: Callable[[], None] = lambda: None
         self._error: BaseException | None = None
         self._over = False  # nothing is left but Prefect's record of the end
         schedule = params.schedule
@@ -179,7 +178,7 @@ class RunSession:
         publish_name(history.entry.name, parameters(self.params, self._overrides, self._preset, git_tags(root)))
         try:
             with (
-                reraise_lost_signals() as self._raise_lost_signals,
+                handle_as_command(),
                 flow_run_note(root, flow_run.id),
                 ShardRunner(self.params.runner) as runner,
                 use_fan_out(runner),
@@ -211,7 +210,6 @@ class RunSession:
 
     def run(self, stage_id: str) -> None:
         """Bring one stage up to date, in a Prefect task of its name, and record it."""
-        self._raise_lost_signals()
         self._stage = stage_id
         assert self._recorder is not None
         with TagsContext(current_tags=set()):  # Prefect asks its server about the limit of each tag of a task

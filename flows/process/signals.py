@@ -15,14 +15,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from signal import SIG_BLOCK, SIG_DFL, SIG_IGN, SIG_SETMASK, SIGHUP, SIGINT, SIGTERM, Signals, pthread_sigmask
 from types import FrameType
+from typing import ClassVar
 
 ENDING = (SIGINT, SIGTERM, SIGHUP)
 
 GRACE = 5.0
 """Seconds in which a command ends undisturbed after its first signal."""
+
+DROP_DELAY = 0.05
+"""Seconds after which a signal is sent again whose exception was dropped; `__del__` has returned by then."""
 
 SIGNALLED = 128
 """Exit code of a command that was ended by a signal, less the signal's number."""
@@ -44,6 +48,8 @@ class Interrupted(KeyboardInterrupt):
 class SignalHandler:
     """Handler of the signals that end this command; `number` is the first one received."""
 
+    installed: "ClassVar[SignalHandler | None]" = None
+
     def __init__(self) -> None:
         self.number: int | None = None
         self._undisturbed = 0.0
@@ -54,6 +60,8 @@ class SignalHandler:
             if signal.getsignal(number) in (SIG_DFL, signal.default_int_handler):
                 signal.signal(number, self)
                 atexit.register(signal.signal, number, SIG_IGN)  # Python gives it its default before it is gone
+        sys.unraisablehook = self._send_again
+        SignalHandler.installed = self
 
     def command_is_over(self) -> None:
         """From here on the process ends by itself."""
@@ -68,6 +76,20 @@ class SignalHandler:
         if number == SIGHUP:
             _leave_closed_terminal()
         raise Interrupted if number == SIGINT else Terminated(number)
+
+    def _send_again(self, dropped: "sys.UnraisableHookArgs") -> None:
+        """Send the signal again whose exception Python dropped, as it does in `__del__` and in the callback of a weak
+        reference (imports have them): the command would go on."""
+        if self.number is None or not isinstance(dropped.exc_value, (Interrupted, Terminated)):
+            sys.__unraisablehook__(dropped)
+            return
+        again = threading.Timer(DROP_DELAY, self._send, (self.number,))
+        again.daemon = True
+        again.start()
+
+    def _send(self, number: int) -> None:
+        self._undisturbed = 0.0
+        os.kill(os.getpid(), number)
 
 
 def _leave_closed_terminal() -> None:
@@ -130,32 +152,12 @@ def defer_signals() -> Iterator[None]:
 
 
 @contextmanager
-def reraise_lost_signals() -> Iterator[Callable[[], None]]:
-    """A function to call between two pieces of work; it raises again what a signal raised and Python dropped.
-
-    Python drops an exception that a signal handler raises inside `__del__`, and the work would continue. Signals
-    within GRACE seconds of another one are ignored.
-    """
-    lost: list[BaseException] = []
-    undisturbed = 0.0
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal undisturbed
-        if time.monotonic() < undisturbed:
-            return
-        undisturbed = time.monotonic() + GRACE
-        try:
-            handlers[Signals(number)](number, frame)
-        except BaseException as error:
-            lost.append(error)
-            raise
-
-    def raise_if_received() -> None:
-        if lost:
-            raise lost[-1]
-
-    with _handlers(handle) as handlers:
-        yield raise_if_received
+def handle_as_command() -> Iterator[None]:
+    """Handle signals in the block as the command does. A Prefect flow has its own handler of SIGTERM, which raises an
+    error for each of six signals."""
+    own = SignalHandler.installed
+    with _handlers(own) if own else nullcontext():
+        yield
 
 
 @contextmanager
