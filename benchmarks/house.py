@@ -1,4 +1,4 @@
-"""Size of the project, counted from its tree: README, folders, files, lines, and attributes of libraries it replaces.
+"""Size of the project, counted from its tree: lines, files, params, words, and attributes of libraries it replaces.
 
     python -m benchmarks.house
 
@@ -7,9 +7,16 @@ Prints a table of the largest folders and files, then one JSON object as the las
 
 import ast
 import json
+import statistics
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+from pydantic import BaseModel
+
+from flows.stages.dvc_yaml import MODULES
+from flows.stages.sources import sources_of
+from tasks.params.params import Params
 
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("flows", "tasks")
@@ -47,8 +54,33 @@ def patched_attributes(file: Path) -> Iterator[str]:
                 yield f"{owner}.{ast.unparse(node.args[1])}"
 
 
+def count_params(model: type[BaseModel]) -> int:
+    """Fields of `model` and of its sections."""
+    types = [field.annotation for field in model.model_fields.values()]
+    return sum(count_params(t) if isinstance(t, type) and issubclass(t, BaseModel) else 1 for t in types)
+
+
+def words(files: list[Path]) -> int:
+    return sum(len(file.read_text(encoding="utf-8").split()) for file in files)
+
+
+def types_defined_twice(files: list[Path]) -> list[str]:
+    """Names of classes at the top level of more than one module."""
+    names = Counter[str]()
+    for file in files:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        names.update(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    return sorted(name for name, count in names.items() if count > 1)
+
+
+def stages_of_recipes() -> list[str]:
+    """Stages that an edit of a recipe makes stale in a run that does not use it."""
+    folders = ("recipes/", "tasks/environments/rookworld/", "tasks/environments/civil/")
+    return [stage for stage, module in MODULES.items() if any(f.startswith(folders) for f in sources_of(ROOT, module))]
+
+
 def main() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = ROOT / "README.md"
     product = modules(*PRODUCT)
     folders = Counter(file.parent.relative_to(ROOT).as_posix() for file in modules(*PRODUCT, "benchmarks"))
     sizes = Counter({file.relative_to(ROOT).as_posix(): lines([file]) for file in product})
@@ -58,13 +90,22 @@ def main() -> None:
         for name, count in found.most_common(5):
             print(f"  {count:5}  {name}")
     print("patched attributes", *(patches or ["none"]), sep="\n  ")
+    twice = types_defined_twice(product)
+    print("types defined twice", *(twice or ["none"]), sep="\n  ")
     counts = {
-        "readme_lines": len(readme.splitlines()),
-        "readme_words": len(readme.split()),
+        "readme_lines": lines([readme]),
+        "readme_words": words([readme]),
+        "docs_words": words(sorted((ROOT / "docs").glob("*.md"))),
         "largest_folder": folders.most_common(1)[0][1],
         "largest_file": sizes.most_common(1)[0][1],
         "product_lines": lines(product),
+        "recipe_lines": lines(modules("recipes")),
         "test_lines": lines(modules("tests")),
+        "files": len(product),
+        "median_file_lines": statistics.median(sizes.values()),
+        "params": count_params(Params),
+        "type_names_defined_twice": len(twice),
+        "stages_stale_by_a_recipe": len(stages_of_recipes()),
         "patched_attributes": len(patches),
     }
     print(json.dumps(counts))
