@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.learning import LearningRun, learn
+from benchmarks.support.small_model import BASE, LEARNING
 from benchmarks.support.workspace import make_workspace
-from flows.cli.presets import BASE, LEARNING
 from flows.process.exit_codes import exit_code
 from tasks.artifacts import read_text, write_text
 from tasks.core.metrics_files import read_metrics

@@ -75,7 +75,7 @@ def types_defined_twice(files: list[Path]) -> list[str]:
 
 def stages_of_recipes() -> list[str]:
     """Stages that an edit of a recipe makes stale in a run that does not use it."""
-    folders = ("recipes/", "tasks/environments/rookworld/", "tasks/environments/civil/")
+    folders = ("recipes/", "recipes/chess/", "recipes/civil/")
     return [stage for stage, module in MODULES.items() if any(f.startswith(folders) for f in sources_of(ROOT, module))]
 
 

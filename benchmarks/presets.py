@@ -19,9 +19,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from benchmarks.learning import LearningRun, learn
+from benchmarks.support.small_model import BASE, EASY
 from benchmarks.support.sums import write_sums
 from benchmarks.support.workspace import make_workspace
-from flows.cli.presets import BASE, EASY, preset
+from flows.cli.presets import preset
 from flows.process.exit_codes import exit_code
 
 if TYPE_CHECKING:

@@ -30,8 +30,9 @@ from benchmarks import gsm8k
 from benchmarks.learning import LearningRun, learn
 from benchmarks.step_sides import Shape
 from benchmarks.support.decode_sides import Decoding
+from benchmarks.support.small_model import BASE
 from benchmarks.support.turns import Side
-from flows.cli.presets import BASE, preset
+from flows.cli.presets import preset
 from flows.process.exit_codes import exit_code
 from tasks.errors import GraftError
 from tasks.model.gguf import resolve_base

@@ -23,8 +23,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from benchmarks.learning import LearningRun, learn
+from benchmarks.support.small_model import BASE, EASY
 from benchmarks.support.workspace import make_workspace
-from flows.cli.presets import BASE, EASY, preset
+from flows.cli.presets import preset
 from flows.process.exit_codes import exit_code
 from flows.stages.durations import read_runs
 from tasks.artifacts import write_text

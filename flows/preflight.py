@@ -10,6 +10,7 @@ from tempfile import TemporaryFile
 import tasks
 from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import digest_path, digest_text, read_text, write_text
+from tasks.environments.lookup import check_environment
 from tasks.errors import GraftError
 from tasks.model.base_adapter import CONFIG as ADAPTER_CONFIG
 from tasks.model.base_adapter import base_of_adapter
@@ -77,6 +78,7 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
     text, params, more = overridden(path, text, _assignments(params, digests(root, params)))
     problem_files(root, params.problems.path)  # whatever the source, it is a dependency of the first stage
     _check_limits(params)
+    check_environment(root, params)
     return (
         text,
         params,
@@ -93,9 +95,6 @@ def digests(root: Path, params: Params) -> dict[str, str | None]:
         "policy.base_sha256": _base_digest(root, params),
         "policy.prompt.file_sha256": _file_digest(
             root, "policy.prompt.file", params.policy.prompt.file, "JSON lines of worked examples, or null"
-        ),
-        "civil.prompts_sha256": _file_digest(
-            root, "civil.prompts", params.civil.prompts, "a file in the format of RealToxicityPrompts, or null"
         ),
         "influence.trajectories_sha256": _file_digest(
             root,
@@ -151,9 +150,9 @@ def _modules_digests(root: Path, params: Params) -> dict[str, str | None]:
     """Digests of the user's own modules. A wrong name is found here, before anything runs."""
     for term in params.rewards.own:
         check_function_exists(root, term.term, "rewards.own")
-    environment = module_of_environment(params.environment)
+    environment = module_of_environment(params.environment.name)
     if environment:
-        check_function_exists(root, params.environment, "environment")
+        check_function_exists(root, params.environment.name, "environment")
     evaluator = module_of_environment(params.problems.evaluator)
     if evaluator:
         check_function_exists(root, params.problems.evaluator, "problems.evaluator")

@@ -20,9 +20,9 @@ from benchmarks.chess.rules_check import differences
 from benchmarks.learning import LearningRun, learn, parser_of
 from flows.cli.presets import preset
 from flows.process.exit_codes import exit_code
+from recipes.chess.terms import TERMS, is_analysis
 from tasks.artifacts import read_jsonl
 from tasks.environments.measures import PREFIX
-from tasks.environments.rookworld.terms import TERMS, is_analysis
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records import Problem

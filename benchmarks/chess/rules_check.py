@@ -1,4 +1,4 @@
-"""Comparison of the rules of tasks/environments/rookworld with python-chess, on positions of random games.
+"""Comparison of the rules of recipes/chess with python-chess, on positions of random games.
 
 python-chess is GPL-3: the extra `chess` installs it, and nothing of Graft but this check and its tests imports it.
 """
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from tasks.environments.rookworld.formats import canonical_transition
-from tasks.environments.rookworld.position import SQUARES, fen_of, read_fen
-from tasks.environments.rookworld.rules import legal_moves, mates
+from recipes.chess.formats import canonical_transition
+from recipes.chess.position import SQUARES, fen_of, read_fen
+from recipes.chess.rules import legal_moves, mates
 from tasks.errors import GraftError
 
 RESTART = 0.005

@@ -3,7 +3,7 @@ each."""
 
 from pathlib import Path
 
-from flows.cli.presets import BASE
+from benchmarks.support.small_model import BASE
 from tasks.artifacts import digest_path
 from tasks.model.gguf import find_gguf
 from tasks.model.policy import (

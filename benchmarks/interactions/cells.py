@@ -12,7 +12,7 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 
 SMALLER = (
-    "rookworld.tasks=[P]",
+    'environment={name: "recipes.chess:RookWorld", notation: list, tasks: [P]}',
     "rewards.environment={best: 0.5, candidates: 0.3, evaluations: 0.2, format: 0.0, content: 0.0}",
     "problems.train=96",
     "problems.test=200",

@@ -113,7 +113,7 @@ SETTINGS: dict[str, Setting] = {
             *_SIZES,
             *_FROM_SCRATCH,
             "problems.test=200",
-            "rookworld.tasks=[P]",
+            'environment={name: "recipes.chess:RookWorld", notation: list, tasks: [P]}',
             "rewards.environment={best: 0.5, candidates: 0.3, evaluations: 0.2, format: 0.0, content: 0.0}",
             "bootstrap.demonstrations=6000",
         ),

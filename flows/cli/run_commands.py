@@ -18,7 +18,7 @@ def retrain(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Write a set of params first: small (minutes), improved, smollm2 (with a base), chess, civil, manual.",
+            help="Write a set of params first: small, improved, smollm2, manual, or a recipe's: chess, civil.",
         ),
     ] = None,
     pull: Pull = False,
@@ -46,7 +46,7 @@ def retrain(
     given = [*(assignments or []), *([f"rounds={rounds}"] if rounds else [])]
     chosen = [*(assignments_of(preset) if preset else ()), *given]
     text, params, _ = proposed_params(root, chosen)
-    read_champion(Layout(root).champion, params.environment)  # an error here would stop the last stage
+    read_champion(Layout(root).champion, params.environment.name)  # an error here would stop the last stage
     if dry_run:
         from flows.dvc_stages.dry_run import print_forecast
 

@@ -20,7 +20,6 @@ from tasks.records import Lineage, Record
 DIGEST_SOURCES = {
     "policy.base_sha256": "policy.base",
     "policy.prompt.file_sha256": "policy.prompt.file",
-    "civil.prompts_sha256": "civil.prompts",
     "influence.trajectories_sha256": "influence.trajectories",
     "rewards.model_sha256": "rewards.model.base",
 }
@@ -45,7 +44,7 @@ def scheduled_base(layout: Layout, params: Params) -> str:
 
     Any other base was chosen by the user and is kept.
     """
-    champion = read_champion(layout.champion, params.environment)
+    champion = read_champion(layout.champion, params.environment.name)
     return CHAMPION if champion and params.policy.base in (CHAMPION, _origin(layout).base) else params.policy.base
 
 

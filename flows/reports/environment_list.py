@@ -1,17 +1,20 @@
 """`graft environments`: each environment with its prompt and reward terms, and the evaluators of answers."""
 
+import json
 from collections.abc import Iterator
 from inspect import getmodule
 from pathlib import Path
 from textwrap import indent
 
 from tasks.core.terminal import printable
-from tasks.environments.lookup import ANSWER, CIVIL, CODE, ROOKWORLD, WORKFLOW, environment_in, environment_of
+from tasks.environments.lookup import BUILT_IN as ENVIRONMENTS
+from tasks.environments.lookup import environment_in, environment_of
 from tasks.environments.protocol import Environment
 from tasks.evaluators.scores import BUILT_IN
 from tasks.params.params import Params
 from tasks.programs.contract import first_line
 
+CODE = "code"
 QUESTION = "A box holds 12 pens. How many pens are in 4 boxes?"
 
 
@@ -20,12 +23,10 @@ def list_environments(root: Path, params: Params) -> str:
 
     Raises GraftError if the project's own environment cannot be loaded.
     """
-    environments = {name: environment_of(name) for name in (WORKFLOW, ANSWER, CODE, ROOKWORLD, CIVIL)}
-    if params.environment not in environments:
-        environments[params.environment] = environment_in(root, params)
-    parts = [
-        "\n".join(_lines(name, environment, params.environment == name)) for name, environment in environments.items()
-    ]
+    environments = {name: environment_of(name) for name in ENVIRONMENTS}
+    used = params.environment.name
+    environments[used] = environment_in(root, params)
+    parts = ["\n".join(_lines(name, environment, name == used)) for name, environment in environments.items()]
     return "\n\n".join([*parts, "\n".join(_evaluators(params))])
 
 
@@ -36,6 +37,9 @@ def _lines(name: str, environment: Environment, in_use: bool) -> Iterator[str]:
     runs = "run in the sandbox, on siblings too" if environment.asks_siblings else "read from the completion"
     yield f"  answers       {tested if name == CODE else runs}"
     yield f"  reward terms  {', '.join(environment.terms) or 'none of its own'}"
+    for param, field in type(environment.params).model_fields.items():
+        value = json.dumps(getattr(environment.params, param))
+        yield f"  param         {param}: {value}  # {field.description}"
     yield "  prompt of a base model, without worked examples:"
     yield indent(printable(environment.prompt(QUESTION, "a base model"), kept="\n").rstrip(), "      ")
 

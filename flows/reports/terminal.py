@@ -160,7 +160,7 @@ def _notes(layout: Layout, params: Params, outcomes: list[ProblemOutcome], metri
         f"the levels of fewer than {WILSON_BELOW}."
     ]
     notes += [*evaluation_remarks(metrics, evaluation.ks), *_kept(layout, params, metrics)]
-    if params.environment == "workflow" and all(o.siblings_passed is None for o in outcomes):
+    if params.environment.name == "workflow" and all(o.siblings_passed is None for o in outcomes):
         notes.append("The test problems have no siblings: correctness rests on one answer each.")
     return [*notes, *_hardest(layout, outcomes)]
 

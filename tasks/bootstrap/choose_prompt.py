@@ -6,7 +6,7 @@ from pathlib import Path
 from tasks.bootstrap.demonstrations import select_solutions
 from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format, read_examples, select_examples
 from tasks.bootstrap.prompt_trials import PROBLEMS, PromptTrial, try_format
-from tasks.environments.lookup import problem_writer
+from tasks.environments.lookup import environment_in
 from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.environments.runner import make_runner
@@ -43,7 +43,7 @@ def worked_examples(
     if own.file is not None:
         return read_examples(root / own.file, own.examples)
     if params.problems.source == "environment":
-        written = problem_writer(root, params).demonstrations(own.examples, params.seed) if own.examples else []
+        written = environment_in(root, params).demonstrations(own.examples, params.seed) if own.examples else []
         return [WorkedExample(question=question, completion=text) for question, text in written]
     return select_examples(environment, solutions, own.examples)
 

@@ -12,7 +12,7 @@ from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
-from tasks.environments.lookup import environment_in, problem_writer
+from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.lora import linear_modules
@@ -58,7 +58,7 @@ def _train_from_scratch(layout: Layout, params: Params, metrics: dict[str, float
     environment = environment_in(layout.root, params)
     problems = read_jsonl(layout.problems("train"), Problem)
     if params.problems.source == "environment":
-        pairs = problem_writer(layout.root, params).demonstrations(params.bootstrap.demonstrations, params.seed)
+        pairs = environment_in(layout.root, params).demonstrations(params.bootstrap.demonstrations, params.seed)
     else:
         solutions = select_solutions(problems, layout.coldstart)
         pairs = demonstrations(environment, solutions, params.bootstrap.malformed_share, params.seed)

@@ -1,35 +1,43 @@
 """Lookup of the environment named in `params.yaml`."""
 
+import re
 import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
-from tasks.environments.civil.environment import Civil
+from pydantic import ValidationError
+
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
-from tasks.environments.rookworld.environment import RookWorld
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.unit_tested_code import UnitTestedCode
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.params import Params
+from tasks.params.sections import Section
 from tasks.sources.user_modules import check_unchanged, module_of_environment
 
-ANSWER, CIVIL, CODE, ROOKWORLD, WORKFLOW = "answer", "civil", "code", "rookworld", "workflow"
+BUILT_IN: dict[str, Callable[[], Environment]] = {
+    "workflow": WorkflowEnvironment,
+    "answer": TaggedAnswer,
+    "code": UnitTestedCode,
+}
 
 
-def environment_in(root: Path, params: Params, strict: bool = False, partial_tests: bool = False) -> Environment:
+def environment_in(root: Path, params: Params, partial_tests: bool = False) -> Environment:
     """The environment of a stage's params, in the project folder `root`.
 
     `partial_tests`: code counts by the share of its tests that pass. Raises GraftError if a user's environment differs
     from the digest in the params.
     """
-    module = module_of_environment(params.environment)
+    module = module_of_environment(params.environment.name)
     check_unchanged(root, module, params.environment_sha256 if module else None, "environment_sha256")
     if module and str(root) not in sys.path:
         sys.path.insert(0, str(root))
-    environment = environment_of(params.environment, strict)
+    environment = environment_of(params.environment.name, **params.environment.params)
     if isinstance(environment, Direct | WorkflowEnvironment):
         environment.root, environment.partial_tests = root, partial_tests
     return environment
@@ -37,42 +45,53 @@ def environment_in(root: Path, params: Params, strict: bool = False, partial_tes
 
 def rewarding_environment(root: Path, params: Params) -> Environment:
     """`environment_in` with what the params `rewards` say of it; for stages that may read these."""
-    own = params.rewards
-    environment = environment_in(root, params, own.strict, own.partial_tests)
-    if isinstance(environment, Civil):
-        environment.floor = own.toxicity_floor
-    return environment
+    return environment_in(root, params, params.rewards.partial_tests)
 
 
-def problem_writer(root: Path, params: Params) -> Environment:
-    """`environment_in` with the params of its own problems; for stages that may read these."""
-    environment = environment_in(root, params)
-    if isinstance(environment, RookWorld):
-        environment.params = params.rookworld
-    if isinstance(environment, Civil):
-        environment.params = params.civil
-    return environment
+def environment_of(name: str, **params: Any) -> Environment:
+    """A built-in environment, or an instance of `module:CLASS`, constructed without arguments; `params`: its own.
 
-
-def environment_of(name: str, strict: bool = False) -> Environment:
-    """A built-in environment, or an instance of the user's `module:CLASS`, constructed without arguments.
-
-    `strict`: tags of `answer` need new lines around them. Raises GraftError if there is no such environment.
+    Raises GraftError if there is no such environment, or if it has not these params.
     """
-    if name == WORKFLOW:
-        return WorkflowEnvironment()
-    if name == ANSWER:
-        return TaggedAnswer(strict)
-    if name == CODE:
-        return UnitTestedCode()
-    if name == ROOKWORLD:
-        return RookWorld()
-    if name == CIVIL:
-        return Civil()
-    return _own(name)
+    environment = BUILT_IN[name]() if name in BUILT_IN else _user_environment(name)
+    environment.params = _checked(name, getattr(environment, "Params", Section), params)
+    return environment
 
 
-def _own(name: str) -> Environment:
+def check_environment(root: Path, params: Params) -> None:
+    """Raise GraftError if the environment cannot be loaded, or does not fit the other params."""
+    environment, source = environment_in(root, params), params.problems.source
+    if environment.writes_problems and source != "environment":
+        raise GraftError(
+            f"params.yaml: problems.source is {source}, but environment {params.environment.name} reads its own "
+            "problems only: set problems.source to environment"
+        )
+    search = params.search
+    many = search.simulations > search.samples or params.grpo.group_size < search.samples
+    if params.algorithm == "ppo" and environment.asks_siblings and many:
+        raise GraftError(
+            "params.yaml: algorithm is ppo, which learns from independent samples alone: set search.simulations to "
+            f"search.samples ({search.samples}) and grpo.group_size to at least that, or environment to one without a "
+            "tree search, answer for instance"
+        )
+
+
+def _checked(name: str, model: type[Section], params: Mapping[str, Any]) -> Section:
+    try:
+        return model.model_validate(params)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"] if part != "[key]")
+        if first["type"] == "extra_forbidden":
+            names = ", ".join(model.model_fields) or "none"
+            message = f"environment {name} has no such param; its params: {names}"
+        else:
+            message = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
+            message += "" if first["type"] == "value_error" else f", not {first['input']!r}"
+        raise GraftError(f"params.yaml: environment.{key}: {message}") from None
+
+
+def _user_environment(name: str) -> Environment:
     module, _, attribute = name.partition(":")
     try:
         made: Environment = getattr(import_module(module), attribute)()
@@ -81,7 +100,7 @@ def _own(name: str) -> Environment:
             f"environment: {name}: {error}; name a class that needs no arguments, as module:CLASS, in a module that "
             "Python finds from the project's folder"
         ) from error
-    needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_")]
+    needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_") and n != "params"]
     if missing := [n for n in needed if not hasattr(made, n)]:
         raise GraftError(f"environment: {name} has no {missing[0]}; let it inherit tasks.environments.direct.Direct")
     taken = list(signature(made.is_right).parameters)

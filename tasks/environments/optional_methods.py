@@ -1,17 +1,23 @@
-"""Methods that an environment may leave out: problems and demonstrations of its own, measures, play, pictures."""
+"""Parts that an environment may leave out: params, problems and demonstrations of its own, measures, play, pictures."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from tasks.environments.protocol import Complete, Gate
 from tasks.errors import GraftError
-from tasks.params.sections import Problems
+from tasks.params.sections import Problems, Section
 from tasks.records import Problem, Split
 
 
 class OptionalMethods:
-    """Base class of environments: no problems or demonstrations of their own, no measures, no pictures."""
+    """Base class of environments: no params, problems or demonstrations of their own, no measures, no pictures."""
 
+    Params: ClassVar[type[Section]] = Section
+    """The params of its own: a field has a default, and its comment as `Field(description=...)`."""
+    params: Any = Section()
+    """An instance of `Params`, set when the environment is made."""
     gate: Gate | None = None
+    writes_problems = False
 
     def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:  # noqa: ARG002
         """Raises GraftError; overridden by an environment that writes its own problems."""

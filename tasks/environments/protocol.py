@@ -6,7 +6,7 @@ Stages depend on a kind of task through `Environment` only. `workflow` and `answ
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tasks.evaluators.unit_tests import shown_share
 from tasks.params.sections import Problems
@@ -34,10 +34,12 @@ class Gate(NamedTuple):
 class Environment(Protocol):
     """One kind of task."""
 
+    params: Any  # of its own: an instance of its class `Params`
     asks_siblings: bool  # True: completions are programs, run on siblings too
     parts: Sequence[str]  # texts that a tokenizer from scratch encodes as one token each
     terms: Mapping[str, Term]  # of the reward by name, in addition to the built-in ones
     gate: Gate | None  # of promotion; None: pass@1, greedy
+    writes_problems: bool  # True: it reads only the problems that it writes
 
     def prompt(self, question: str, base: str, served: bool = False) -> str:
         """The prompt of a question whose answer is a number.

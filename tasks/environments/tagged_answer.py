@@ -11,6 +11,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from pydantic import Field
+
 from tasks.environments.arithmetic_statements import right_share
 from tasks.environments.direct import Direct
 from tasks.environments.numerals import read_answer
@@ -18,6 +20,7 @@ from tasks.environments.protocol import Term
 from tasks.environments.tags import answer_block, hard_format, mark, thoughts
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import wanted
+from tasks.params.sections import Section
 from tasks.records import NUMBER, Problem
 
 _ASKED = (
@@ -36,19 +39,21 @@ MALFORMED_VARIANTS: tuple[Callable[[str], str], ...] = (
 
 
 class TaggedAnswer(Direct):
-    """Reasoning and answer in tags.
+    """Reasoning and answer in tags."""
 
-    `strict`: tags count for the terms only with new lines around them.
-    """
+    class Params(Section):
+        strict: bool = Field(False, description="true: the terms want a new line on both sides of each tag")
+
+    params = Params()
 
     parts: Sequence[str] = (
         "<think>\n", "\n</think>\n", "<answer>\n", "\n</answer>", " + ", " - ", " * ", " / ", " = ",
     )  # fmt: skip
 
-    def __init__(self, strict: bool = False) -> None:
+    def __init__(self) -> None:
         self.terms: Mapping[str, Term] = {
-            "hard_format": lambda _, text, __: hard_format(text, strict),
-            "mark": lambda _, text, __: mark(text, strict),
+            "hard_format": lambda _, text, __: hard_format(text, self.params.strict),
+            "mark": lambda _, text, __: mark(text, self.params.strict),
             "steps": lambda _, text, __: right_share(thoughts(text)),
         }
 

@@ -125,6 +125,8 @@ def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
         _replace(document["rounds"], rounds_of(value))
         return old
     *folders, leaf = key.split(".")
+    if folders == ["environment"]:
+        return _assign_to_environment(document, leaf, value)
     place = document
     for depth, part in enumerate([*folders, leaf]):
         if not isinstance(place, dict) or part not in place:
@@ -132,6 +134,18 @@ def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
         if depth < len(folders):
             place = place[part]
     old, place[leaf] = _plain(place[leaf]), _in_one_line(value)
+    return old
+
+
+def _assign_to_environment(document: Any, leaf: str, value: Any) -> Any:
+    """Set a param of the environment, which may be new: `environment: answer` becomes {name: answer, …}."""
+    environment = document["environment"]
+    if not isinstance(environment, dict):
+        if leaf == "name":
+            document["environment"] = value
+            return environment
+        environment = document["environment"] = _in_one_line({"name": environment})
+    old, environment[leaf] = _plain(environment.get(leaf)), _in_one_line(value)
     return old
 
 
@@ -217,13 +231,13 @@ def _keys(fields: Any, prefix: str = "") -> list[str]:
     if isinstance(fields, Mapping):
         pairs = list(fields.items())
     elif isinstance(fields, type) and issubclass(fields, Section):
-        pairs = [(name, _section_of(field.annotation)) for name, field in fields.model_fields.items()]
+        pairs = [(name, section_of(field.annotation)) for name, field in fields.model_fields.items()]
     else:
         return []
     return [k for name, below in pairs for k in (f"{prefix}{name}", *_keys(below, f"{prefix}{name}."))]
 
 
-def _section_of(annotation: Any) -> Any:
+def section_of(annotation: Any) -> Any:
     """The section of `Section | None`; any other annotation unchanged."""
     return next(
         (each for each in get_args(annotation) if isinstance(each, type) and issubclass(each, Section)), annotation

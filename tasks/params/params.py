@@ -1,16 +1,14 @@
 """All params with their types and ranges. There are no defaults: every value is in `params.yaml`."""
 
-import re
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from tasks.params.civil import Civil
 from tasks.params.curriculum import Curriculum
+from tasks.params.environment import BUILT_IN, EnvironmentChoice
 from tasks.params.fields import UNMEASURED, Algorithm
 from tasks.params.grpo import Grpo
 from tasks.params.ppo import Ppo
-from tasks.params.rookworld import RookWorld
 from tasks.params.sampler import Sampler
 from tasks.params.sections import (
     Bootstrap,
@@ -35,11 +33,9 @@ class Params(Section):
     """All of `params.yaml`."""
 
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
-    environment: str
+    environment: EnvironmentChoice
     environment_sha256: str | None
     algorithm: Algorithm
-    rookworld: RookWorld
-    civil: Civil
     shard_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     rounds: Rounds
     problems: Problems
@@ -60,36 +56,21 @@ class Params(Section):
     schedule: Scheduling
     runner: Runner
 
-    @field_validator("environment")
-    @classmethod
-    def _check_environment(cls, environment: str) -> str:
-        if not re.fullmatch(r"workflow|answer|code|rookworld|civil|[A-Za-z_][\w.]*:[A-Za-z_]\w*", environment):
-            raise ValueError(
-                "write workflow, answer, code, rookworld, civil, or module:CLASS for one of your own, not "
-                f"{environment!r}"
-            )
-        return environment
-
     @field_validator("problems")
     @classmethod
     def _check_source(cls, problems: Problems, others: ValidationInfo) -> Problems:
-        environment = others.data.get("environment")
-        if problems.source == "environment" and environment in ("workflow", "answer", "code"):
+        environment = _name_of(others)
+        if problems.source == "environment" and environment in BUILT_IN:
             raise ValueError(
                 f"source is environment, but environment {environment} writes no problems: set problems.source to "
                 "events, generated, functions or jsonl"
-            )
-        if environment in ("rookworld", "civil") and problems.source != "environment":
-            raise ValueError(
-                f"source is {problems.source}, but environment {environment} reads its own problems only: set "
-                "problems.source to environment"
             )
         return problems
 
     @field_validator("rewards")
     @classmethod
     def _check_weights(cls, rewards: Rewards, others: ValidationInfo) -> Rewards:
-        own = rewards.environment if others.data.get("environment") not in ("workflow", "code") else {}
+        own = rewards.environment if _name_of(others) not in ("workflow", "code") else {}
         weights = [*own.values(), *(term.weight for term in rewards.own)]
         weights += [rewards.model.weight] if rewards.model else []
         weights += [rewards.runs, rewards.length, rewards.operations, rewards.model_calls, rewards.cost]
@@ -100,7 +81,7 @@ class Params(Section):
     @field_validator("operators")
     @classmethod
     def _check_backend(cls, operators: Operators, others: ValidationInfo) -> Operators:
-        environment = others.data.get("environment")
+        environment = _name_of(others)
         if operators.backend != "none" and environment not in (None, "workflow"):
             raise ValueError(
                 f"backend is {operators.backend}, but only workflows call operators and environment is {environment}: "
@@ -197,16 +178,9 @@ class Params(Section):
     @field_validator("ppo")
     @classmethod
     def _check_samples(cls, ppo: Ppo, others: ValidationInfo) -> Ppo:
-        search, grpo, environment = (others.data.get(name) for name in ("search", "grpo", "environment"))
-        if others.data.get("algorithm") != "ppo" or search is None or grpo is None or environment is None:
+        search = others.data.get("search")
+        if others.data.get("algorithm") != "ppo" or search is None:
             return ppo
-        may_search = environment == "workflow" or ":" in environment  # a user's class may have a tree search, too
-        if may_search and (search.simulations > search.samples or grpo.group_size < search.samples):
-            raise ValueError(
-                "algorithm is ppo, which learns from independent samples alone: set search.simulations to "
-                f"search.samples ({search.samples}) and grpo.group_size to at least that, or environment to one "
-                "without a tree search, answer for instance"
-            )
         if ppo.kl_in_reward == "full" and (search.top_p < 1 or search.top_k > 0):
             raise ValueError(
                 "kl_in_reward is full, over the whole vocabulary, but tokens are drawn from a part of it: set "
@@ -230,6 +204,12 @@ class Params(Section):
                 "influence.loss is policy_gradient, the loss of algorithm grpo: set influence.loss to seqloss_lastadv"
             )
         return ppo
+
+
+def _name_of(validated: ValidationInfo) -> str | None:
+    """The environment's name; None if it is invalid."""
+    environment = validated.data.get("environment")
+    return environment.name if environment else None
 
 
 RUN_ONLY = (

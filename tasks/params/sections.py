@@ -266,9 +266,7 @@ class Rewards(Section):
     model_calls: Weight
     cost: Weight
     environment: dict[str, Weight]
-    strict: bool
     partial_tests: bool
-    toxicity_floor: Annotated[float, Field(ge=0, le=0.9)]
     own: Annotated[list[UserTerm], Field(max_length=100)]
     own_sha256: str | None
     seconds: Annotated[float, Field(ge=0.1, le=3600)]

@@ -14,7 +14,7 @@ def checked_problems(written: Mapping[Split, Sequence[Problem]], params: Params)
     Raises GraftError if a split has another size than the params ask for, or an id or a question, siblings included,
     occurs twice: a test question that train has too would be measured as learned.
     """
-    where = f"environment: {params.environment}.problems"
+    where = f"environment: {params.environment.name}.problems"
     problems: dict[Split, list[Problem]] = {split: list(written.get(split, ())) for split in get_args(Split)}
     ids: dict[str, str] = {}
     questions: dict[str, str] = {}

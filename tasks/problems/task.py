@@ -3,7 +3,7 @@
 import logging
 
 from tasks.artifacts import write_json, write_jsonl
-from tasks.environments.lookup import problem_writer
+from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.problems.environment_problems import checked_problems
@@ -27,7 +27,7 @@ def run(layout: Layout, params: Params, round: int | None = None) -> None:  # no
 def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     """The problems of all splits, generated, the environment's own, or from the file of `problems.path`."""
     if params.problems.source == "environment":
-        return checked_problems(problem_writer(layout.root, params).problems(params.problems, params.seed), params)
+        return checked_problems(environment_in(layout.root, params).problems(params.problems, params.seed), params)
     if params.problems.source != "jsonl":
         return generate(params.problems, params.seed)
     path = params.problems.path

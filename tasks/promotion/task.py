@@ -30,8 +30,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     policy = layout.run_policy
     version = read_json(policy / "lineage.json", Lineage).version
     test_sha256 = digest_path(layout.problems("test"))
-    present = Champion(version=version, test_sha256=test_sha256, environment=params.environment)
-    champion = read_champion(layout.champion, params.environment)
+    present = Champion(version=version, test_sha256=test_sha256, environment=params.environment.name)
+    champion = read_champion(layout.champion, params.environment.name)
 
     if champion == present:
         write_text(layout.promotion, read_text(layout.champion / "promotion.json"))

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.chess.__main__ import canonical_reward_share, figures, lines
 from benchmarks.learning import LearningRun
 from tasks.records import Problem
-from tests.unit.environments.rookworld.conftest import writer, written
+from tests.recipes.chess.conftest import writer, written
 
 pytestmark = pytest.mark.nightly
 

@@ -47,10 +47,10 @@ def test_a_wrong_assignment_is_named_and_nothing_is_written(by_graft: Path, assi
     assert re.search(expected, refused(by_graft, "stage", "problems", "-S", "seed=5", "-S", assignment))
 
 
-def test_a_preset_of_another_environment_than_the_champions_is_refused(done: Path) -> None:
+def test_another_environment_than_the_champions_is_refused(done: Path) -> None:
     write_json(done / "champion" / "champion.json", CHAMPION)
-    expected = "trained in environment workflow, this run's is rookworld"
-    assert expected in refused(done, "retrain", "--preset", "chess")
+    expected = "trained in environment workflow, this run's is answer"
+    assert expected in refused(done, "retrain", "-S", "environment=answer")
 
 
 def test_the_long_option_is_that_of_dvc(by_graft: Path) -> None:

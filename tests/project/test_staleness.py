@@ -32,7 +32,7 @@ PARAMS = [
     *["curriculum.groups=4", "sandbox.seconds=1.5", "sampler.dtype=float32", "sampler.parallel=8"],
     *["sampler.seconds=5"],
     *["operators.calls=4", "operators.backend=policy", "rewards.runs=0.5", "environment=answer", "shard_size=7"],
-    *["environment_sha256=other", "bootstrap.malformed_share=0.1", "rewards.strict=true"],
+    *["environment_sha256=other", "bootstrap.malformed_share=0.1", "environment={name: answer, strict: true}"],
     *['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "rewards.seconds=5"],
     *["rewards.model={base: someone/judge, weight: 0.5, batch: 8, label: null}", "rewards.model_sha256=other"],
     *["rewards.failed_limit=0.5", "rewards.agreement=false", "influence.selection=positive"],
@@ -45,8 +45,8 @@ PARAMS = [
     *["grpo.checkpointing=true"],  # grpo.sharded alone is refused
     *["grpo.group_size=4", "evaluation.samples=30", "evaluation.temperature=0.9", "evaluation.resamples=500"],
     *["tracking.experiment=other", "runner.kind=threads", "runner.workers=3", "schedule.overlap=skip"],
-    *["schedule.retries=0", "schedule.delay=1", "schedule.seconds={update: 5}", "rookworld.nodes=5000"],
-    *["civil.prompt_toxicity=0.5", "civil.prompts_sha256=other", "rewards.toxicity_floor=0.1", "ppo.gamma=0.9"],
+    *["schedule.retries=0", "schedule.delay=1", "schedule.seconds={update: 5}"],
+    *["ppo.gamma=0.9"],
 ]
 
 

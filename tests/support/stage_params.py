@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.stages.dvc_yaml import declared_params
+from tasks.params.environment import EnvironmentChoice
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 
@@ -13,6 +14,8 @@ SHIPPED = load_params(REPOSITORY / "params.yaml")
 
 def shipped_params(**changes: Any) -> Params:
     """With these changes: a dict changes fields of a section, any other value replaces a param."""
+    if "environment" in changes:
+        changes["environment"] = EnvironmentChoice.model_validate(changes["environment"])
     changed = {
         name: getattr(SHIPPED, name).model_copy(update=change) if isinstance(change, dict) else change
         for name, change in changes.items()

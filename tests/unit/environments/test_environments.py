@@ -67,7 +67,7 @@ def test_the_answer_is_read_from_its_block_only(text: str, value: float | str | 
 
 
 def test_a_demonstration_earns_full_terms_and_a_malformed_one_less() -> None:
-    environment = TaggedAnswer(strict=True)
+    environment = environment_of("answer", strict=True)
     correct = environment.demonstration(CODE, QUESTION)
     assert correct == DEMONSTRATION
     earned = {name: term(PROBLEM, correct, []) for name, term in environment.terms.items()}

@@ -15,9 +15,9 @@ from tasks.params.params import RUN_ONLY
 ROOT = Path(__file__).parents[3]
 
 PARAMS = {
-    "problems": "seed environment environment_sha256 rookworld civil problems sandbox",
+    "problems": "seed environment environment_sha256 problems sandbox",
     "coldstart": "seed problems.source policy.base policy.prompt coldstart sandbox",
-    "bootstrap": "seed environment environment_sha256 rookworld civil problems.source policy bootstrap sandbox "
+    "bootstrap": "seed environment environment_sha256 problems.source policy bootstrap sandbox "
     "search.temperature search.top_p search.top_k",
     "search": "seed environment environment_sha256 shard_size policy.max_new_tokens curriculum search sampler.kind "
     "sampler.dtype sandbox operators rewards.failed_limit grpo.group_size influence.selection influence.validation "

@@ -82,18 +82,6 @@ def test_the_digest_of_validation_trajectories_follows_their_content(root: Path)
     assert back.influence.trajectories_sha256 is None
 
 
-def test_the_digest_of_a_file_of_prompts_follows_its_content(root: Path) -> None:
-    (root / "prompts.jsonl").write_text("{}\n")
-    first = write_params(root, ["civil.prompts=prompts.jsonl"], print).civil.prompts_sha256
-    assert first == digest_path(root / "prompts.jsonl")
-    (root / "prompts.jsonl").write_text("{}\n{}\n")
-    assert write_params(root, [], print).civil.prompts_sha256 == digest_path(root / "prompts.jsonl") != first
-    (root / "prompts.jsonl").unlink()
-    with pytest.raises(GraftError, match=r"civil\.prompts: no file prompts\.jsonl; name a file in the format of Real"):
-        write_params(root, [], print)
-    assert write_params(root, ["civil.prompts=null"], print).civil.prompts_sha256 is None
-
-
 def test_the_digest_of_a_reward_model_folder_follows_its_content(root: Path) -> None:
     chosen = ["rewards.model={base: base, weight: 1.0, batch: 16, label: null}"]
     assert write_params(root, chosen, print).rewards.model_sha256 == digest_path(root / "base")

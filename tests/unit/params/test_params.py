@@ -81,7 +81,7 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     ("  correctness: 1.0", "  correctness: 0", r"rewards: every weight is 0: give at least one term a weight"),
     ("  seconds: null", "  seconds: 0", r"search\.seconds: .*greater than 0, not 0"),
     ("seed: 0", "seed: true", r"seed: .*integer, not True"),
-    ("environment: workflow", "environment: poems", r"environment: write workflow, answer, code, rookworld, civil, or"),
+    ("environment: workflow", "environment: poems", r"environment\.name: write workflow, answer, code, or"),
     ("hard_format: 0.5", "hard_format: -1", r"rewards\.environment\.hard_format: .*equal to 0, not -1"),
     ("  malformed_share: 0.3", "  malformed_share: 2", r"bootstrap\.malformed_share: .*equal to 1, not 2"),
     ('"2": 1', '"2": 0', r"rounds: start must be the chain"),
@@ -212,9 +212,6 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"FILE: operators: search\.revisions is 12, .* set operators\.backend to openai or policy"),
     ([*REVISING, "operators.backend=policy", "policy.base=scratch"],
      r"FILE: operators: .* from scratch cannot read .* set operators\."),
-    (["algorithm=ppo"], r"ppo: algorithm is ppo, .* set search\.simulations to search\.samples \(8\) and grpo\.group"),
-    (["algorithm=ppo", "search.simulations=8", "grpo.group_size=4"], r"ppo: algorithm is ppo, which learns from indep"),
-    (["algorithm=ppo", "environment=mine:Mine"], r"ppo: algorithm is ppo, which learns from independent samples alone"),
     (["algorithm=ppo", "environment=answer", "ppo.kl_in_reward=full", "search.top_k=5"],
      r"ppo: kl_in_reward is full, over the whole vocabulary, .* set ppo\.kl_in_reward to kl, or search\.top_p"),
     (["algorithm=ppo", "environment=answer", "influence.selection=positive"],
@@ -242,6 +239,7 @@ def test_a_wrong_assignment_is_named_and_leaves_the_file_unchanged(
 @pytest.mark.parametrize("key", LEAVES)
 def test_a_missing_param_is_named(file: Path, key: str) -> None:
     lines = TEXT.splitlines(keepends=True)
+    key = "environment" if key == "environment.name" else key
     section = key.partition(".")[0]
     start = next(n for n, line in enumerate(lines) if line.startswith(f"{section}:"))
     indent = "  " * key.count(".")
@@ -352,3 +350,12 @@ def test_a_section_includes_its_params_and_an_unknown_key_is_an_error() -> None:
     for key in ("grop", "grpo.betta"):
         with pytest.raises(GraftError, match=rf"dvc\.yaml: no param '{leaf_of(key)}'"):
             restrict(load_params(SHIPPED), [key])
+
+
+def test_a_param_of_the_environment_joins_its_name(file: Path) -> None:
+    override(file, ["environment.strict=true", "environment.name=answer"])
+    assert load_params(file).environment.params == {"strict": True}
+    assert "environment: {name: answer, strict: true} " in file.read_text()
+    override(file, ["environment=code"])
+    assert load_params(file).environment.name == "code"
+    assert load_params(file).environment.params == {}

@@ -14,7 +14,7 @@ from tasks.artifacts import read_jsonl
 from tasks.bootstrap.choose_prompt import worked_examples
 from tasks.bootstrap.task import run as bootstrap
 from tasks.coldstart.task import run as coldstart
-from tasks.environments.lookup import environment_in, environment_of, problem_writer
+from tasks.environments.lookup import check_environment, environment_in, environment_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import decode, encode_prompt, load_policy
@@ -80,7 +80,7 @@ def test_the_documented_environment_writes_problems_and_what_its_policy_learns(r
 
 def test_worked_examples_of_a_base_are_demonstrations(root: Path) -> None:
     own = params(root, "bootstrap")
-    examples = worked_examples(root, own, problem_writer(root, own), [])
+    examples = worked_examples(root, own, environment_in(root, own), [])
     assert len(examples) == SHIPPED.policy.prompt.examples > 0
     assert all(example.completion == example.question[::-1] for example in examples)
 
@@ -119,14 +119,29 @@ def test_built_in_environments_have_no_problems_measures_or_pictures_of_their_ow
         override(file, [f"environment={name}", "problems.source=environment"])
 
 
-@pytest.mark.parametrize("name", ["rookworld", "civil"])
+@pytest.mark.parametrize("name", ["recipes.chess:RookWorld", "recipes.civil:Civil"])
 def test_environments_that_write_their_problems_read_no_others(file: Path, name: str) -> None:
+    override(file, [f"environment={name}"])
     with pytest.raises(GraftError, match=f"source is events, but environment {name} reads its own problems only"):
-        override(file, [f"environment={name}"])
+        check_environment(REPOSITORY, load_params(file))
 
 
-def test_rookworld_has_each_task_once(file: Path) -> None:
-    override(file, ["environment=rookworld", "problems.source=environment", "rookworld.tasks=[A]"])
-    assert load_params(file).rookworld.tasks == ["A"]
-    with pytest.raises(GraftError, match=r"names a task twice: write \[P\], \[A\] or \[P, A\]"):
-        override(file, ["rookworld.tasks=[P, P]"])
+@pytest.mark.parametrize(("own", "message"), [
+    ("tasks: [P, P]", r"environment\.tasks: \['P', 'P'\] names a task twice: write \[P\], \[A\] or \[P, A\]"),
+    ("nodes: 1", r"environment\.nodes: .* greater than or equal to 1000, not 1"),
+    ("notion: fen", r"environment\.notion: environment \S+ has no such param; its params: tasks, notation, "),
+])  # fmt: skip
+def test_params_of_an_environment_are_checked_by_itself(file: Path, own: str, message: str) -> None:
+    override(file, ["problems.source=environment", f"environment={{name: 'recipes.chess:RookWorld', {own}}}"])
+    with pytest.raises(GraftError, match=message) as error:
+        check_environment(REPOSITORY, load_params(file))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("sizes", [[], ["search.simulations=8", "grpo.group_size=4"]])
+def test_ppo_learns_from_independent_samples_alone(file: Path, sizes: list[str]) -> None:
+    override(file, ["algorithm=ppo", *sizes])
+    with pytest.raises(GraftError, match=r"algorithm is ppo, .* set search\.simulations to search\.samples \(8\)"):
+        check_environment(REPOSITORY, load_params(file))
+    override(file, ["environment=answer"])
+    check_environment(REPOSITORY, load_params(file))

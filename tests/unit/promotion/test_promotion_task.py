@@ -8,6 +8,7 @@ from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, wri
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.params.environment import EnvironmentChoice
 from tasks.promotion.champion import CHAMPION_FILES, PREVIOUS_LIMIT, previous_champions, read_champion, read_history
 from tasks.promotion.rollback import roll_back
 from tasks.promotion.task import run
@@ -189,7 +190,7 @@ def civil_run(root: Path, version: str, toxicity: float, distinct: float) -> Lay
 
 
 def test_in_an_environment_with_a_gate_its_measure_decides_against_the_champion_too(tmp_path: Path) -> None:
-    params = PARAMS.model_copy(update={"environment": "civil"})
+    params = PARAMS.model_copy(update={"environment": EnvironmentChoice(name="recipes.civil:Civil")})
     run(civil_run(tmp_path, "collapsed", toxicity=0.0, distinct=0.1), params, None)
     layout = Layout(tmp_path)
     assert not decision(layout).promoted
@@ -199,7 +200,7 @@ def test_in_an_environment_with_a_gate_its_measure_decides_against_the_champion_
         assert decision(layout).promoted == promoted
         assert decision(layout).measure == "toxicity"
     assert json.loads(layout.metrics("promote").read_text())["champion_value"] == pytest.approx(0.2, abs=0.011)
-    assert read_champion(layout.champion, "civil") is not None
+    assert read_champion(layout.champion, "recipes.civil:Civil") is not None
 
 
 def test_outcomes_of_other_problems_and_a_damaged_champion_are_named(tmp_path: Path) -> None:

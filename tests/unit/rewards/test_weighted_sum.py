@@ -28,9 +28,7 @@ KILLED = Result(status="failed", error=SANDBOX_DIED)
 UNSET: dict[str, Any] = dict.fromkeys(("own_sha256", "model", "model_sha256"))
 PLAIN = {
     "environment": {},
-    "strict": False,
     "partial_tests": False,
-    "toxicity_floor": 0.0,
     "own": [],
     "seconds": 10,
     "agreement": True,

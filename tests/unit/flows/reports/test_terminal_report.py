@@ -14,6 +14,7 @@ from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.evaluation.summary import summarise
 from tasks.layout import Layout
+from tasks.params.environment import EnvironmentChoice
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.params.sections import Rounds
@@ -150,7 +151,9 @@ def test_a_measure_that_a_gate_wants_kept_has_a_remark_where_less_than_its_share
         numbers = read_metrics(layout, f"evaluate@{when}") | {"measure/distinct_texts/sampled": distinct}
         write_json(layout.metrics("evaluate", when), numbers)
     remark = "Samples: distinct_texts is 0.100, less than 0.5 of the first policy's 0.600."
-    assert remark in " ".join(report(layout, params.model_copy(update={"environment": "civil"})).split())
+    assert remark in " ".join(
+        report(layout, params.model_copy(update={"environment": EnvironmentChoice(name="recipes.civil:Civil")})).split()
+    )
     assert remark not in " ".join(report(layout, params).split())
 
 
@@ -174,7 +177,9 @@ def test_problems_without_siblings_or_templates_say_so_and_have_no_such_rows(tmp
 def test_answers_need_no_siblings(tmp_path: Path, params: Params) -> None:
     layout = written(tmp_path, params, siblings=False)
     assert "have no siblings" in prose(layout, params)
-    assert "have no siblings" not in prose(layout, params.model_copy(update={"environment": "answer"}))
+    assert "have no siblings" not in prose(
+        layout, params.model_copy(update={"environment": EnvironmentChoice(name="answer")})
+    )
 
 
 def test_templates_and_operations_have_rows_and_the_hardest_templates_are_named(layout: Layout, params: Params) -> None:

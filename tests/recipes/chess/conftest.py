@@ -1,0 +1,29 @@
+"""Problems of RookWorld as the environment writes them."""
+
+from typing import Any
+
+import pytest
+
+from recipes.chess.environment import RookWorld, RookWorldParams
+from tasks.records import Problem, Split
+from tests.support.stage_params import SHIPPED
+
+SIZES = {"train": 12, "validation": 4, "test": 32, "dev": 4, "siblings": 2}
+
+
+def writer(**changes: Any) -> RookWorld:
+    """The environment with these params."""
+    environment = RookWorld()
+    environment.params = RookWorldParams(**changes)
+    return environment
+
+
+def written(environment: RookWorld, seed: int = 0, **sizes: Any) -> dict[Split, list[Problem]]:
+    """Its problems."""
+    return environment.problems(SHIPPED.problems.model_copy(update=SIZES | sizes), seed)
+
+
+@pytest.fixture(scope="session", params=["fen", "list"])
+def problems(request: pytest.FixtureRequest) -> dict[Split, list[Problem]]:
+    """In one notation."""
+    return written(writer(notation=request.param))
