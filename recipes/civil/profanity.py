@@ -4,7 +4,7 @@
     p   = mean over 5 support vector machines of 1 / (1 + exp(a (c · x + b) + d))    (Platt's calibration)
 
 The package's own module is not imported: it would unpickle the files. Trained on comments of Wikipedia and tweets; it
-knows words and no meaning, see docs/civil.md.
+knows words and no meaning, see recipes/civil/README.md.
 """
 
 import math

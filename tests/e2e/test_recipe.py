@@ -1,0 +1,92 @@
+"""Law: a folder with an environment, its params, a reward term and a preset is all that a run on it needs."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.support.workspace import graft, make_workspace
+from tasks.artifacts import read_jsonl
+from tasks.core.metrics_files import read_metrics
+from tasks.layout import Layout
+from tasks.records import Problem, RewardedTrajectory
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+RECIPE = '''
+"""Words, to be repeated."""
+
+from random import Random
+from typing import get_args
+
+from pydantic import Field
+
+from tasks.environments.direct import Direct
+from tasks.params.sections import Section
+from tasks.records import Problem, Split
+
+
+class Repetition(Direct):
+    """A word several times."""
+
+    class Params(Section):
+        times: int = Field(2, ge=1, le=5, description="how often")
+        letters: str = Field("abcd", min_length=2, description="of the words")
+
+    params = Params()
+    terms = {"letters": lambda problem, text, results: float(set(text) <= {*problem.answer})}
+    writes_problems = True
+
+    def prompt(self, question, base, served=False):
+        return f"{question} > "
+
+    def parse(self, text):
+        return text.strip() or None
+
+    def pairs(self, count, seed):
+        words = ("".join(Random(seed + n).choices(self.params.letters, k=5)) + str(n) for n in range(count))
+        return [(word, " ".join([word] * self.params.times)) for word in words]
+
+    def problems(self, sizes, seed):
+        return {
+            split: [
+                Problem(problem_id=f"{split}{n}", question=f"{split} {q}", answer=a, evaluator="text", source="words")
+                for n, (q, a) in enumerate(self.pairs(getattr(sizes, split), seed))
+            ]
+            for split in get_args(Split)
+        }
+
+    def demonstrations(self, count, seed):
+        return self.pairs(count, seed + 10**6)
+'''
+
+PRESET = """
+environment: {name: "recipes.repetition:Repetition", times: 3}
+problems: {source: environment, train: 12, validation: 1, test: 8, siblings: 0}
+rounds: 1
+policy: {max_new_tokens: 32}
+bootstrap: {hidden: 32, demonstrations: 200, epochs: 1}
+search: {samples: 4, simulations: 4}
+rewards: {environment: {letters: 0.5}}
+grpo: {group_size: 4}
+evaluation: {samples: 4, ks: [1, 2], resamples: 200}
+tracking: {uri: ""}
+"""
+
+
+def test_a_recipe_is_one_folder(tmp_path: Path) -> None:
+    assert len((RECIPE + PRESET).splitlines()) < 80
+    root = make_workspace(tmp_path / "project", [])
+    folder = root / "recipes" / "repetition"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(RECIPE)
+    (folder / "preset.yaml").write_text(PRESET)
+    ended = graft(root, "retrain", "--preset", "repetition")
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+    layout = Layout(root)
+    assert [len(str(problem.answer).split()) for problem in read_jsonl(layout.problems("train"), Problem)] == [3] * 12
+    assert "letters" in read_jsonl(layout.rewarded(1), RewardedTrajectory)[0].reward_terms
+    assert read_metrics(layout, "evaluate@after")["problems"] == 8
+    assert "param         times: 3  # how often" in graft(root, "environments").stdout
+    refused = graft(root, "retrain", "-S", "environment.times=9")
+    assert refused.returncode == 2
+    assert "environment.times: " in refused.stderr
