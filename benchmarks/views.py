@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 DEFAULT_SECONDS = 214.0
-"""Of a run with the shipped params, seed 0, two idle cores (docs/benchmarks.md, 2026-11-25)."""
+"""Of a run with the shipped params, seed 0, two idle cores (docs/results/2026-11-27-benchmarks.md, 2026-11-25)."""
 
 TWO_ROUNDS = [
     *["rounds=2", "problems.operations=1", "problems.train=64", "problems.validation=4", "problems.test=12"],

@@ -24,10 +24,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_in_the_navigation_and_built(site: Path) -> None:
-    listed = re.findall(r"[\w-]+\.md", str(YAML().load((REPOSITORY / "mkdocs.yml").read_text())["nav"]))
-    names = {path.name for path in (REPOSITORY / "docs").glob("*.md")}
+    listed = re.findall(r"[\w/-]+\.md", str(YAML().load((REPOSITORY / "mkdocs.yml").read_text())["nav"]))
+    names = {path.relative_to(REPOSITORY / "docs").as_posix() for path in (REPOSITORY / "docs").rglob("*.md")}
     assert sorted(listed) == sorted(names)
-    assert {path.stem for path in site.glob("*.html")} == {Path(name).stem for name in names} | {"404"}
+    assert {path.stem for path in site.rglob("*.html")} == {Path(name).stem for name in names} | {"404"}
     assert not list(site.rglob("*.py"))
 
 
