@@ -94,7 +94,7 @@ def test_several_runs_have_one_page(page: Page, several: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["single", "several", "attacked"])
-@pytest.mark.parametrize("width", [320, 390, 1200])
+@pytest.mark.parametrize("width", [320, *(pytest.param(width, marks=pytest.mark.nightly) for width in (390, 1200))])
 def test_the_page_fits_its_screen(page: Page, name: str, width: int, request: pytest.FixtureRequest) -> None:
     page.open(request.getfixturevalue(name), width=width)
     assert page.value("window.innerWidth") == width

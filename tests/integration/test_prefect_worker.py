@@ -41,7 +41,7 @@ class Scheduled(NamedTuple):
     computed: list[str]
 
 
-@pytest.fixture(scope="module", params=["on_sqlite", "on_postgres"])
+@pytest.fixture(scope="module", params=["on_sqlite", pytest.param("on_postgres", marks=pytest.mark.nightly)])
 def scheduled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scheduled:
     servers: Servers = request.getfixturevalue(request.param)
     root = tiny_project.make(tmp_path_factory.mktemp("scheduled") / "project")

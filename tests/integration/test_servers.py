@@ -66,7 +66,7 @@ def tags(run: dict[str, Any]) -> dict[str, str]:
     return {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
 
 
-@pytest.fixture(scope="module", params=["on_sqlite", "on_postgres"])
+@pytest.fixture(scope="module", params=[pytest.param("on_sqlite", marks=pytest.mark.nightly), "on_postgres"])
 def operated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Operated:
     servers: Servers = request.getfixturevalue(request.param)
     root = tiny_project.make(tmp_path_factory.mktemp("operated") / "project")

@@ -93,7 +93,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["threads", "dask", "ray"])
+@pytest.mark.parametrize("kind", ["threads", "dask", pytest.param("ray", marks=pytest.mark.nightly)])
 def test_the_bytes_are_the_same_whoever_computes_and_an_error_is_its_own_line(
     kind: str, root: Path, here: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -163,7 +163,9 @@ def journaled(root: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["processes", "dask", "ray"])
+@pytest.mark.parametrize(
+    "kind", ["processes", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("dask", "ray"))]
+)
 def test_a_worker_that_is_killed_is_one_line(kind: str, root: Path) -> None:
     ended = started(root, kind, "die")
     assert ended.returncode == 2

@@ -51,9 +51,9 @@ PARAMS = [
 
 
 def by_section(assignments: Iterable[str]) -> list[Any]:
-    """The first param of each section in every run of the tests, the others in the slow ones."""
+    """The first param of each section in every run of the tests, the others at night."""
     first = {assignment.partition(".")[0]: assignment for assignment in reversed(list(assignments))}.values()
-    return [a if a in first else pytest.param(a, marks=pytest.mark.slow) for a in assignments]
+    return [a if a in first else pytest.param(a, marks=pytest.mark.nightly) for a in assignments]
 
 
 def may_see(stage: str, key: str) -> bool:

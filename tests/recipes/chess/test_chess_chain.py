@@ -12,7 +12,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records import Attempt, Problem, RewardedTrajectory, Workflow
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 SMALL = [
     *preset("chess"), "rounds=2", "problems.siblings=1", "problems.train=16", "problems.test=40", "bootstrap.hidden=64",

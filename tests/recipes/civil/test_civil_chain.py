@@ -11,7 +11,7 @@ from tasks.layout import Layout
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, ProblemOutcome, RewardedTrajectory
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 SMALL = [
     *preset("civil"), "rounds=1", "problems.siblings=0", "problems.train=16", "problems.test=40", "bootstrap.hidden=64",
