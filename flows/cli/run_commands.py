@@ -96,23 +96,6 @@ def stage(
             print_text(pipeline.run(stage_id, force))
 
 
-def ladder(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
-    """Where the committed run does not move the policy, try params that let its updates go further.
-
-    In this order: three times grpo.learning_rate; twice grpo.clip_high; a tenth of grpo.beta; all of them. Each is a
-    DVC experiment, computed in a folder of its own from the last commit, which must have the dvc.lock of a finished
-    run. The first whose pass@1 of samples rises, by the whole paired interval on the test problems, ends the ladder.
-    Interrupt it at any time: finished experiments are not run again.
-    """
-    from flows.ladder import try_rungs
-    from flows.preflight import project_root
-    from flows.process.workspace_lock import shared_lock
-
-    root = project_root()
-    with shared_lock(root, "graft ladder"):
-        try_rungs(root, print_text)
-
-
 def serve(
     cron: Annotated[
         str | None,
