@@ -35,8 +35,16 @@ from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import failure_line
 from flows.process.signals import Terminated, handle_as_command
-from flows.reports.html.markdown import Summary, with_params
-from flows.reports.publish import failure, parameters, publish_name, publish_page, publish_summary
+from flows.reports.publish import (
+    failure,
+    parameters,
+    publish_name,
+    publish_page,
+    publish_summary,
+    summary_of,
+    with_params,
+)
+from flows.reports.run_record import RunRecord
 from flows.retention.saved_locks import save_lock
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import StageResult
@@ -99,6 +107,7 @@ class RunSession:
         self.params = params
         self._preset = preset
         self.results: list[StageResult] = []
+        self.record: RunRecord | None = None  # of the finished run; None if a result could not be read
         self._pipeline, self._report, self._line = pipeline, report, line
         self._layout = Layout(pipeline.root)
         self._server: TemporaryServer | None = None
@@ -187,18 +196,19 @@ class RunSession:
                 yield
                 self._pipeline.check_lock(result.stage_id for result in self.results)
                 save_lock(root)
-                summary = publish_page(layout, recorder)
+                self.record = publish_page(layout, recorder)
         except BaseException as error:
             line = failure_line(error) if isinstance(error, Exception) else f"interrupted {self._place}"
             history.fail(line, recorder.finish("FAILED"))
             raise
-        self._finish(history, recorder, summary)
+        self._finish(history, recorder, self.record)
 
-    def _finish(self, history: RunHistory, recorder: Recorder, summary: Summary | None) -> None:
+    def _finish(self, history: RunHistory, recorder: Recorder, record: RunRecord | None) -> None:
         """Complete the run's records in the history, MLflow and Prefect."""
         line = self._line() if self._line else read_json(self._layout.promotion, Promotion).reason
         history.finish(line, computed=len(self.cached) < len(self.results))
         tags = {RUN_NAME: history.entry.name}
+        summary = summary_of(record) if record else None
         if summary:
             tags[DESCRIPTION] = with_params(summary.text, history.changes, self._overrides)
         if self._line:

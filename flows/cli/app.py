@@ -6,8 +6,19 @@ from typing import Annotated
 import typer
 
 from flows.cli.champion_commands import champion, export, rollback
-from flows.cli.data_commands import environments, problems
-from flows.cli.read_commands import compare, diagnose, doctor, history, operators, status, tree, ui, workflows
+from flows.cli.read_commands import (
+    compare,
+    diagnose,
+    doctor,
+    environments,
+    history,
+    operators,
+    problems,
+    status,
+    tree,
+    ui,
+    workflows,
+)
 from flows.cli.run_commands import clean, retrain, serve, stage
 
 app = typer.Typer(

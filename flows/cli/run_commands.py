@@ -62,7 +62,8 @@ def retrain(
 
         session = retrain(root, params, print_text, pull, preset)
         try:
-            print_report(Layout(root), params, session.seconds, session.cached, PlainConsole())
+            if session.record:
+                print_report(Layout(root), params, session.record, session.seconds, session.cached, PlainConsole())
         finally:
             session.wait()
 

@@ -1,7 +1,7 @@
 """Params that differ, below the summary of a run."""
 
 from flows.history.run_history import Changes
-from flows.reports.html.markdown import with_params
+from flows.reports.publish import with_params
 
 
 def test_a_table_of_the_params_that_differ_from_the_commit_and_one_of_those_from_the_run_before() -> None:
