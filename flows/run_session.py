@@ -29,7 +29,7 @@ from flows.history.overrides import Overrides, as_text, overrides
 from flows.history.run_history import RunHistory
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
 from flows.prefect_runs.progress_artifact import show_in_prefect
-from flows.prefect_runs.server_address import remedy
+from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.shard_runners import ShardRunner
 from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
@@ -146,7 +146,7 @@ class RunSession:
     def _without_prefect(self, error: Exception, problem: str) -> None:
         """Raise what ended the run, or warn if it came to its end."""
         if not self._over:
-            raise GraftError(f"{problem}; {remedy()}") from error
+            raise GraftError(f"{problem}; {REMEDY}") from error
         print(f"warning: {problem}, which does not show how this run ended; nothing else is lost", file=sys.stderr)
         if isinstance(self._error, TerminationSignal):
             raise Terminated(self._error.signal) from None

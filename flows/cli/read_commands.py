@@ -27,7 +27,7 @@ def history(
     shown = entries(root)[-last:]
     for entry in shown:
         state = "running" if entry is shown[-1] and holders(root) else "killed"
-        print_text(f"{entry.when}  {entry.name or entry.number} · {state if entry.done is None else entry.line}")
+        print_text(f"{entry.when}  {entry.name} · {state if entry.done is None else entry.line}")
 
 
 def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)

@@ -96,6 +96,6 @@ def _changes(contrast: Contrast) -> "Table":
     table = make_table(f"{most} test problems", contrast.first, contrast.second, "change", "p")
     for row in contrast.changes:
         title = comparison.title_of(row.name) + ("" if row.problems == most else f" ({row.problems})")
-        change, p = comparison.change(row.difference), comparison.p_value(row.test())
+        change, p = comparison.change(row.difference), comparison.p_value(row.p)
         table.add_row(title, comparison.level(row.first), comparison.level(row.second), change, p)
     return table

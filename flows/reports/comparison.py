@@ -1,8 +1,7 @@
 """Comparison of runs: params that differ, and changes on the same test problems with paired intervals and p-values."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flows.reports.run_record import RunRecord, When
@@ -41,7 +40,15 @@ class Change(NamedTuple):
     first: float  # means
     second: float
     difference: Estimate  # second − first, with its paired bootstrap interval
-    test: Callable[[], float]  # its p-value, of the sign-flip test
+    values: tuple[list[float], list[float]]  # of each problem, first and second
+    resamples: int
+    seed: int
+
+    @property
+    def p(self) -> float:
+        """Of the sign-flip test."""
+        first, second = self.values
+        return sign_flip_p(second, first, self.resamples, self.seed)
 
 
 class Contrast(NamedTuple):
@@ -119,8 +126,8 @@ def _changes(first: tuple[RunRecord, When], second: tuple[RunRecord, When]) -> l
             old, new = [before[name][p] for p in both], [after[name][p] for p in both]
             seed = derive_seed(evaluation.seed, "change", name)
             difference = difference_interval(new, old, evaluation.resamples, evaluation.confidence, seed)
-            test = partial(sign_flip_p, new, old, evaluation.resamples, seed)
-            found.append(Change(name, len(both), sum(old) / len(old), sum(new) / len(new), difference, test))
+            means = (sum(old) / len(old), sum(new) / len(new))
+            found.append(Change(name, len(both), *means, difference, (old, new), evaluation.resamples, seed))
     return found
 
 

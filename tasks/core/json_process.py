@@ -46,10 +46,7 @@ class JsonProcess:
         if not line.endswith(b"\n"):
             code = self.kill()
             raise EOFError(f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}")
-        try:
-            return json.loads(line)
-        except RecursionError as error:
-            raise ValueError(str(error)) from None
+        return parse(line)
 
     def kill(self) -> int:
         """Kill it with its descendants, if it has not ended; returns the exit code."""
@@ -57,6 +54,14 @@ class JsonProcess:
         assert self._process.stdout is not None
         self._process.stdout.close()
         return code
+
+
+def parse(line: bytes) -> Any:
+    """The JSON of a line, which whatever runs in the child may have written. Raises ValueError."""
+    try:
+        return json.loads(line)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
 
 
 class ParentConnection:

@@ -102,7 +102,7 @@ def test_each_run_is_compared_with_the_first_after_both(runs: list[RunRecord]) -
     assert (row.first, row.second) == (sum(greedy[0]) / 24, sum(greedy[1]) / 24)
     assert row.difference.mean == pytest.approx(row.second - row.first)
     gained, lost = (sum(a > b for a, b in zip(x, y, strict=True)) for x, y in (greedy[::-1], greedy))
-    assert row.test() == pytest.approx(binomtest(gained, gained + lost).pvalue, abs=0.06)
+    assert row.p == pytest.approx(binomtest(gained, gained + lost).pvalue, abs=0.06)
     assert (row.problems, rows["pass_at_1_greedy_unseen"].problems) == (24, 6)
 
 
@@ -111,7 +111,7 @@ def test_a_single_run_is_compared_with_its_start_and_a_run_with_itself_is_the_sa
     assert (alone.first, alone.second) == ("before", "after")
     assert alone.changes[0].first == runs[0].metrics["evaluate@before"]["pass_at_1_greedy"]
     (twins,) = contrasts(sides(runs[0], runs[0]))
-    assert all(change.difference == (0, 0, 0) and change.test() == 1 for change in twins.changes)
+    assert all(change.difference == (0, 0, 0) and change.p == 1 for change in twins.changes)
 
 
 def test_problems_are_paired_by_name_not_by_place(runs: list[RunRecord]) -> None:
