@@ -29,14 +29,22 @@ from flows.history.overrides import Overrides, as_text, overrides
 from flows.history.run_history import RunHistory
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
 from flows.prefect_runs.progress_artifact import show_in_prefect
-from flows.prefect_runs.server_address import remedy
+from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.shard_runners import ShardRunner
 from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import failure_line
 from flows.process.signals import Terminated, handle_as_command
-from flows.reports.html.markdown import Summary, with_params
-from flows.reports.publish import failure, parameters, publish_name, publish_page, publish_summary
+from flows.reports.publish import (
+    failure,
+    parameters,
+    publish_name,
+    publish_page,
+    publish_summary,
+    summary_of,
+    with_params,
+)
+from flows.reports.run_record import RunRecord
 from flows.retention.saved_locks import save_lock
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import StageResult
@@ -99,6 +107,7 @@ class RunSession:
         self.params = params
         self._preset = preset
         self.results: list[StageResult] = []
+        self.record: RunRecord | None = None  # of the finished run; None if a result could not be read
         self._pipeline, self._report, self._line = pipeline, report, line
         self._layout = Layout(pipeline.root)
         self._server: TemporaryServer | None = None
@@ -137,7 +146,7 @@ class RunSession:
     def _without_prefect(self, error: Exception, problem: str) -> None:
         """Raise what ended the run, or warn if it came to its end."""
         if not self._over:
-            raise GraftError(f"{problem}; {remedy()}") from error
+            raise GraftError(f"{problem}; {REMEDY}") from error
         print(f"warning: {problem}, which does not show how this run ended; nothing else is lost", file=sys.stderr)
         if isinstance(self._error, TerminationSignal):
             raise Terminated(self._error.signal) from None
@@ -187,18 +196,19 @@ class RunSession:
                 yield
                 self._pipeline.check_lock(result.stage_id for result in self.results)
                 save_lock(root)
-                summary = publish_page(layout, recorder)
+                self.record = publish_page(layout, recorder)
         except BaseException as error:
             line = failure_line(error) if isinstance(error, Exception) else f"interrupted {self._place}"
             history.fail(line, recorder.finish("FAILED"))
             raise
-        self._finish(history, recorder, summary)
+        self._finish(history, recorder, self.record)
 
-    def _finish(self, history: RunHistory, recorder: Recorder, summary: Summary | None) -> None:
+    def _finish(self, history: RunHistory, recorder: Recorder, record: RunRecord | None) -> None:
         """Complete the run's records in the history, MLflow and Prefect."""
         line = self._line() if self._line else read_json(self._layout.promotion, Promotion).reason
         history.finish(line, computed=len(self.cached) < len(self.results))
         tags = {RUN_NAME: history.entry.name}
+        summary = summary_of(record) if record else None
         if summary:
             tags[DESCRIPTION] = with_params(summary.text, history.changes, self._overrides)
         if self._line:

@@ -6,9 +6,20 @@ from typing import Annotated
 import typer
 
 from flows.cli.champion_commands import champion, export, rollback
-from flows.cli.data_commands import environments, problems
-from flows.cli.read_commands import compare, diagnose, doctor, history, operators, status, tree, ui, workflows
-from flows.cli.run_commands import clean, ladder, retrain, serve, stage
+from flows.cli.read_commands import (
+    compare,
+    diagnose,
+    doctor,
+    environments,
+    history,
+    operators,
+    problems,
+    status,
+    tree,
+    ui,
+    workflows,
+)
+from flows.cli.run_commands import clean, retrain, serve, stage
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,7 +33,6 @@ app = typer.Typer(
 COMMANDS: dict[Callable[..., None], str] = {
     retrain: "Run the complete chain, from problems to an improved policy.",
     stage: "Bring single stages up to date.",
-    ladder: "Try params that let updates go further.",
     serve: "Retrain on a schedule.",
     ui: "Open the history of this project in a browser.",
     history: "Show the runs of this project, a line each.",

@@ -27,7 +27,7 @@ def history(
     shown = entries(root)[-last:]
     for entry in shown:
         state = "running" if entry is shown[-1] and holders(root) else "killed"
-        print_text(f"{entry.when}  {entry.name or entry.number} · {state if entry.done is None else entry.line}")
+        print_text(f"{entry.when}  {entry.name} · {state if entry.done is None else entry.line}")
 
 
 def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
@@ -75,7 +75,7 @@ def workflows(
     programs the output is valid Python: > FILE.py saves it.
     """
     from flows.preflight import project_root
-    from flows.reports.workflow_list import list_workflows
+    from flows.reports.search_tree import list_workflows
     from tasks.layout import Layout
 
     print(list_workflows(Layout(project_root()), problem_id, round), end="")
@@ -184,6 +184,42 @@ def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
         served = "" if name in OPERATORS or name in ("run", "test") else "  [served by a model]"
         print(f"{name}{signature(function)}{served}\n")
         print("\n".join(f"    {line}".rstrip() for line in cleandoc(function.__doc__ or "").splitlines()), end="\n\n")
+
+
+def problems(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A jsonl file of problems, or a folder of them.")],
+    evaluator: Annotated[
+        str, typer.Option(metavar="NAME", help="Read the answers as problems.evaluator=NAME would.")
+    ] = "format",
+    siblings: Annotated[
+        int, typer.Option(min=0, max=16, metavar="N", help="Make siblings as problems.siblings=N would.")
+    ] = 6,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Show what a run would see in a file of problems: its format, how answers are checked, counts and three examples.
+
+    Reads the file and changes nothing. Formats that are recognised by their columns: Graft's own (question and answer),
+    GSM8K, MATH, AIME, HotpotQA, MuSiQue, SQuAD, DROP, MMLU, ARC, GPQA, HumanEval, MBPP and more. Unit tests are tried
+    in the sandbox. Exits with 2 if no line can be used. Use the file with:
+    graft retrain -S problems.source=jsonl -S problems.path=FILE
+    """
+    from flows.reports.problem_file import describe_files
+
+    print_text(describe_files(file, evaluator, siblings))
+
+
+def environments(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+    """List the environments: what the policy writes in each, its prompt, its reward terms; then the evaluators.
+
+    The environment is the param environment, the evaluator problems.evaluator. An environment or an evaluator of your
+    own is a class in the project's folder, named as module:CLASS.
+    """
+    from flows.preflight import project_root
+    from flows.reports.environment_list import list_environments
+    from tasks.params.file import load_params
+
+    root = project_root()
+    print_text(list_environments(root, load_params(root / "params.yaml")))
 
 
 def doctor(

@@ -62,7 +62,8 @@ def retrain(
 
         session = retrain(root, params, print_text, pull, preset)
         try:
-            print_report(Layout(root), params, session.seconds, session.cached, PlainConsole())
+            if session.record:
+                print_report(Layout(root), params, session.record, session.seconds, session.cached, PlainConsole())
         finally:
             session.wait()
 
@@ -94,23 +95,6 @@ def stage(
         pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
         for stage_id in [stage_id for name in names for stage_id in pipeline.find(name)]:
             print_text(pipeline.run(stage_id, force))
-
-
-def ladder(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
-    """Where the committed run does not move the policy, try params that let its updates go further.
-
-    In this order: three times grpo.learning_rate; twice grpo.clip_high; a tenth of grpo.beta; all of them. Each is a
-    DVC experiment, computed in a folder of its own from the last commit, which must have the dvc.lock of a finished
-    run. The first whose pass@1 of samples rises, by the whole paired interval on the test problems, ends the ladder.
-    Interrupt it at any time: finished experiments are not run again.
-    """
-    from flows.ladder import try_rungs
-    from flows.preflight import project_root
-    from flows.process.workspace_lock import shared_lock
-
-    root = project_root()
-    with shared_lock(root, "graft ladder"):
-        try_rungs(root, print_text)
 
 
 def serve(

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.dvc_stages.staleness import AFTER
 from flows.stages.durations import ExpectedSeconds, expected_seconds
-from flows.stages.dvc_yaml import stage_of
-from tasks.core.terminal import print_remark
 from tasks.layout import Layout
 from tasks.params.params import Params
 
@@ -35,11 +33,7 @@ def forecast(root: Path, text: str, params: Params) -> list[StaleStage]:
     """The stale stages with `text` as params.yaml, in the order of a run. Changes nothing."""
     pipeline = DvcPipeline(root, params=text)
     stale = {stage_id: reasons for stage_id, reasons in pipeline.stale().items() if reasons}
-    first = not any(Layout(root).seconds("").parent.glob("*.json"))
-    if first and params.operators.backend != "openai":  # a server's replies cost money
-        durations = _tried_seconds(root, text, params, list(stale))
-    else:
-        durations = expected_seconds(Layout(root), params, list(stale))
+    durations = expected_seconds(Layout(root), params, list(stale))
     lost = [_path(reason) for reasons in stale.values() for reason in reasons if reason.startswith("output ")]
     return [
         StaleStage(
@@ -51,14 +45,6 @@ def forecast(root: Path, text: str, params: Params) -> list[StaleStage]:
         )
         for stage_id, reasons in stale.items()
     ]
-
-
-def _tried_seconds(root: Path, text: str, params: Params, stage_ids: list[str]) -> dict[str, ExpectedSeconds | None]:
-    from flows.dvc_stages.trial import estimate, try_run
-
-    print_remark("no stage has run here yet: a trial on few problems, for half a minute or, with a large model, longer")
-    seconds = estimate(try_run(root, text, params), params)
-    return {stage_id: ExpectedSeconds(seconds[stage_of(stage_id)], trial=True) for stage_id in stage_ids}
 
 
 def _may_vanish(reason: str, lost: list[str]) -> bool:
@@ -110,9 +96,6 @@ def print_forecast(root: Path, text: str, params: Params, console: "Console") ->
             f"{uncertain} of these may stay as they are: they only come after others, which may write the same bytes.",
             soft_wrap=True,
         )
-    if any(stage.expected and stage.expected.trial for stage in stages):
-        why = "select and update depend on how many completions have a signal"
-        console.print(f"~ is from a trial on few problems; {why}.", soft_wrap=True)
     others = sorted({key for stage in stages if stage.expected for key in stage.expected.other_params})
     if others:
         console.print(f"~ was measured with other values of {', '.join(others)}.", soft_wrap=True)
@@ -123,5 +106,5 @@ def _seconds(stage: StaleStage) -> str:
         return "cached"
     if stage.expected is None:
         return "unknown"
-    about = "~" if stage.expected.other_params or stage.expected.trial else ""
+    about = "~" if stage.expected.other_params else ""
     return f"{about}{stage.expected.seconds:.1f} s"

@@ -12,23 +12,22 @@ from tasks.tracking.tags import lock_digest
 
 
 class Entry(Record):
-    """A run. Lines of an earlier Graft are of scheduled runs, and have neither number nor name."""
+    """A run."""
 
     when: str  # its end, in local time; its start until it has ended
     done: bool | None  # False: it failed; None: it has not ended, or was killed
     line: str  # what came of it
     flow_run: str
     mlflow_run: str | None
-    number: int = 0  # counted from 1; 0: that of the line
-    name: str = ""
-    scheduled: bool = True
+    number: int  # counted from 1
+    name: str
+    scheduled: bool
     dvc_lock_md5: str | None = None  # of a run that succeeded
 
 
 def entries(root: Path) -> list[Entry]:
-    """All entries, the oldest first, each with its number."""
-    lines = read_jsonl(_file(root), Entry) if _file(root).exists() else []
-    return [entry.model_copy(update={"number": entry.number or i}) for i, entry in enumerate(lines, start=1)]
+    """All entries, the oldest first."""
+    return read_jsonl(_file(root), Entry) if _file(root).exists() else []
 
 
 def next_number(root: Path) -> int:

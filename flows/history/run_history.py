@@ -116,6 +116,16 @@ def add_failure(root: Path, line: str, flow_run: str) -> str:
     number = next_number(root)
     name = run_name(number, "not begun")
     write_entry(
-        root, Entry(when=now(), done=False, line=line, flow_run=flow_run, mlflow_run=None, number=number, name=name)
+        root,
+        Entry(
+            when=now(),
+            done=False,
+            line=line,
+            flow_run=flow_run,
+            mlflow_run=None,
+            number=number,
+            name=name,
+            scheduled=True,
+        ),
     )
     return name

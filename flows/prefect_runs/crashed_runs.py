@@ -17,7 +17,7 @@ from uuid import UUID
 import psutil
 from pydantic import BaseModel
 
-from flows.prefect_runs.server_address import remedy
+from flows.prefect_runs.server_address import REMEDY
 from flows.process.settings import prefect_home
 from tasks.artifacts import read_json, write_json
 from tasks.errors import GraftError
@@ -97,7 +97,7 @@ def mark_crashed(root: Path, tracking: Tracking, alone: bool) -> list[str]:
             for run in dead:
                 client.set_flow_run_state(run.id, Crashed(message=CRASH_MESSAGE), force=True)
     except ValueError as error:  # of json or pydantic
-        raise GraftError(f"prefect: what answers at {_url()} is no Prefect server; {remedy()}") from error
+        raise GraftError(f"prefect: what answers at {_url()} is no Prefect server; {REMEDY}") from error
     if gone or dead:
         _kill_in_mlflow(root, tracking, gone | {str(run.id) for run in dead})
     for id in gone:

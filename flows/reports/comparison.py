@@ -40,7 +40,15 @@ class Change(NamedTuple):
     first: float  # means
     second: float
     difference: Estimate  # second − first, with its paired bootstrap interval
-    p: float  # of the sign-flip test
+    values: tuple[list[float], list[float]]  # of each problem, first and second
+    resamples: int
+    seed: int
+
+    @property
+    def p(self) -> float:
+        """Of the sign-flip test."""
+        first, second = self.values
+        return sign_flip_p(second, first, self.resamples, self.seed)
 
 
 class Contrast(NamedTuple):
@@ -76,8 +84,16 @@ def contrasts(sides: Sequence[Side]) -> list[Contrast]:
     """For one run, after against before; otherwise each run against the first, all after."""
     first = sides[0]
     if len(sides) == 1:
-        return [Contrast("before", "after", _changes((first, "before"), (first, "after")))]
-    return [Contrast(first.letter, other.letter, _changes((first, "after"), (other, "after"))) for other in sides[1:]]
+        return [Contrast("before", "after", changes(first.record))]
+    return [
+        Contrast(first.letter, other.letter, _changes((first.record, "after"), (other.record, "after")))
+        for other in sides[1:]
+    ]
+
+
+def changes(record: RunRecord) -> list[Change]:
+    """What a run changed: after against before."""
+    return _changes((record, "before"), (record, "after"))
 
 
 def remarks(sides: Sequence[Side]) -> list[str]:
@@ -98,21 +114,21 @@ def legend(record: RunRecord) -> str:
     )
 
 
-def _changes(first: tuple[Side, When], second: tuple[Side, When]) -> list[Change]:
+def _changes(first: tuple[RunRecord, When], second: tuple[RunRecord, When]) -> list[Change]:
     """Every measure that both have for some problem; confidence and resamples are those of the first run."""
-    evaluation = first[0].record.evaluation
-    ks = [k for k in evaluation.ks if k in second[0].record.evaluation.ks]
-    before, after = (_by_problem(side.record.outcomes[when], ks) for side, when in (first, second))
-    changes = []
+    evaluation = first[0].evaluation
+    ks = [k for k in evaluation.ks if k in second[0].evaluation.ks]
+    before, after = (_by_problem(record.outcomes[when], ks) for record, when in (first, second))
+    found = []
     for name in before:
         both = [problem for problem in before[name] if problem in after.get(name, {})]
         if both:
             old, new = [before[name][p] for p in both], [after[name][p] for p in both]
-            seed = derive_seed(evaluation.seed, "change", name)  # as the report of the run
+            seed = derive_seed(evaluation.seed, "change", name)
             difference = difference_interval(new, old, evaluation.resamples, evaluation.confidence, seed)
-            p = sign_flip_p(new, old, evaluation.resamples, seed)
-            changes.append(Change(name, len(both), sum(old) / len(old), sum(new) / len(new), difference, p))
-    return changes
+            means = (sum(old) / len(old), sum(new) / len(new))
+            found.append(Change(name, len(both), *means, difference, (old, new), evaluation.resamples, seed))
+    return found
 
 
 def _by_problem(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str, dict[str, float]]:

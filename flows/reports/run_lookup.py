@@ -45,7 +45,7 @@ def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
 
 
 def _title(name: str, entry: Entry | None) -> str:
-    return f"{name} ({entry.name})" if entry and entry.name else name
+    return f"{name} ({entry.name})" if entry else name
 
 
 def _entry_of_folder(folder: Path) -> Entry | None:
@@ -54,11 +54,10 @@ def _entry_of_folder(folder: Path) -> Entry | None:
 
 
 def _of_entry(entry: Entry, project: Path) -> tuple[str, RunRecord]:
-    title = entry.name or str(entry.number)
     found = _from_mlflow(entry.mlflow_run, project) if entry.mlflow_run else None
     if found is None:
-        raise GraftError(f"{title}: MLflow does not have this run; name its folder, or a commit with its dvc.lock")
-    return title, found[1]
+        raise GraftError(f"{entry.name}: MLflow does not have this run; name its folder, or a commit with its dvc.lock")
+    return entry.name, found[1]
 
 
 def _from_mlflow(name: str, project: Path) -> tuple[str, RunRecord] | None:

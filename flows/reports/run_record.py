@@ -124,6 +124,12 @@ class RunRecord(Record):
                 raise ValueError(f"outcomes: the counts of {outcome.problem_id!r} are none of its samples")
         return self
 
+    def numbers(self, stage_id: str) -> dict[str, float]:
+        """The metrics of a stage. Raises GraftError that names the stage to run if it has none."""
+        if stage_id not in self.metrics:
+            raise GraftError(f"run/metrics/{stage_id}.json: no such file; run graft stage {stage_id}")
+        return self.metrics[stage_id]
+
     @property
     def evaluation(self) -> EvaluationParams:
         """How it was evaluated."""
@@ -136,9 +142,8 @@ def read_run_record(layout: Layout) -> RunRecord:
         raise GraftError(f"{layout.root}: no finished run, {layout.promotion} is missing; run graft retrain there")
     params = params_of_run(layout.root)
     rounds = rounds_of(layout.root, params)
-    bars = next(
-        ((n, found.histogram) for n in range(rounds, 0, -1) if (found := read_influence_extremes(layout, n))), None
-    )
+    measured = ((n, read_influence_extremes(layout, n)) for n in range(rounds, 0, -1))
+    influence_round, extremes = next((pair for pair in measured if pair[1]), (None, None))
     return _make_record(
         layout,
         params=params,
@@ -152,8 +157,8 @@ def read_run_record(layout: Layout) -> RunRecord:
         rewards={
             str(n): read_histogram(layout, n) for n in range(1, rounds + 1) if layout.reward_histogram(n).is_file()
         },
-        influence_round=bars[0] if bars else None,
-        influence=[Bar(**bar._asdict()) for bar in bars[1]] if bars else [],
+        influence_round=influence_round,
+        influence=[Bar(**bar._asdict()) for bar in extremes.histogram] if extremes else [],
         tree=read_text(layout.tree(rounds)) if layout.tree(rounds).is_file() else None,
     )
 

@@ -1,4 +1,4 @@
-"""`graft tree`: the search tree of one problem in one round, drawn from its files."""
+"""`graft tree` and `graft workflows`: the search tree of one problem in one round, and the workflows in it."""
 
 import difflib
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tasks.artifacts import read_jsonl, stream_jsonl
 from tasks.core.terminal import visible
-from tasks.errors import GraftError
+from tasks.errors import GraftError, one_line
 from tasks.layout import Layout
 from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.tree_drawing import rich_tree
@@ -22,9 +22,9 @@ def draw_tree(layout: Layout, problem_id: str, round: int | None) -> "Tree":
 
     Raises GraftError if no round was searched yet, or not this problem.
     """
-    round = round or last_round(layout)
+    round = round or _last_round(layout)
     path = layout.workflows(round) / "trees.jsonl"
-    nodes = lines_of(path, TreeNode, problem_id, "tree")
+    nodes = _lines_of(path, TreeNode, problem_id, "tree")
     problems = [p for p in read_jsonl(layout.problems("train"), Problem) if p.problem_id == problem_id]
     above = [node.node_id for node in nodes]
     if not problems or any(node.parent_id not in above[:place] for place, node in enumerate(nodes[1:], start=1)):
@@ -34,7 +34,19 @@ def draw_tree(layout: Layout, problem_id: str, round: int | None) -> "Tree":
     return rich_tree(shown, problem.model_copy(update={"question": visible(problem.question)}), round)
 
 
-def lines_of(path: Path, record: type[Line], problem_id: str, what: str) -> list[Line]:
+def list_workflows(layout: Layout, problem_id: str, round: int | None) -> str:
+    """The workflows, ordered by value and prior, each below a comment with its numbers.
+
+    Raises GraftError if no round was searched yet, or not this problem.
+    """
+    round = round or _last_round(layout)
+    index = layout.workflows(round) / "index.jsonl"
+    workflows = _lines_of(index, Workflow, problem_id, "workflows")
+    best = sorted(workflows, key=lambda workflow: (-workflow.value, -workflow.prior, workflow.workflow_id))
+    return "\n".join(_text(workflow) for workflow in best)
+
+
+def _lines_of(path: Path, record: type[Line], problem_id: str, what: str) -> list[Line]:
     """The lines of one problem. If there are none, the GraftError suggests a similar problem that has some."""
     found = [line for line in stream_jsonl(path, record) if line.problem_id == problem_id]
     if not found:
@@ -46,10 +58,17 @@ def lines_of(path: Path, record: type[Line], problem_id: str, what: str) -> list
     return found
 
 
-def last_round(layout: Layout) -> int:
+def _last_round(layout: Layout) -> int:
     """The last round that was searched. Raises GraftError if there is none."""
     rounds = layout.root.glob("run/rounds/*/workflows/trees.jsonl")
     numbers = [int(path.parts[-3]) for path in rounds if path.parts[-3].isdigit()]
     if not numbers:
         raise GraftError("no round has been searched yet; run graft retrain, or graft stage search@1")
     return max(numbers)
+
+
+def _text(workflow: Workflow) -> str:
+    numbers = f"value {workflow.value:.2f}  ×{workflow.visits}  p {workflow.prior:.2g}"
+    error = f"  {one_line(workflow.result.error)}" if workflow.result.error else ""
+    heading = f"# {workflow.workflow_id}  {numbers}  {workflow.proposer}{error}"
+    return f"{visible(heading)}\n{visible(workflow.code).rstrip()}\n"

@@ -1,23 +1,23 @@
 """The report of a finished run in the terminal: pass@k, rounds, influence, seconds, and the paths of the results."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.reports.comparison import change, level_with_interval
+from flows.reports.comparison import change, changes, level_with_interval
 from flows.reports.front import COSTS
+from flows.reports.run_record import WHENS, Bar, RunRecord
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, read_jsonl
-from tasks.core.metrics_files import read_metrics
 from tasks.core.terminal import make_table, printable
 from tasks.environments.lookup import environment_in
 from tasks.environments.measures import PREFIX, sample_level
 from tasks.evaluation.best_round import plateau_remarks as dev_plateau_remarks
 from tasks.evaluation.by_template import by_template, hardest
 from tasks.evaluation.environment_measures import is_level
-from tasks.evaluation.summary import BY_OPERATIONS, measures
+from tasks.evaluation.summary import BY_OPERATIONS
 from tasks.evaluation.summary import remarks as evaluation_remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
@@ -26,14 +26,12 @@ from tasks.promotion.gate import kept_remarks
 from tasks.promotion_records import Promotion
 from tasks.records import Choice, ProblemOutcome, Standing
 from tasks.redaction import redacted
-from tasks.rewards.histogram import read_histogram
 from tasks.rewards.metrics import plateau_remarks as reward_plateau_remarks
 from tasks.rewards.metrics import remarks as reward_remarks
 from tasks.rewards.metrics import spread_remarks
-from tasks.seeds import derive_seed
 from tasks.statistics.collapse import collapse_remarks
-from tasks.statistics.influence_extremes import COUNT, Bin, InfluenceExtremes, read_influence_extremes
-from tasks.statistics.intervals import WILSON_BELOW, difference_interval
+from tasks.statistics.influence_extremes import COUNT, InfluenceExtremes, read_influence_extremes
+from tasks.statistics.intervals import WILSON_BELOW
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,94 +47,90 @@ CODE_WIDTH = 44
 
 
 def print_report(
-    layout: Layout, params: Params, seconds: dict[str, float], cached: set[str], console: "Console"
+    layout: Layout,
+    params: Params,
+    record: RunRecord,
+    seconds: dict[str, float],
+    cached: set[str],
+    console: "Console",
 ) -> None:
     """Print the report. `seconds`: stage id → seconds in this run. Raises GraftError if a result is missing."""
-    outcomes = {
-        name: read_jsonl(layout.evaluation(name) / "outcomes.jsonl", ProblemOutcome) for name in ("before", "after")
-    }
-    console.print(_learning(layout, params, outcomes["before"], outcomes["after"]))
-    for note in _notes(layout, params, outcomes["after"], read_metrics(layout, "evaluate@after")):
+    console.print(_learning(params, record))
+    for note in _notes(layout, params, record):
         console.print(note, style="dim", highlight=False)
     console.print()
-    for table in _environment_measures(layout):
-        console.print(table)
+    measures = _environment_measures(record)
+    if measures.row_count:
+        console.print(measures)
         console.print()
-    console.print(_rounds(layout, params))
-    for line in _reward_histograms(layout, params):
+    console.print(_rounds(params, record))
+    for line in _reward_histograms(record):
         console.print(line, highlight=False)
     for note in (
-        *_rewards_above_0(layout, params),
-        *_terms(layout, params),
+        *_rewards_above_0(record),
+        *_terms(record),
         *_best(layout, params),
-        *_reward_remarks(layout, params),
-        *_fdr_control(layout, params),
-        *_curriculum(layout, params),
-        *_support(read_metrics(layout, f"search@{params.rounds.last}")),
+        *_reward_remarks(record),
+        *_fdr_control(record),
+        *_curriculum(record),
+        *_support(record.numbers(f"search@{record.rounds}")),
     ):
         console.print(note, style="dim", highlight=False)
     console.print()
-    _print_influence(layout, params, console)
+    _print_influence(layout, params, record, console)
     console.print(_stages(seconds, cached))
     console.print()
-    decision = read_json(layout.promotion, Promotion)
-    console.print(decision.reason, style="bold green" if decision.promoted else "bold", highlight=False)
+    promoted = read_json(layout.promotion, Promotion).promoted
+    console.print(record.decision, style="bold green" if promoted else "bold", highlight=False)
     console.print()
     console.print(_places(layout, params))
 
 
-def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], after: list[ProblemOutcome]) -> "Table":
+def _learning(params: Params, record: RunRecord) -> "Table":
     """Measures on the test split before and after, with the intervals of the evaluation; the change is paired.
 
     Then come shares of the sampled completions, those without a result and those cut at their length limit, and what
     they cost.
     """
-    first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
-    evaluation = params.evaluation
-    values = {name: measures(outcomes, evaluation.ks) for name, outcomes in (("before", before), ("after", after))}
-    titles = _titles(params, values["after"])
-    table = make_table(f"{len(after)} test problems", "before", "after", "change")
-    for name, title in titles.items():
-        if values["after"][name]:
-            seed = derive_seed(params.seed, "change", name)
-            difference = difference_interval(
-                values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
-            )
-            table.add_row(title, level_with_interval(first, name), level_with_interval(last, name), change(difference))
-    _add_means(table, {"invalid": "invalid samples", "cut": "cut samples", **COSTS}, first, last)
+    first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
+    differences = {found.name: found.difference for found in changes(record)}
+    table = make_table(f"{len(record.outcomes['after'])} test problems", "before", "after", "change")
+    for name, title in _titles(params, differences).items():
+        if name in differences:
+            levels = (level_with_interval(numbers, name) for numbers in (first, last))
+            table.add_row(title, *levels, change(differences[name]))
+    _add_means(table, {"invalid": "invalid samples", "cut": "cut samples", **COSTS}, record)
     return table
 
 
-def _environment_measures(layout: Layout) -> "list[Table]":
-    """A table of the environment's own measures over all test problems, if it has any."""
-    first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
-    names = [name for name in last if is_level(name)]
+def _environment_measures(record: RunRecord) -> "Table":
+    """The environment's own measures over all test problems."""
+    names = [name for name in record.numbers("evaluate@after") if is_level(name)]
     table = make_table("measure of the environment", "before", "after", "change")
     titles = {name: name.removeprefix(PREFIX).replace("_", " ").replace("/", " ") for name in names}
-    _add_means(table, titles, first, last)
-    return [table] if table.row_count else []
+    _add_means(table, titles, record)
+    return table
 
 
-def _add_means(
-    table: "Table", titles: Mapping[str, str], first: Mapping[str, float], last: Mapping[str, float]
-) -> None:
+def _add_means(table: "Table", titles: Mapping[str, str], record: RunRecord) -> None:
     """Rows of numbers that both have, with the interval of each level if there is one."""
+    first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
     for name, title in titles.items():
         if name in first:
             levels = (level_with_interval(numbers, name) for numbers in (first, last))
             table.add_row(title, *levels, f"{last[name] - first[name]:+.3f}")
 
 
-def _titles(params: Params, values: Mapping[str, Sequence[float]]) -> dict[str, str]:
-    """Measure → title of its row, the greedy ones first. `values`: of each problem, by the measures of the run."""
-    lengths = [name.removeprefix(BY_OPERATIONS) for name in values if name.startswith(BY_OPERATIONS)]
+def _titles(params: Params, measured: Collection[str]) -> dict[str, str]:
+    """Measure → title of its row, the greedy ones first. `measured`: those that a test problem has."""
+    lengths = [name.removeprefix(BY_OPERATIONS) for name in measured if name.startswith(BY_OPERATIONS)]
     novelties = {
         name: title
         for name, title in (
             ("pass_at_1_greedy_new_phrasing", "  new phrasings"),
             ("pass_at_1_greedy_new_composition", "  new compositions"),  # as wide as 80 columns allow
         )
-        if values[name]
+        if name in measured
     }
     # of a single kind the row would repeat that of all new templates
     unseen = {"pass_at_1_greedy_unseen": "  new templates"} if len(novelties) != 1 else {}
@@ -152,25 +146,26 @@ def _titles(params: Params, values: Mapping[str, Sequence[float]]) -> dict[str, 
     }
 
 
-def _notes(layout: Layout, params: Params, outcomes: list[ProblemOutcome], metrics: Mapping[str, float]) -> list[str]:
-    evaluation = params.evaluation
+def _notes(layout: Layout, params: Params, record: RunRecord) -> list[str]:
+    evaluation, outcomes = params.evaluation, record.outcomes["after"]
     notes = [
         f"pass@k and maj@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
         f"in brackets intervals of {100 * evaluation.confidence:g} % over the problems: bootstrap, and Wilson's for "
         f"the levels of fewer than {WILSON_BELOW}."
     ]
-    notes += [*evaluation_remarks(metrics, evaluation.ks), *_kept(layout, params, metrics)]
+    notes += [*evaluation_remarks(record.numbers("evaluate@after"), evaluation.ks), *_kept(layout, params, record)]
     if params.environment.name == "workflow" and all(o.siblings_passed is None for o in outcomes):
         notes.append("The test problems have no siblings: correctness rests on one answer each.")
     return [*notes, *_hardest(layout, outcomes)]
 
 
-def _kept(layout: Layout, params: Params, after: Mapping[str, float]) -> list[str]:
+def _kept(layout: Layout, params: Params, record: RunRecord) -> list[str]:
     """A remark for each measure that fell below the share of the first policy's that promotion asks for."""
-    gate, before = environment_in(layout.root, params).gate, read_metrics(layout, "evaluate@before")
+    gate = environment_in(layout.root, params).gate
     if gate is None:
         return []
-    levels = ({name: sample_level(numbers, name) for name in gate.kept} for numbers in (before, after))
+    measured = (record.numbers(f"evaluate@{when}") for when in WHENS)
+    levels = ({name: sample_level(numbers, name) for name in gate.kept} for numbers in measured)
     return [f"Samples: {remark}." for remark in kept_remarks(gate, *levels)]
 
 
@@ -185,12 +180,12 @@ def _hardest(layout: Layout, outcomes: list[ProblemOutcome]) -> list[str]:
     ]
 
 
-def _rounds(layout: Layout, params: Params) -> "Table":
+def _rounds(params: Params, record: RunRecord) -> "Table":
     compared = ["dev pass@1"] if params.evaluation.every else []
     names = ("samples", "mean reward", "deviation", "accumulated", "solved", "kept")
     table = make_table("round", *names, *compared, right=True)
-    for number in range(1, params.rounds.last + 1):
-        reward, selected = read_metrics(layout, f"reward@{number}"), read_metrics(layout, f"select@{number}")
+    for number in range(1, record.rounds + 1):
+        reward, selected = record.numbers(f"reward@{number}"), record.numbers(f"select@{number}")
         table.add_row(
             str(number),
             f"{reward['epoch/samples']:.0f}",
@@ -199,40 +194,40 @@ def _rounds(layout: Layout, params: Params) -> "Table":
             f"{reward['epoch/accumulated_reward']:.1f}",
             f"{100 * reward['solved_share']:.0f} %",
             f"{100 * selected['selected_share']:.0f} %",
-            *[_dev(layout, number) for _ in compared],
+            *[_dev(record, number) for _ in compared],
         )
     return table
 
 
-def _reward_histograms(layout: Layout, params: Params) -> list[str]:
+def _reward_histograms(record: RunRecord) -> list[str]:
     """The histograms of the rewards in the first and the last round, as lines of bars."""
     lines = []
-    for number in dict.fromkeys((1, params.rounds.last)):
-        bins = read_histogram(layout, number)
-        title = f"rewards of round {number:<{len(str(params.rounds.last))}}"
+    for number in dict.fromkeys((1, record.rounds)):
+        bins = record.rewards[str(number)]
+        title = f"rewards of round {number:<{len(str(record.rounds))}}"
         drawn = _bars([bin.completions for bin in bins])
         lines.append(f"{title}  {bins[0].low:.3g} {drawn} {bins[-1].high:.3g}")
     return lines
 
 
-def _rewards_above_0(layout: Layout, params: Params) -> list[str]:
+def _rewards_above_0(record: RunRecord) -> list[str]:
     """Their share in each round."""
-    rounds = [read_metrics(layout, f"reward@{number}") for number in range(1, params.rounds.last + 1)]
+    rounds = [record.numbers(f"reward@{number}") for number in range(1, record.rounds + 1)]
     shares = ", ".join(f"{100 * numbers['positive_share']:.0f} %" for numbers in rounds)
     return [f"Rewards above 0, by round: {shares}."]
 
 
-def _terms(layout: Layout, params: Params) -> list[str]:
+def _terms(record: RunRecord) -> list[str]:
     """The mean of each reward term in the first and the last round, if there are several."""
-    first, last = (read_metrics(layout, f"reward@{number}") for number in (1, params.rounds.last))
+    first, last = (record.numbers(f"reward@{number}") for number in (1, record.rounds))
     names = [name.removesuffix("/mean") for name in first if name.endswith("/mean") and name in last]
     names = [name for name in names if f"{name}/std" in last]
     means = [f"{name} {first[f'{name}/mean']:.3f} → {last[f'{name}/mean']:.3f}" for name in names]
-    return [f"Terms of the reward, round 1 → {params.rounds.last}: {', '.join(means)}."] if len(means) > 1 else []
+    return [f"Terms of the reward, round 1 → {record.rounds}: {', '.join(means)}."] if len(means) > 1 else []
 
 
-def _dev(layout: Layout, number: int) -> str:
-    metrics = read_metrics(layout, f"validate@{number}")
+def _dev(record: RunRecord, number: int) -> str:
+    metrics = record.numbers(f"validate@{number}")
     return f"{metrics['pass_at_1']:.3f}" if metrics else ""
 
 
@@ -246,12 +241,12 @@ def _best(layout: Layout, params: Params) -> list[str]:
     return [f"Best: {choice.reason}.", *(f"{remark}." for remark in remarks)]
 
 
-def _reward_remarks(layout: Layout, params: Params) -> list[str]:
+def _reward_remarks(record: RunRecord) -> list[str]:
     """Remarks on rewards without a signal and on a collapse, by round, on a plateau and on the deviation."""
-    rounds = {n: read_metrics(layout, f"reward@{n}") for n in range(1, params.rounds.last + 1)}
+    rounds = {n: record.numbers(f"reward@{n}") for n in range(1, record.rounds + 1)}
     found: dict[str, list[str]] = {}
     for number, numbers in rounds.items():
-        signs = read_metrics(layout, f"collect@{number}") | read_metrics(layout, f"update@{number}")
+        signs = record.numbers(f"collect@{number}") | record.numbers(f"update@{number}")
         for remark in (*reward_remarks(numbers), *collapse_remarks(signs)):
             found.setdefault(remark, []).append(str(number))
     by_round = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in found.items()]
@@ -259,9 +254,9 @@ def _reward_remarks(layout: Layout, params: Params) -> list[str]:
     return [*by_round, *(f"{remark}." for remark in of_rounds)]
 
 
-def _fdr_control(layout: Layout, params: Params) -> list[str]:
+def _fdr_control(record: RunRecord) -> list[str]:
     """The share of samples that validation rejects, if FDR control is on."""
-    rounds = [read_metrics(layout, f"select@{number}") for number in range(1, params.rounds.last + 1)]
+    rounds = [record.numbers(f"select@{number}") for number in range(1, record.rounds + 1)]
     shares = [100 * selected["fault_share"] for selected in rounds if "fault_share" in selected]
     if any(shares):
         found = ", ".join(f"{share:.0f}" for share in shares)
@@ -276,9 +271,9 @@ def _fdr_control(layout: Layout, params: Params) -> list[str]:
     ]
 
 
-def _curriculum(layout: Layout, params: Params) -> list[str]:
+def _curriculum(record: RunRecord) -> list[str]:
     """The train problems that were searched in each round, and why not all were."""
-    rounds = [read_metrics(layout, f"search@{number}") for number in range(1, params.rounds.last + 1)]
+    rounds = [record.numbers(f"search@{number}") for number in range(1, record.rounds + 1)]
     reasons = {
         "closed": "closed, as harder ones",
         "skipped": "skipped, for no signal before",
@@ -301,20 +296,20 @@ def _support(search: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _print_influence(layout: Layout, params: Params, console: "Console") -> None:
+def _print_influence(layout: Layout, params: Params, record: RunRecord, console: "Console") -> None:
     """Print the influence of the last round in which it was measured, if any."""
-    rounds = ((number, read_influence_extremes(layout, number)) for number in range(params.rounds.last, 0, -1))
-    number, found = next((pair for pair in rounds if pair[1] is not None), (0, None))
-    if found is None:
+    number = record.influence_round
+    extremes = read_influence_extremes(layout, number) if number else None
+    if number is None or extremes is None:
         return
-    console.print(_histogram_line(found.histogram), highlight=False)
+    console.print(_histogram_line(record.influence), highlight=False)
     console.print()
-    console.print(_extremes(found, number))
+    console.print(_extremes(extremes, number))
     console.print(_influence_files(layout, params, number), style="dim", highlight=False)
     console.print()
 
 
-def _histogram_line(histogram: list[Bin]) -> str:
+def _histogram_line(histogram: list[Bar]) -> str:
     """The histogram as a line of bars with 0 in the middle; the first and last bar include all values beyond."""
     counts = [bin.selected + bin.not_selected for bin in histogram]
     bars, half = _bars(counts), len(counts) // 2

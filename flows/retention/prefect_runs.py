@@ -1,4 +1,8 @@
-"""Old flow runs of this workspace in Prefect, with their task runs and artifacts."""
+"""Old flow runs of this workspace in Prefect, with their task runs and artifacts.
+
+Prefect's own vacuum (`PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED`) goes by age, over all workspaces of a server. The
+deletion of a flow run leaves its artifacts.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from flows.doctor import refuse_traps
 from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
-from flows.prefect_runs.server_address import remedy
+from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.scheduling.scheduled_run import scheduled
@@ -52,7 +52,7 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
                 # Prefect's runner ends after a few polls without an answer
                 _retry_while_restarting(ours, lambda: asyncio.run(_register(root, name, schedule).start()))
         except httpx.TransportError as error:
-            why = "run it again" if ours else remedy()
+            why = "run it again" if ours else REMEDY
             raise TransientError(f"prefect: no answer from {url} ({error}); {why}") from error
 
 

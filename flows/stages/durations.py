@@ -39,14 +39,10 @@ class Timings(Record):
 
 @dataclass(frozen=True)
 class ExpectedSeconds:
-    """Seconds expected of a stage, and the params that had other values when they were measured.
-
-    `trial`: they were not measured, but are from a trial on few problems.
-    """
+    """Seconds expected of a stage, and the params that had other values when they were measured."""
 
     seconds: float
     other_params: tuple[str, ...] = ()
-    trial: bool = False
 
 
 def record_duration(layout: Layout, stage_id: str, params: Params, seconds: float) -> None:

@@ -8,15 +8,13 @@ child has, counts as wrong. So a result may depend on the machine where a compar
 """
 
 import atexit
-import json
 import os
 import subprocess
 from functools import lru_cache
 from importlib.util import find_spec
-from multiprocessing.connection import wait
 from threading import Lock
 
-from tasks.core.child_process import kill_tree, spawn
+from tasks.core.json_process import JsonProcess
 from tasks.errors import GraftError
 from tasks.evaluators.boxed import last_box
 from tasks.evaluators.number import Value, kind_of
@@ -60,51 +58,41 @@ class Comparer:
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: JsonProcess | None = None
         self._owner = 0  # the process that started it: a fork of that must not share its pipes
         self._lock = Lock()
 
     def compare(self, given: str, expected: str) -> bool:
         """The child's verdict; False without one within the limits. Raises GraftError where it cannot start."""
+        message = [expected, given]
         with self._lock:
-            if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
-                self._start()
-            assert self._process is not None
-            assert self._process.stdin is not None
-            try:
-                self._process.stdin.write(json.dumps([expected, given]).encode() + b"\n")
-                self._process.stdin.flush()
-            except BrokenPipeError:
-                self.close()
-                return False
-            return self._line(self._seconds) == b"true\n"
+            if self._child is None or self._owner != os.getpid() or not self._child.send(message):
+                self._child = self._started()
+                self._child.send(message)
+            return _answer(self._child, self._seconds) is True
 
     def close(self) -> None:
         """End the child."""
-        process, self._process = self._process, None
-        if process is not None and self._owner == os.getpid():
-            kill_tree(process)
-            assert process.stdout is not None
-            process.stdout.close()
+        if self._child is not None and self._owner == os.getpid():
+            self._child.kill()
 
-    def _start(self) -> None:
+    def _started(self) -> JsonProcess:
         if find_spec("math_verify") is None:
             raise GraftError("problems.evaluator: expression needs math-verify; run: pip install 'graft[math]'")
         self.close()
         self._owner = os.getpid()
-        self._process = spawn("tasks.evaluators.expression_worker", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        if self._line(LOADING) != b"ready\n":
+        child = JsonProcess("tasks.evaluators.expression_worker", stderr=subprocess.DEVNULL)
+        if _answer(child, LOADING) != "ready":
             raise GraftError("problems.evaluator: math-verify could not be loaded; run: python -c 'import math_verify'")
+        return child
 
-    def _line(self, seconds: float) -> bytes:
-        """The child's next line; b"" if it ended or is late, and then it is killed."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline() if wait([self._process.stdout.fileno()], seconds) else b""
-        if not line.endswith(b"\n"):
-            self.close()
-            return b""
-        return line
+
+def _answer(child: JsonProcess, seconds: float) -> object:
+    """The child's next answer; None if it ended or is late, and then it is killed."""
+    try:
+        return child.receive(seconds)
+    except (TimeoutError, EOFError, ValueError):
+        return None
 
 
 _CHILD = Comparer()

@@ -181,8 +181,7 @@ def spread_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
     return [
         f"The deviation of the rewards has not fallen from round {first} to {last} ({spread[0]:.3f} → {spread[1]:.3f}),"
         f" nor has their mean risen by more than chance ({means[0]:.3f} → {means[1]:.3f}): the updates hardly change "
-        "what the policy writes; raise grpo.learning_rate or grpo.clip_high, or lower grpo.beta: "
-        "graft ladder tries them"
+        "what the policy writes; raise grpo.learning_rate or grpo.clip_high, or lower grpo.beta"
     ]
 
 

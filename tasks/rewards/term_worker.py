@@ -2,23 +2,18 @@
 
     python -m tasks.rewards.term_worker FOLDER module:function
 
-Standard input holds a line of JSON for each call, [problem, text, results]; standard output the answer, [value, error].
-The function's own output goes to standard error.
+A message is a call, [problem, text, results]; the answer is [value, error].
 """
 
 import inspect
-import json
-import os
 import sys
 import traceback
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, BinaryIO
+from typing import Any
 
-from tasks.core.child_process import end_with_parent
+from tasks.core.json_process import ParentConnection
 from tasks.records import Problem, Result
 from tasks.rewards.term_number import number
 
@@ -30,20 +25,20 @@ Answer = tuple[float | None, str | None]
 
 
 def main(root: Path, name: str) -> None:
-    """Load the function, answer with the error or none, then call it for each request until there are no more."""
-    orders, answers = _pipes()
-    waiting: SimpleQueue[Any] = SimpleQueue()
-    end_with_parent(partial(_listen, orders, waiting))
+    """Load the function, answer with the error or none, then call it for each message until there are no more."""
+    parent = ParentConnection()
     sys.path.insert(0, str(root))
     sys.dont_write_bytecode = True  # a file that is edited twice in one second would be taken for its old self
     try:
         function = load(name)
     except BaseException as error:  # noqa: BLE001 (reported to the parent)
-        _send(answers, (None, format_error(error)))
+        parent.send((None, format_error(error)))
         return
-    _send(answers, (None, None))
+    parent.send((None, None))
     while True:
-        _send(answers, call(function, *waiting.get()))
+        problem, text, results = parent.receive()
+        known = Problem.model_validate(problem), text, [Result.model_validate(result) for result in results]
+        parent.send(call(function, *known))
 
 
 def load(name: str) -> Callable[..., Any]:
@@ -80,27 +75,6 @@ def format_error(error: BaseException) -> str:
 def _is_of_the_machinery(file: str) -> bool:
     own = (__file__, inspect.getfile(number), inspect.getfile(import_module))
     return file in own or file.startswith("<frozen importlib")
-
-
-def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input and output for orders and answers alone: the function finds nothing to read, and prints to 2."""
-    orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    return orders, answers
-
-
-def _listen(orders: BinaryIO, waiting: "SimpleQueue[Any]") -> None:
-    """Queue each order until there are no more."""
-    for line in orders:
-        problem, text, results = json.loads(line)
-        waiting.put((Problem.model_validate(problem), text, [Result.model_validate(result) for result in results]))
-
-
-def _send(answers: BinaryIO, answer: Answer) -> None:
-    answers.write(json.dumps(answer).encode() + b"\n")
-    answers.flush()
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ they are, and would hide the rest.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from tasks.artifacts import digest_path, read_jsonl
+from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.records import Proposer, RewardedTrajectory, Selected, Split
@@ -89,16 +87,11 @@ class InfluenceExtremes:
 
 def read_influence_extremes(layout: Layout, round: int) -> InfluenceExtremes | None:
     """The extremes and histogram of a round's influence; None if not measured. Raises GraftError naming the file."""
-    path, rewarded = layout.selection(round), layout.rewarded(round)
-    return _read(str(path), str(rewarded), round, digest_path(path), digest_path(rewarded))
-
-
-@lru_cache(maxsize=1)  # the report and the run's record ask for the same
-def _read(selection: str, rewarded: str, round: int, *digests: str) -> InfluenceExtremes | None:  # noqa: ARG001 (key of the cache)
-    lines = read_jsonl(Path(selection), Selected)
+    selection, rewarded = layout.selection(round), layout.rewarded(round)
+    lines = read_jsonl(selection, Selected)
     if all(line.influence is None for line in lines):
         return None
-    trajectories = [t for t in read_jsonl(Path(rewarded), RewardedGroup) if t.split == "train"]
+    trajectories = [t for t in read_jsonl(rewarded, RewardedGroup) if t.split == "train"]
     try:
         return influence_extremes(lines, trajectories)
     except (KeyError, ValueError) as error:

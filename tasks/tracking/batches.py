@@ -1,13 +1,15 @@
 """Metrics, params and tags for MLflow, within its limits on names, values and the size of a call."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 TAGS_PER_CALL = 100  # MLflow's limits for one log_batch
 METRICS_PER_CALL = 800  # it takes 1000 of all kinds
 VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
+
+Item = TypeVar("Item")
 
 
 def log(
@@ -35,7 +37,7 @@ def make_metrics(values: Mapping[str, float], time: float, step: int = 0, model_
     return [Metric(valid_name(name), value, now, step, model_id=model_id) for name, value in values.items()]
 
 
-def chunks(values: list[Any], size: int) -> Iterator[list[Any]]:
+def chunks(values: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     for start in range(0, len(values), size):
         yield values[start : start + size]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.core.metrics_files import LiveRows
-from tasks.tracking.batches import METRICS_PER_CALL, valid_name
+from tasks.tracking.batches import METRICS_PER_CALL, chunks, make_metrics
 
 SHARE = 0.02
 """Largest share of the time that MLflow may take for the rows of a stage that is running."""
@@ -47,18 +47,13 @@ class LiveSteps:
 
 def row_batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """As many rows at once as MLflow takes in one call."""
-    size = max(METRICS_PER_CALL // len(rows[0]), 1) if rows else 1
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]
+    return chunks(rows, max(METRICS_PER_CALL // len(rows[0]), 1)) if rows else iter(())
 
 
 def step_points(rows: Sequence[Row], now: float) -> list[Any]:
     """Rows as MLflow's metrics."""
-    from mlflow.entities import Metric
-
     return [
-        Metric(valid_name(f"step/{name}"), value, round(now * 1000), round(row["step"]))
+        metric
         for row in rows
-        for name, value in row.items()
-        if name != "step"
+        for metric in make_metrics({f"step/{k}": v for k, v in row.items() if k != "step"}, now, round(row["step"]))
     ]

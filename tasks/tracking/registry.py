@@ -7,7 +7,7 @@ up.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-TAG_LENGTH = 5000  # MLflow refuses longer tags
+from tasks.tracking.batches import VALUE_LENGTH
 
 
 def create_card(
@@ -55,8 +55,8 @@ def follow(client: Any, experiment: str, name: str, champion: str, history: Sequ
     tags_of = succession_tags(history)
     for version in client.search_model_versions(f"name = '{name}'"):
         for tag, value in tags_of.get(version.tags.get("version", ""), {}).items():
-            if version.tags.get(tag) != value[:TAG_LENGTH]:
-                client.set_model_version_tag(name, version.version, tag, value[:TAG_LENGTH])
+            if version.tags.get(tag) != value[:VALUE_LENGTH]:
+                client.set_model_version_tag(name, version.version, tag, value[:VALUE_LENGTH])
     if client.get_registered_model(name).aliases.get("champion") != number:
         client.set_registered_model_alias(name, "champion", number)
 

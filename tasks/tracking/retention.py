@@ -1,4 +1,8 @@
-"""Find and delete old runs in MLflow."""
+"""Find and delete old runs in MLflow.
+
+MLflow marks them; `mlflow gc` then removes all that is marked. It knows neither workspaces nor champions, and the
+deletion of a run leaves its children, versions, models and traces.
+"""
 
 from collections.abc import Callable, Set
 from pathlib import Path

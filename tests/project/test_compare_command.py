@@ -123,8 +123,18 @@ def test_runs_are_found_by_their_number_and_shown_by_their_name(runs: Path) -> N
     project = runs / "second"
     lock = b"schema: '2.0'\n"
     (project / "dvc.lock").write_bytes(lock)
-    entry = Entry(when="2026-11-22", done=True, line="promoted", flow_run="f", mlflow_run=recorded(project), number=12)
-    entry = entry.model_copy(update={"name": "12 · beta 0.05 · 0.300 → 0.900", "dvc_lock_md5": lock_digest(lock)})
+    name = "12 · beta 0.05 · 0.300 → 0.900"
+    entry = Entry(
+        when="2026-11-22",
+        done=True,
+        line="promoted",
+        flow_run="f",
+        mlflow_run=recorded(project),
+        number=12,
+        name=name,
+        scheduled=False,
+        dvc_lock_md5=lock_digest(lock),
+    )
     write_entry(project, entry)
     write_entry(project, entry.model_copy(update={"number": 13, "mlflow_run": None, "dvc_lock_md5": None}))
     lines = compare(project, "12", ".", str(runs / "first")).stdout.splitlines()

@@ -128,7 +128,7 @@ def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, capfd: pytes
     write_page(layout)
     layout.metrics("reward", 2).write_text("{")
     publish_page(layout, Recorder(layout, load_params(tmp_path / "params.yaml"), {}))
-    assert "warning: no page of this run: " in capfd.readouterr().err
+    assert "warning: no page and no report of this run: " in capfd.readouterr().err
     assert not layout.page.exists()  # an older one would tell of another run
     assert not layout.account.exists()
 

@@ -151,18 +151,23 @@ def run(layout, params, round):
 
 
 REPORT = """
-def print_report(layout, params, seconds, cached, console):
+def print_report(layout, params, record, seconds, cached, console):
     console.print("report:", len(seconds), "stages,", len(cached), "cached")
 """
 
 PAGE = """
-from flows.reports.html.markdown import Summary
 from tasks.artifacts import write_text
 
 
 def write_page(layout):
     write_text(layout.account, "{}")
     write_text(layout.page, "a page")
+    return "a record"
+"""
+
+SUMMARY = """
+
+def summary_of(record):
     return Summary("decided\\n\\nin short", [{"measure": "pass@1 greedy", "before": "0.250", "after": "0.500"}])
 """
 
@@ -201,6 +206,8 @@ def _write_stages(root: Path) -> None:
     (root / "tasks" / "rewards" / "builtin_terms.py").write_text("WEIGHT = 1\n")
     (root / "flows" / "reports" / "terminal.py").write_text(REPORT)
     (root / "flows" / "reports" / "html" / "page.py").write_text(PAGE)
+    with (root / "flows" / "reports" / "publish.py").open("a") as stream:
+        stream.write(SUMMARY)
 
 
 @contextmanager

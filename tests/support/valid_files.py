@@ -279,4 +279,13 @@ SEEN = RunInputs(
     problems={"a.jsonl": ProblemFile(sha256="0", problems=3)}, params={"seed": "0"}, sources={"tasks/a.py": "1"}
 )
 SUCCESSION = Succession(version="v", replaced=None, how="promoted", reason="better", time="2026-11-22T18:00:00Z")
-ENTRY = Entry(when="2026-11-22 03:00:00", done=True, line="Promoted", flow_run="f", mlflow_run=None)
+ENTRY = Entry(
+    when="2026-11-22 03:00:00",
+    done=True,
+    line="Promoted",
+    flow_run="f",
+    mlflow_run=None,
+    number=1,
+    name="1 · first run",
+    scheduled=True,
+)

@@ -10,8 +10,7 @@ from flows.history.run_names import format_result
 from flows.reports import comparison
 from flows.reports.comparison import Side
 from flows.reports.html import content
-from flows.reports.html.markdown import Summary, summary_of
-from flows.reports.run_record import read_run_record
+from flows.reports.run_record import RunRecord, read_run_record
 from tasks.artifacts import remove_leftovers, write_json, write_text
 from tasks.layout import Layout
 
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
-def write_page(layout: Layout) -> Summary:
-    """Write `run/page.html` and `run/account.json`, and return the summary of the run.
+def write_page(layout: Layout) -> RunRecord:
+    """Write `run/page.html` and `run/account.json`, and return the record of the run.
 
     The same run gives the same bytes. There must be no concurrent writer. Raises GraftError if a result is missing or
     damaged.
@@ -31,7 +30,7 @@ def write_page(layout: Layout) -> Summary:
         remove_leftovers(path)
     write_json(layout.account, record)
     write_text(layout.page, page)
-    return summary_of(record)
+    return record
 
 
 def render_page(sides: Sequence[Side]) -> str:

@@ -160,17 +160,17 @@ def test_a_fork_has_a_child_of_its_own() -> None:
     comparer = expression.Comparer()
     try:
         assert comparer.compare("1/3", r"\frac{1}{3}")
-        first = comparer._process
+        first = comparer._child
         pid = os.fork()
         if pid == 0:
             right = False
             try:
-                right = comparer.compare("1/4", r"\frac{1}{4}") and comparer._process is not first
+                right = comparer.compare("1/4", r"\frac{1}{4}") and comparer._child is not first
                 comparer.close()
             finally:
                 os._exit(0 if right else 1)
         assert os.waitpid(pid, 0)[1] == 0
         assert comparer.compare("1/5", r"\frac{1}{5}")
-        assert comparer._process is first
+        assert comparer._child is first
     finally:
         comparer.close()

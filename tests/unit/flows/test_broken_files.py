@@ -29,6 +29,7 @@ from flows.stages.durations import TimedRun, Timings, read_runs
 from flows.stages.dvc_yaml import declared_params
 from tasks import promotion_records, records
 from tasks.artifacts import read_json, read_jsonl, read_text, write_jsonl
+from tasks.core.json_process import parse
 from tasks.core.metrics_files import read_metrics, read_table
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, _digest
@@ -37,7 +38,8 @@ from tasks.params.file import load_params
 from tasks.problems.jsonl import read_problems
 from tasks.programs.operators.reply_cache import StoredReply
 from tasks.promotion.champion import read_champion, read_history
-from tasks.rewards.term_process import _read as read_answer
+from tasks.rewards.term_process import _value
+from tasks.rewards.weighted_sum import TermValue
 from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module
 from tasks.statistics.influence_extremes import read_influence_extremes
@@ -82,6 +84,13 @@ def table(path: Path) -> list[dict[str, float]]:
         return read_table(path)
     except ValueError as error:  # its callers say which stage writes it
         raise GraftError(str(error)) from None
+
+
+def answer(path: Path) -> TermValue | None:
+    try:
+        return _value(parse(path.read_bytes()))
+    except ValueError:  # its caller says that the answer is none
+        return None
 
 
 JOURNAL = text_of(valid.BATCHES)
@@ -183,7 +192,7 @@ READERS: dict[str, Reader] = {
     ),
     "a remembered reply": of_json(StoredReply, text_of(REPLY)),
     "what MLflow's process answers": of_json(WorkerAnswer, b'{"run_id": "a", "experiment_id": "1", "errors": ["b"]}\n'),
-    "what a term's process answers": of_file(b"[0.5, null]\n", lambda file: read_answer(file.read_bytes())),
+    "what a term's process answers": of_file(b"[0.5, null]\n", answer),
     "a module of the user's": of_file(valid.CODE.encode(), parse_module),
     "tree.svg and the like": of_file("<svg>ä</svg>".encode(), read_text),
 }

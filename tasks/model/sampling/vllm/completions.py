@@ -9,11 +9,13 @@ temperature 1 for greedy decoding: no answer shows that, so the select stage com
 (tasks/model/scoring/mismatch.py). Everything that a server's own settings might change is in the request.
 """
 
+from asyncio import Semaphore
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from math import isfinite
 from typing import Any
 
+from anyio.from_thread import start_blocking_portal
 from pydantic import BaseModel, Field, ValidationError
 
 from tasks.errors import GraftError, TransientError
@@ -64,21 +66,18 @@ def sample_on_server(
     """
     served = policy.served
     assert served is not None
-    client = JsonClient(served.address, served.seconds)
+    client, parallel = JsonClient(served.address, served.seconds), Semaphore(served.parallel)
+
+    async def complete(request: Request) -> Completion:
+        async with parallel:
+            return await _complete(client, policy, served, request, temperature, max_new_tokens)
+
     found: dict[int, Completion] = {}
-    with ThreadPoolExecutor(min(served.parallel, len(requests)), thread_name_prefix="sampler") as threads:
-        futures = {
-            threads.submit(_complete, client, policy, served, request, temperature, max_new_tokens): place
-            for place, request in enumerate(requests)
-        }
-        try:
-            for future in as_completed(futures):
-                found[futures[future]] = future.result()
-                report(len(found))
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            client.abort()
-            raise
+    with start_blocking_portal() as portal:  # an error in the block cancels what is still running
+        futures = {portal.start_task_soon(complete, request): place for place, request in enumerate(requests)}
+        for future in as_completed(futures):
+            found[futures[future]] = future.result()
+            report(len(found))
     return [found[place] for place in range(len(requests))]
 
 
@@ -99,7 +98,7 @@ def body_of(
     }
 
 
-def _complete(
+async def _complete(
     client: JsonClient,
     policy: Policy,
     served: ServedModel,
@@ -109,7 +108,7 @@ def _complete(
 ) -> Completion:
     body = body_of(policy, served, request, temperature, max_new_tokens)
     try:
-        answer = client.post("/completions", body)
+        answer = await client.request("POST", "/completions", body)
     except Refusal as error:
         if error.status == 404:
             raise TransientError(

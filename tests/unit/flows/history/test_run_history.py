@@ -1,4 +1,4 @@
-"""The history of the runs of a workspace: unique numbers, a line for each run, and lines of an earlier Graft."""
+"""The history of the runs of a workspace: unique numbers, and a line for each run."""
 
 import shutil
 from pathlib import Path
@@ -12,10 +12,6 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, override
 
 REPOSITORY = Path(__file__).parents[4]
-OLD = (
-    '{"when": "2026-11-22 03:00:00", "done": true, "line": "Promoted", "flow_run": "f", "mlflow_run": "m"}\n'
-    '{"when": "2026-11-23 03:00:00", "done": false, "line": "failed: no", "flow_run": "g", "mlflow_run": null}\n'
-)
 
 
 @pytest.fixture
@@ -84,15 +80,9 @@ def test_a_run_that_computed_nothing_names_the_run_that_it_repeats(layout: Layou
     assert find_lock(layout.root, b"first") == find_number(layout.root, "1")
 
 
-def test_lines_of_an_earlier_graft_are_numbered_by_their_place(layout: Layout) -> None:
+def test_the_run_of_mlflow_is_noted_once_it_is_known(layout: Layout) -> None:
     assert entries(layout.root) == []
-    write_text(layout.root / ".graft" / "history.jsonl", OLD)
-    assert [(e.number, e.name, e.scheduled) for e in entries(layout.root)] == [(1, "", True), (2, "", True)]
     run = begin(layout)
     run.finish("promoted", computed=True)
-    run.set_mlflow_run("m3")
-    assert [(e.number, e.line, e.mlflow_run) for e in entries(layout.root)] == [
-        (1, "Promoted", "m"),
-        (2, "failed: no", None),
-        (3, "promoted", "m3"),
-    ]
+    run.set_mlflow_run("m1")
+    assert [(e.number, e.line, e.mlflow_run) for e in entries(layout.root)] == [(1, "promoted", "m1")]

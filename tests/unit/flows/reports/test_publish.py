@@ -1,8 +1,9 @@
-"""Parameters on the page of a flow run."""
+"""Parameters on the page of a flow run, and params that differ below the summary."""
 
 from pathlib import Path
 
-from flows.reports.publish import parameters
+from flows.history.run_history import Changes
+from flows.reports.publish import parameters, with_params
 from tasks.params.file import load_params
 
 PARAMS = load_params(Path(__file__).parents[4] / "params.yaml")
@@ -27,3 +28,22 @@ def test_they_are_what_was_set_and_the_commit_with_a_note_of_other_changes() -> 
         "commit": "58dd976f with uncommitted changes",
     }
     assert parameters(PARAMS, {}, None, {})["commit"] == "none"
+
+
+def test_a_table_of_the_params_that_differ_from_the_commit_and_one_of_those_from_the_run_before() -> None:
+    assert with_params("decided", None, {}) == "decided"
+    changes = Changes({"grpo.beta": ("0.01", "0.05")}, ["other problems"])
+    assert str(changes) == "grpo.beta=0.05, other problems"
+    assert with_params("decided", changes, {"seed": ("0", "5")}).splitlines() == [
+        "decided",
+        "",
+        "| Params that differ from the commit | committed | this run |",
+        "|---|---|---|",
+        "| seed | 0 | 5 |",
+        "",
+        "| Params that differ from the run before | before | this run |",
+        "|---|---|---|",
+        "| grpo.beta | 0.01 | 0.05 |",
+        "",
+        "From the run before differ: other problems",
+    ]

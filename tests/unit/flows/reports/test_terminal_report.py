@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from flows.reports.front import COSTS
+from flows.reports.run_record import read_run_record
 from flows.reports.terminal import print_report
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.core.metrics_files import read_metrics
@@ -15,7 +16,7 @@ from tasks.errors import GraftError
 from tasks.evaluation.summary import summarise
 from tasks.layout import Layout
 from tasks.params.environment import EnvironmentChoice
-from tasks.params.file import load_params
+from tasks.params.file import load_params, override
 from tasks.params.params import Params
 from tasks.params.sections import Rounds
 from tasks.programs.contract import HEADER
@@ -62,8 +63,12 @@ def write_evaluation(layout: Layout, params: Params, name: str, own: list[Proble
 def written(root: Path, params: Params, siblings: bool = True, templates: bool = True) -> Layout:
     """The files of a run, as far as the report reads them."""
     layout = Layout(root)
+    write_text(root / "params.yaml", SHIPPED.read_text())
+    override(root / "params.yaml", [f"rounds={params.rounds.last}"])
+    write_jsonl(layout.problems("test"), [])
     for name, right in (("before", 100), ("after", 120)):
         write_evaluation(layout, params, name, outcomes(right, siblings, templates))
+        write_jsonl(layout.evaluation(name) / "attempts.jsonl", [])
     for number in range(1, params.rounds.last + 1):
         reward = {"epoch/mean_reward": 0.5 + number / 10, "epoch/accumulated_reward": 1200.5}
         reward |= {"epoch/samples": 2400, "epoch/reward_std": 0.45, "positive_share": 0.7, "solved_share": 0.9}
@@ -95,7 +100,7 @@ def add(layout: Layout, stage: str, number: int, **numbers: float) -> None:
 def report(layout: Layout, params: Params, cached: set[str] | None = None, **terminal: object) -> str:
     """What a console of 80 columns shows, without colours; no line is longer, and rich cuts none."""
     console = Console(record=True, file=io.StringIO(), width=80, **terminal)  # type: ignore[arg-type]
-    print_report(layout, params, SECONDS, cached or set(), console)
+    print_report(layout, params, read_run_record(layout), SECONDS, cached or set(), console)
     lines = [line.rstrip() for line in console.export_text().splitlines()]
     assert max(map(len, lines)) <= 80
     return "\n".join(lines)

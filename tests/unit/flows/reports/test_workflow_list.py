@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.reports.workflow_list import list_workflows
+from flows.reports.search_tree import list_workflows
 from tasks.artifacts import write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout

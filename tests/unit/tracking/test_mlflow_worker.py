@@ -8,12 +8,12 @@ import pytest
 
 from tasks.layout import Layout
 from tasks.tracking.mlflow_ledger import store_lock
+from tasks.tracking.mlflow_worker import SystemMetrics
 from tasks.tracking.recorder import Recorder
-from tasks.tracking.system_metrics import SystemMetrics
 from tests.support.stage_params import shipped_params
 
 PATIENCE = 120  # seconds for a worker on a busy machine
-NAME = "tasks.tracking.system_metrics"
+NAME = "tasks.tracking.mlflow_worker"
 PROCESSOR = "system/cpu_utilization_percentage"
 
 
