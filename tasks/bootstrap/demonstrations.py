@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tasks.artifacts import read_jsonl
 from tasks.environments.protocol import Environment
-from tasks.programs.integrity import integrity_error, workflow_location
+from tasks.programs.workflow_files import integrity_error, workflow_location
 from tasks.records import Problem, Workflow
 from tasks.seeds import SEED_BITS, derive_seed
 

@@ -1,11 +1,12 @@
 """The files of a round's workflows: `index.jsonl` for the programs, `trees.jsonl` for the search trees, and
-`engine.json` where a server sampled them."""
+`engine.json` where a server sampled them; and the check that a stored program is the one that the search ran."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 from tasks.artifacts import atomic_file, atomic_folder, line_of, read_json, write_json
-from tasks.records import Engine, TreeNode, Workflow
+from tasks.programs.contract import workflow_id
+from tasks.records import Engine, Result, TreeNode, Workflow
 
 Part = tuple[Iterable[Workflow], Iterable[TreeNode]]
 """The workflows of some problems and the nodes of their trees."""
@@ -36,3 +37,23 @@ def write_workflows(folder: Path, parts: Iterable[Part], engine: Engine | None =
 def read_engine(folder: Path) -> Engine | None:
     """What sampled the policy that wrote these workflows; None: Graft itself."""
     return read_json(folder / ENGINE, Engine) if (folder / ENGINE).exists() else None
+
+
+def integrity_error(workflow: Workflow) -> str | None:
+    """Why the code is not what the search ran; None if its hash is the recorded id."""
+    if workflow_id(workflow.code) == workflow.workflow_id:
+        return None
+    length = len(workflow.code.encode("utf-8", "surrogatepass"))
+    return f"changed since the search ran it ({length} bytes)"
+
+
+def workflow_location(workflow: Workflow, index: Path) -> str:
+    """File, workflow and problem, for a message."""
+    return f"{index}: workflow {workflow.workflow_id} of {workflow.problem_id}"
+
+
+def mark_invalid(workflow: Workflow, error: str) -> Workflow:
+    """The workflow without its code, every result replaced by a `failed` one with the error."""
+    result = Result(status="failed", error=f"workflow: {error}")
+    results = {"result": result, "sibling_results": [result] * len(workflow.sibling_results)}
+    return workflow.model_copy(update={"code": "", **results})

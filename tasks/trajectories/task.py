@@ -13,8 +13,7 @@ from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.programs.integrity import integrity_error, mark_invalid, workflow_location
-from tasks.programs.workflow_files import read_engine
+from tasks.programs.workflow_files import integrity_error, mark_invalid, read_engine, workflow_location
 from tasks.records import Engine, Lineage, Problem, PromptFormat, Split, Trajectory, Workflow
 from tasks.statistics.collapse import collapse_remarks
 from tasks.trajectories.groups import SearchedProblem, build_trajectories, pair_with_workflows

@@ -7,10 +7,10 @@ import ast
 import math
 import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
 
 from tasks.programs.operators.question_context import context
-from tasks.programs.operators.unit_conversion import convert, read_number
 
 MAX_TEXT = 20_000
 """Longest text that `numbers` reads, in characters."""
@@ -20,6 +20,9 @@ MAX_EXPRESSION = 500
 
 MAX_BITS = 4096
 """Largest integer in `calculate`, in bits."""
+
+MAX_DIGITS = 400
+"""Longest number that `compare` reads, in characters."""
 
 _UNITS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 _TEENS = ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
@@ -77,6 +80,7 @@ _QUANTITY = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_NUMBER = re.compile(r"\s*([+-]?)\$?(?:(\d+)[ ]+)?(\d[\d,]*(?:\.\d*)?|\.\d+)(?:\s*/\s*(\d+))?\s*(%?)\s*", re.ASCII)
 _SYMBOLS = str.maketrans({"½": " 1/2", "¼": " 1/4", "¾": " 3/4", "\u00a0": " ", "\u2011": "-"})
 
 
@@ -164,12 +168,35 @@ def compare(left: int | float | str, right: int | float | str) -> int:
     return -1 if first < second else 1
 
 
+def read_number(value: object) -> Fraction:
+    """The exact value of a number, or of a text that is one: "1,200", "$2.50", "3/4", "1 1/2", "75%". Not an operator.
+
+    A float counts as its printed decimal. Raises TypeError for other types, ValueError for anything that is not a
+    finite number or is longer than MAX_DIGITS.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise TypeError(f"a number or a text is needed, not {type(value).__name__}")
+    if isinstance(value, int):
+        if value.bit_length() > 4 * MAX_DIGITS:
+            raise ValueError("too long a number")
+        return Fraction(value)
+    text = repr(value) if isinstance(value, float) else value
+    if len(text) > MAX_DIGITS:
+        raise ValueError("too long a number")
+    if isinstance(value, float):
+        return Fraction(text)  # ValueError for nan and inf
+    match = _NUMBER.fullmatch(text)
+    if not match or (match[2] and not match[4]) or (match[4] and int(match[4]) == 0):
+        raise ValueError(f"{text[:40]!r} is no number")
+    exact = Fraction(match[3].replace(",", "")) / int(match[4] or 1) + int(match[2] or 0)
+    return (-exact if match[1] == "-" else exact) / (100 if match[5] else 1)
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
     "numbers": numbers,
     "calculate": calculate,
     "majority": majority,
     "compare": compare,
-    "convert": convert,
     "context": context,
 }
 """Name → function, in the order of listing."""

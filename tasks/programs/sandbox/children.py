@@ -6,14 +6,14 @@ import os
 import select
 import signal
 from collections.abc import Callable
-from time import monotonic  # the module's own is replaced for programs (surroundings.py)
+from time import monotonic, sleep  # the module's own is replaced for programs (surroundings.py)
 
 from tasks.programs.sandbox.lockdown import Step, apply_steps
-from tasks.programs.sandbox.memory_use import resident_bytes
-from tasks.programs.sandbox.scheduler_times import TICK_SECONDS, is_starved, seconds_queued
 
 _QUEUE_SECONDS = 5.0  # longest wait for a processor that does not count as running time; below the host's timeout
 _MEMORY_CHECK_SECONDS = 0.005  # between two checks of a child's memory where the kernel enforces no limit
+
+_TICK_SECONDS = 0.02  # the kernel updates its accounts of a process more often than that
 
 _fork: Callable[[], int] = getattr(ctypes.PyDLL(None), "_Fork", os.fork)
 """The C library's bare fork if available. Python's own then reinitialises locks, threads and signal handlers, a dozen
@@ -111,7 +111,7 @@ class TimeLimit:
 
     def __init__(self, seconds: float, *processes: int, new: bool = False) -> None:
         self._limit = self.deadline = monotonic() + seconds
-        self._queued = {process: 0.0 if new else seconds_queued(process) for process in processes}
+        self._queued = {process: 0.0 if new else _seconds_queued(process) for process in processes}
 
     @property
     def is_past(self) -> bool:
@@ -123,14 +123,14 @@ class TimeLimit:
         now = monotonic()  # before reading the scheduler's times, as this process may have to wait in between
         self.deadline = self._extended()
         if self.deadline < now + 0.01 and now < self._limit + _QUEUE_SECONDS:
-            if any(map(is_starved, self._queued)):
-                self.deadline = now + 2 * TICK_SECONDS
+            if any(map(_is_starved, self._queued)):
+                self.deadline = now + 2 * _TICK_SECONDS
                 return True
             self.deadline = self._extended()  # a wait that has just ended is included
         return self.deadline > now + 0.01
 
     def _extended(self) -> float:
-        waited = sum(seconds_queued(process) - before for process, before in self._queued.items())
+        waited = sum(_seconds_queued(process) - before for process, before in self._queued.items())
         return self._limit + min(waited, _QUEUE_SECONDS)
 
 
@@ -141,3 +141,47 @@ def _children() -> list[int]:
             return [int(word) for word in listing.read().split()]
     except FileNotFoundError:
         return []
+
+
+def resident_bytes(process: int) -> int:
+    """Bytes of memory that a process uses now, pages shared with the zygote included; 0 if it no longer exists.
+
+    For machines whose kernel does not enforce a limit on the address space.
+    """
+    try:
+        with open(f"/proc/{process}/statm") as sizes:
+            return int(sizes.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def _seconds_queued(process: int) -> float:
+    """Seconds that a runnable process waited for a processor, without a wait still going on; 0 if not available."""
+    return _scheduler_times(process)[1]
+
+
+def _is_starved(process: int) -> bool:
+    """Whether a process is waiting for a processor: runnable, but not run for longer than the kernel's tick."""
+    ran = _scheduler_times(process)[0]
+    sleep(_TICK_SECONDS)
+    try:
+        with open(f"/proc/{process}/stat") as line:
+            state = line.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state == "R" and _scheduler_times(process)[0] == ran
+
+
+def _scheduler_times(process: int) -> tuple[float, float]:
+    """Seconds that a process has run and has waited for a processor; 0 if not available."""
+    try:
+        times = os.open(f"/proc/{process}/schedstat", os.O_RDONLY)  # open() makes twice as many system calls
+    except FileNotFoundError:
+        return 0.0, 0.0
+    try:
+        ran, waited, _ = os.read(times, 100).split()
+    except ProcessLookupError:
+        return 0.0, 0.0
+    finally:
+        os.close(times)
+    return int(ran) / 1e9, int(waited) / 1e9

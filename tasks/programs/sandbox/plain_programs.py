@@ -74,37 +74,37 @@ def _is_plain_module(module: ast.Module) -> bool:
 
 
 def _is_plain_statement(node: ast.stmt) -> bool:
-    if type(node) is ast.Assign:
-        return len(node.targets) == 1 and _is_plain_name(node.targets[0]) and _is_plain_expression(node.value)
-    return type(node) is ast.Return and node.value is not None and _is_plain_expression(node.value)
+    match node:
+        case ast.Assign(targets=[target], value=value):
+            return _is_plain_name(target) and _is_plain_expression(value)
+        case ast.Return(value=ast.expr() as value):
+            return _is_plain_expression(value)
+    return False
 
 
 def _is_plain_expression(node: ast.expr) -> bool:
-    kind = type(node)
-    if kind is ast.Name:
-        return _is_plain_name(node)
-    if kind is ast.BinOp:
-        assert isinstance(node, ast.BinOp)
-        return type(node.op) in _BINARY and _is_plain_expression(node.left) and _is_plain_expression(node.right)
-    if kind is ast.Subscript:
-        assert isinstance(node, ast.Subscript)
-        return _is_plain_name(node.value) and _is_index(node.slice)
-    if kind is ast.Constant:
-        return _is_number(node)
-    if kind is ast.UnaryOp:
-        assert isinstance(node, ast.UnaryOp)
-        return type(node.op) is ast.USub and _is_plain_expression(node.operand)
-    if kind is ast.Call:
-        assert isinstance(node, ast.Call)
-        return _is_operator(node.func) and not node.keywords and all(map(_is_plain_argument, node.args))
+    match node:
+        case ast.Name():
+            return _is_plain_name(node)
+        case ast.BinOp(left=left, op=operator, right=right):
+            return type(operator) in _BINARY and _is_plain_expression(left) and _is_plain_expression(right)
+        case ast.Subscript(value=value, slice=index):
+            return _is_plain_name(value) and _is_index(index)
+        case ast.Constant(value=int() | float() as value):
+            return not isinstance(value, bool) and abs(value) <= MAX_NUMBER
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _is_plain_expression(operand)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+            return name in OPERATORS and all(map(_is_plain_argument, arguments))
     return False
 
 
 def _is_plain_argument(node: ast.expr) -> bool:
-    if isinstance(node, ast.List):
-        return all(map(_is_plain_expression, node.elts))
-    if isinstance(node, ast.Constant) and type(node.value) is str:
-        return len(node.value) <= MAX_STRING
+    match node:
+        case ast.List(elts=elements):
+            return all(map(_is_plain_expression, elements))
+        case ast.Constant(value=str(text)):
+            return len(text) <= MAX_STRING
     return _is_plain_expression(node)
 
 
@@ -112,17 +112,8 @@ def _is_plain_name(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and not node.id.startswith("__") and node.id not in _RESERVED
 
 
-def _is_operator(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in OPERATORS
-
-
 def _is_index(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        node = node.operand
-    return isinstance(node, ast.Constant) and type(node.value) is int and node.value <= MAX_NUMBER
-
-
-def _is_number(node: ast.expr) -> bool:
-    if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
-        return False
-    return isinstance(node.value, int | float) and abs(node.value) <= MAX_NUMBER
+    match node:
+        case ast.Constant(value=int(value)) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
+            return type(value) is int and value <= MAX_NUMBER
+    return False

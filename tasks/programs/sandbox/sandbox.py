@@ -43,9 +43,9 @@ SANDBOX_DIED = "the sandbox process died"
 
 _KNOWN = (
     "def solve(problem):\n    n = numbers(problem)\n    a = calculate('6 * 7')\n"
-    "    b = convert(n[0], 'hours', 'minutes')\n    return majority([a * 1000 + b + compare(a, b), 1]) + 0.5\n",
+    "    return majority([a * 1000 + n[0] + compare(a, n[0]), 1]) + 0.5\n",
     "3 hours",
-    ["ok", 42179.5, None],
+    ["ok", 42004.5, None],
 )
 """A program, a question and its ending. It runs at the end of a batch and ends so if the operators and the rest of the
 child are still what they were."""

@@ -11,6 +11,7 @@ import itertools
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -85,21 +86,29 @@ def hide_addresses() -> None:
             delattr(module, name)
 
 
-def fill_free_memory(most: int) -> None:
-    """Use up the free places between existing objects, up to `most` bytes for each size, and begin a new pool.
+def fill_free_memory(most: int | None = None) -> None:
+    """Use up the free places between existing objects, for each size all or up to `most` bytes, and begin a new pool.
 
     New objects then lie one behind the other from the beginning of a pool, whatever ran before. The order of a small
     set of them is always the same: it depends on the lower bits of their addresses.
     """
     gc.collect()  # clears the interpreter's lists of free objects too
     for size in range(16, 513, 16):
-        objects = [_object_of(size) for _ in range(most // size)]
-        for _ in range(_POOL // size):
+        places = (_POOL - _POOL_HEAD) // size
+        objects = [_object_of(size) for _ in range((most or 0) // size)]
+        while most is None and not _fill_a_pool(objects, places):
+            objects += [_object_of(size) for _ in range(1 + places // 8)]
+        for _ in range(places):
+            objects.append(_object_of(size))
             if _address(objects[-1]) % _POOL == _POOL_HEAD:
                 break
-            objects.append(_object_of(size))
         _kept.append(objects)
     gc.freeze()  # the collector shows a program its own objects alone
+
+
+def _fill_a_pool(objects: list[object], places: int) -> bool:
+    """Whether a pool has no other objects: it was new, and a new one is begun where no other has a free place."""
+    return places in Counter(_address(value) // _POOL for value in objects[-2 * places :]).values()
 
 
 def _object_of(size: int) -> object:

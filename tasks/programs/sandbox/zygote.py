@@ -13,8 +13,6 @@ and could read there what the programs before it answered.
 """
 
 import ctypes
-import fcntl
-import gc
 import importlib
 import importlib.machinery
 import json
@@ -53,6 +51,7 @@ _LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodin
 
 _RESULTS = 3  # a child's own descriptor; 0, 1 and 2 are /dev/null
 _LOWEST = 5  # descriptors below are those of children
+_SOCKETS = 10  # the first of the two to the host
 _CAP = 1 << 16  # bytes of one program's ending
 _BATCH_CAP = 1 << 18  # bytes of a batch's endings
 _FREE = 1 << 12  # most bytes that serving a request leaves free for objects of one size
@@ -213,7 +212,7 @@ def _clear_environment() -> None:
 
 def _take_sockets() -> tuple[int, int]:
     """The two sockets to the host, moved to high descriptors; descriptors 0 to 4 are /dev/null afterwards."""
-    control, tests = (fcntl.fcntl(place, fcntl.F_DUPFD_CLOEXEC, 10) for place in (0, 1))
+    control, tests = (os.dup2(place, _SOCKETS + place, inheritable=False) for place in (0, 1))
     nothing = os.open(os.devnull, os.O_RDWR)
     for place in range(_LOWEST):
         os.dup2(nothing, place)
@@ -229,8 +228,7 @@ def main() -> None:
     _, settings = protocol.read_frame(control)
     _warm_up()
     zygote = Zygote(control, tests, json.loads(settings))
-    surroundings.fill_free_memory(1 << 16)
-    gc.freeze()  # children share these objects and never scan them for garbage
+    surroundings.fill_free_memory()
     zygote.serve()
 
 

@@ -203,7 +203,7 @@ def test_operators_that_are_not_shown_yet_come_first() -> None:
     shown = select_examples(WORKFLOW, solutions, 3)
     assert [example.question for example in shown] == ["0?", "3?", "1?"]
     assert operations_in(codes[2]) == {"Mult", "Sub"}
-    assert operations_in(HEADER + "    return majority([n[0], convert(n[1], 'm', 'km')])\n") == {"majority", "convert"}
+    assert operations_in(HEADER + "    return majority([n[0], compare(n[1], '3/4')])\n") == {"majority", "compare"}
 
 
 def test_environments_show_completions_of_their_own_kind() -> None:

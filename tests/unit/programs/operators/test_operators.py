@@ -3,12 +3,23 @@
 import ast
 import contextlib
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.programs.operators.builtin import MAX_EXPRESSION, MAX_TEXT, OPERATORS, calculate, majority, numbers
+from tasks.programs.operators.builtin import (
+    MAX_DIGITS,
+    MAX_EXPRESSION,
+    MAX_TEXT,
+    OPERATORS,
+    calculate,
+    compare,
+    majority,
+    numbers,
+    read_number,
+)
 
 READINGS = {
     "": [], "no quantity here": [], "12": [12], "1,200 sheep": [1200], "lists like 1,2 and 12,3456": [1, 2, 12, 3456],
@@ -118,6 +129,33 @@ def test_majority_is_the_first_of_the_most_frequent(answers: list[int]) -> None:
     assert majority([f"answer {answer}" for answer in answers]) == f"answer {majority(answers)}"
     with pytest.raises(ValueError, match="at least one"):
         majority([])
+
+
+@given(st.fractions(min_value=-1000, max_value=1000, max_denominator=999))
+def test_a_written_fraction_is_read_exactly(value: Fraction) -> None:
+    assert read_number(f"{value.numerator}/{value.denominator}") == value
+    assert read_number(float(value)) == Fraction(str(float(value)))
+    assert read_number(f"{abs(value.numerator)}%") == Fraction(abs(value.numerator), 100)
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(-(10**9), 10**9))
+def test_compare_orders_as_numbers_do(left: int, right: int) -> None:
+    order = (left > right) - (left < right)
+    close = abs(left - right) <= abs(right) / 1_000_000
+    assert compare(left, right) == (0 if close else order)
+    assert compare(f"{left:,}", right) == compare(left, right)
+    assert compare("3/4", "75%") == compare(0.75, "3/4") == 0
+    assert (compare("3/4", 0.7), compare("$2.50", 3), compare("1 1/2", 1.5)) == (1, -1, 0)
+    assert (compare(1.6e-19, 0), compare(1e-7, 2e-7)) == (1, -1)
+
+
+@pytest.mark.parametrize("text", ["few", "1 2", "3/0", "", "9" * (MAX_DIGITS + 1), float("nan"), float("inf")])
+def test_compare_refuses_what_is_no_number(text: str | float) -> None:
+    with pytest.raises(ValueError, match=r"number|literal"):
+        compare(text, 1)
+    for other in (True, None, [1]):
+        with pytest.raises(TypeError, match="a number or a text is needed"):
+            compare(1, other)  # type: ignore[arg-type]
 
 
 def test_every_operator_says_what_it_does() -> None:

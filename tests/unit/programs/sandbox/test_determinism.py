@@ -16,7 +16,7 @@ from tasks.records import Result
 
 STEADY = {
     "arithmetic": HEADER + "    return n[0] * 1.5 + n[1] % 7 ** 2\n",
-    "operators": HEADER + '    return majority([calculate("2 * 3 % 4"), n[0], convert(3, "hours", "minutes")])\n',
+    "operators": HEADER + '    return majority([calculate("2 * 3 % 4"), n[0], compare(3, "1/2")])\n',
     "loops": HEADER
     + "    total = 0\n    for i, x in enumerate(n):\n        while total < x:\n            total += i + 1\n"
     "    return total\n",

@@ -9,7 +9,7 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.programs.contract import HEADER
-from tasks.programs.sandbox.memory_use import resident_bytes
+from tasks.programs.sandbox.children import resident_bytes
 from tasks.programs.sandbox.sandbox import LAYERS, Program, Sandbox, describe_tier, probe_tier, tier_of
 from tasks.programs.sandbox.zygote_client import ZygoteClient
 from tasks.records import Result
