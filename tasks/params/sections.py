@@ -156,7 +156,6 @@ class Policy(Section):
 
 class Coldstart(Section):
     operations: Annotated[int, Field(ge=1, le=5)]
-    em_passes: Annotated[int, Field(ge=0, le=5)]
 
 
 class Bootstrap(Section):

@@ -27,7 +27,7 @@ def rounds_of(*stages: str) -> set[str]:
 
 PARAMS = [
     *["seed=1", "rewards.own_sha256=other", "problems.siblings=1", "problems.operations=1", "policy.lora.rank=8"],
-    *["policy.base=someone/model", "policy.max_new_tokens=32", "coldstart.operations=1", "coldstart.em_passes=2"],
+    *["policy.base=someone/model", "policy.max_new_tokens=32", "coldstart.operations=1"],
     *["bootstrap.epochs=2", "curriculum.exploration=0.5", "search.samples=4", "search.temperature=0.9"],
     *["curriculum.groups=4", "sandbox.seconds=1.5", "sampler.dtype=float32", "sampler.parallel=8"],
     *["sampler.seconds=5"],
