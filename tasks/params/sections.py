@@ -362,7 +362,7 @@ class Scheduling(Section):
 class Runner(Section):
     """How shards are computed."""
 
-    kind: Literal["sequential", "threads", "processes", "dask", "ray"]
+    kind: Literal["sequential", "processes", "dask", "ray"]
     workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None
     address: Annotated[str, Field(min_length=1)] | None
 

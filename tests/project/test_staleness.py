@@ -44,7 +44,7 @@ PARAMS = [
     *["grpo.bf16=true", "grpo.micro_batch_tokens=1024", "grpo.processes=2", "grpo.on_invalid_completion=skip"],
     *["grpo.checkpointing=true"],  # grpo.sharded alone is refused
     *["grpo.group_size=4", "evaluation.samples=30", "evaluation.temperature=0.9", "evaluation.resamples=500"],
-    *["tracking.experiment=other", "runner.kind=threads", "runner.workers=3", "schedule.overlap=skip"],
+    *["tracking.experiment=other", "runner.kind=processes", "runner.workers=3", "schedule.overlap=skip"],
     *["schedule.retries=0", "schedule.delay=1", "schedule.seconds={update: 5}", "rookworld.nodes=5000"],
     *["civil.prompt_toxicity=0.5", "civil.prompts_sha256=other", "rewards.toxicity_floor=0.1", "ppo.gamma=0.9"],
 ]
