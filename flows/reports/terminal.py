@@ -280,7 +280,6 @@ def _curriculum(layout: Layout, params: Params) -> list[str]:
     """The train problems that were searched in each round, and why not all were."""
     rounds = [read_metrics(layout, f"search@{number}") for number in range(1, params.rounds.last + 1)]
     reasons = {
-        "closed": "closed, as harder ones",
         "skipped": "skipped, for no signal before",
         "left_out": "left out, beyond curriculum.problems or groups",
     }

@@ -1,15 +1,18 @@
-"""Cold-start search: workflows for problems by enumeration, without a policy."""
+"""Workflows for problems without a policy: by enumeration, or the solutions that problems of code bring."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
 
 from tasks.coldstart.enumerate_programs import Expression, shortest_expressions, write_workflow
 from tasks.params.params import Params
+from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.answer_check import solved_share
+from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.operators.builtin import numbers
 from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox
-from tasks.records import Problem, Result, Workflow
+from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
+from tasks.records import UNIT_TESTS, CodeVerdict, Problem, Result, Workflow
 from tasks.seeds import derive_seed
 
 TRIED = 8  # candidates of a problem that are run; the first one is nearly always right
@@ -76,3 +79,22 @@ def workflow_record(problem: Problem, code: str, depth: int, results: Sequence[R
         result=results[0],
         sibling_results=list(results[1:]),
     )
+
+
+def known_solutions(problems: Sequence[Problem], params: SandboxParams) -> list[Workflow]:
+    """The solution of each problem of code that brings one and passes its shown tests in the sandbox, if it has any."""
+    found = [(p, p.answer) for p in problems if p.evaluator == UNIT_TESTS and isinstance(p.answer, dict)]
+    coded = [(problem, answer, code_of(str(answer["solution"]))) for problem, answer in found if answer["solution"]]
+    if not coded:
+        return []
+    with make_sandbox(params) as sandbox:
+        outcomes = run_unit_tests(sandbox, [(code, UnitTests.of(answer, "shown")) for _, answer, code in coded])
+    return [
+        workflow_record(problem, code, 0, [Result(status="ok", value=_verdict(outcome))])
+        for (problem, _, code), outcome in zip(coded, outcomes, strict=True)
+        if outcome is not None and outcome.passed == outcome.total
+    ]
+
+
+def _verdict(shown: Outcome) -> CodeVerdict:
+    return CodeVerdict(hidden_passed=0, hidden=0, shown_passed=shown.passed, shown=shown.total)

@@ -99,10 +99,10 @@ def test_the_bytes_are_the_same_whoever_computes_and_an_error_is_its_own_line(
 ) -> None:
     """Dask in a cluster that is there already, Ray in one of its own; processes: the test below."""
     address = request.getfixturevalue("cluster") if kind == "dask" else ""
-    check(started(root, kind, *STAGES, "fail", address=address), kind, root, here)
+    check(started(root, kind, *STAGES, "fail", address=address), root, here)
 
 
-def check(ended: "subprocess.CompletedProcess[str]", kind: str, root: Path, here: Path) -> None:
+def check(ended: "subprocess.CompletedProcess[str]", root: Path, here: Path) -> None:
     processes, was_it_here, is_heard, is_private = ended.stdout.split()[-4:]
     assert is_heard == "True", "Ray has a handler of its own for SIGTERM"
     assert is_private == "True", "what Ray sends can run code"
@@ -123,7 +123,7 @@ def test_whatever_ends_a_fan_out_leaves_no_process_and_it_goes_on_with_the_same_
     assert all(line.startswith("search@1: resumes after ") for line in told.splitlines())
     ended = started(root, "processes", *STAGES, "fail")
     assert "search@1: resumes after" in ended.stderr
-    check(ended, "processes", root, here)
+    check(ended, root, here)
 
 
 @pytest.mark.slow
