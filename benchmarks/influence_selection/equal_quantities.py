@@ -11,8 +11,8 @@ from tasks.problems.events.generate_events import telling_order
 from tasks.problems.events.grammar import Composition, compositions, name_of, parts_of, tell
 from tasks.problems.from_template import cast_of, phrase_question, plain_number
 from tasks.problems.generate import phrasings_of
-from tasks.problems.stories.all_stories import TEMPLATES
-from tasks.problems.template import Option, Template, answer_of
+from tasks.problems.stories.quantity import Option
+from tasks.problems.stories.template import Template, answer_of, templates
 from tasks.records import Problem, Sibling
 from tasks.seeds import derive_seed
 
@@ -37,7 +37,7 @@ def with_equal_quantities(problem: Problem, phrasings: int, seed: int) -> Proble
 
 def _template_of(problem: Problem, phrasings: int, seed: int, dice: random.Random) -> tuple[Template, int]:
     """The template that the problem was generated from, with one of the phrasings of the run."""
-    for template in TEMPLATES:
+    for template in templates():
         if template.name == problem.template:
             return template, dice.choice(phrasings_of(template, phrasings, seed))
     composition = _compositions(problem.operations or 1)[problem.template or ""]

@@ -39,7 +39,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "unseen_template_share",
     ),
     "policy": ("base", "max_new_tokens", "lora"),
-    "coldstart": ("operations", "em_passes"),
+    "coldstart": ("operations",),
     "bootstrap": ("hidden", "layers", "vocabulary", "epochs", "learning_rate", "batch"),
     "sandbox": ("seconds", "memory_mb"),
     "grpo": ("micro_batch_tokens", "bf16", "importance", "clip_low", "clip_high", "delta", "max_grad_norm"),

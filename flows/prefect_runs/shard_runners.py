@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import CrashedRun
-from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
+from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
 from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.process import settings
@@ -178,8 +178,6 @@ def _keep_handler(number: Signals) -> Iterator[None]:
 
 
 def _make_runner(params: Runner, workers: int) -> TaskRunner[Any]:
-    if params.kind == "threads":
-        return ThreadPoolTaskRunner(max_workers=workers)
     if params.kind == "processes":
         return ProcessPoolTaskRunner(max_workers=workers)
     runner: TaskRunner[Any] = (_dask if params.kind == "dask" else _ray)(params.address, workers)

@@ -275,7 +275,6 @@ def _curriculum(record: RunRecord) -> list[str]:
     """The train problems that were searched in each round, and why not all were."""
     rounds = [record.numbers(f"search@{number}") for number in range(1, record.rounds + 1)]
     reasons = {
-        "closed": "closed, as harder ones",
         "skipped": "skipped, for no signal before",
         "left_out": "left out, beyond curriculum.problems or groups",
     }

@@ -4,8 +4,8 @@ The stage `sources` writes one file per stage, `run/sources/STAGE.json`: path â†
 file, so that an edit makes stale only the stages that use the edited file.
 
 Source text is parsed, not imported. A stage depends on its module and on everything that this module imports, directly
-or not, inside functions too; and on files that it starts: a string that is exactly the name of a file in the module's
-folder (`Path(__file__).with_name("zygote.py")`) or of a module (`python -m tasks.rewards.term_worker`).
+or not, inside functions too; and on files that it starts or reads: a string that is exactly the name of a file in the
+module's folder (`Path(__file__).with_name("words.yaml")`) or of a module (`python -m tasks.rewards.term_worker`).
 """
 
 import ast
@@ -75,7 +75,7 @@ def _list_paths(root: Path) -> set[str]:
 
 
 def _uses(root: Path, file: str, paths: set[str]) -> list[str]:
-    """The files that a file may import or start."""
+    """The files that a file may import, start or read."""
     folder = file.rpartition("/")[0]
     imported, texts = _named(root / file, folder.replace("/", "."), digest_path(root / file))
     for name in imported:

@@ -1,22 +1,23 @@
-"""Cold-start search: workflows for problems by enumeration, without a policy."""
+"""Workflows for problems without a policy: by enumeration, or the solutions that problems of code bring."""
 
+import random
 from collections.abc import Callable, Iterable, Sequence
-from math import inf
 
-from tasks.coldstart.candidate_scores import CandidatePool, score_candidates
 from tasks.coldstart.enumerate_programs import Expression, shortest_expressions, write_workflow
-from tasks.coldstart.expression_space import STATEMENTS, Space, other_inputs, space_of
-from tasks.coldstart.expression_space import Program as SpaceProgram
 from tasks.params.params import Params
+from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.answer_check import solved_share
+from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.operators.builtin import numbers
 from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox
-from tasks.records import Problem, Result, Workflow
+from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
+from tasks.records import UNIT_TESTS, CodeVerdict, Problem, Result, Workflow
+from tasks.seeds import derive_seed
 
 TRIED = 8  # candidates of a problem that are run; the first one is nearly always right
-RANKED = 40  # candidates of a problem without siblings that are ranked by the statement prior
 FURTHER = 1  # without siblings the right program often has one operation more than the shortest one
+SCALED = 2  # random inputs of a problem without siblings, in addition to its own
 
 
 def solve_problems(
@@ -26,7 +27,6 @@ def solve_problems(
 ) -> list[Workflow]:
     """The likeliest shortest workflow of each problem that solves it and its siblings; `track` reports progress."""
     listed = [find_candidates(problem, params.coldstart.operations) for problem in track(problems)]
-    listed = order_candidates(problems, listed, params.coldstart.em_passes, params.seed)
     tried = [(p, e) for p, candidates in zip(problems, listed, strict=True) for e in candidates[:TRIED]]
     with make_sandbox(params.sandbox) as sandbox:
         return confirm_candidates(tried, sandbox)
@@ -45,45 +45,10 @@ def find_candidates(problem: Problem, operations: int) -> list[Expression]:
     return shortest_expressions([*quantities, *others], problem.numbers, operations, FURTHER)
 
 
-def order_candidates(
-    problems: Sequence[Problem], listed: Sequence[list[Expression]], passes: int, seed: int
-) -> list[list[Expression]]:
-    """The candidates of each problem; without siblings, equally strange ones are sorted by a learned prior.
-
-    The prior (candidate_scores.py) is also trained on problems with siblings. 0 passes leave the order unchanged.
-    """
-    if passes == 0 or all(problem.answers_vary for problem in problems):
-        return list(listed)
-    pools, places = [], []
-    for problem, found in zip(problems, listed, strict=True):
-        space = space_of(problem.problem_id, problem.questions, problem.numbers)
-        ranked = found[: 1 if problem.answers_vary else RANKED]
-        pairs = [(place, program_of(expression, space)) for place, expression in enumerate(ranked)]
-        pools.append(CandidatePool(space, [program for _, program in pairs if program], problem.answers_vary))
-        places.append([place for place, program in pairs if program])
-    ordered = []
-    for found, own, scores in zip(listed, places, score_candidates(pools, passes, seed), strict=True):
-        score = dict(zip(own, scores.tolist(), strict=True))
-        order = sorted(range(len(found)), key=lambda i: (sum(found[i].strangeness[:2]), -score.get(i, -inf)))
-        ordered.append([found[i] for i in order])
-    return ordered
-
-
-def program_of(expression: Expression, space: Space) -> SpaceProgram | None:
-    """The expression as statements over a space; None if it uses a quantity that the space lacks."""
-    texts, statements = space.texts, list[tuple[str, int, int]]()
-
-    def write(part: Expression) -> int:
-        if part.left is None or part.right is None:
-            return STATEMENTS + texts.index(part.leaf)
-        left, right = write(part.left), write(part.right)
-        statements.append((part.symbol, left, right))
-        return len(statements) - 1
-
-    if not set(expression.leaves) <= set(texts):
-        return None
-    write(expression)
-    return tuple(statements)
+def other_inputs(problem_id: str, quantities: Sequence[float]) -> list[list[float]]:
+    """[SCALED, Q]: randomly scaled quantities of a problem, without known answers."""
+    rng = random.Random(derive_seed("search", "perturbations", problem_id))
+    return [[value * rng.uniform(0.6, 1.7) for value in quantities] for _ in range(SCALED)]
 
 
 def confirm_candidates(tried: list[tuple[Problem, Expression]], sandbox: Sandbox) -> list[Workflow]:
@@ -114,3 +79,22 @@ def workflow_record(problem: Problem, code: str, depth: int, results: Sequence[R
         result=results[0],
         sibling_results=list(results[1:]),
     )
+
+
+def known_solutions(problems: Sequence[Problem], params: SandboxParams) -> list[Workflow]:
+    """The solution of each problem of code that brings one and passes its shown tests in the sandbox, if it has any."""
+    found = [(p, p.answer) for p in problems if p.evaluator == UNIT_TESTS and isinstance(p.answer, dict)]
+    coded = [(problem, answer, code_of(str(answer["solution"]))) for problem, answer in found if answer["solution"]]
+    if not coded:
+        return []
+    with make_sandbox(params) as sandbox:
+        outcomes = run_unit_tests(sandbox, [(code, UnitTests.of(answer, "shown")) for _, answer, code in coded])
+    return [
+        workflow_record(problem, code, 0, [Result(status="ok", value=_verdict(outcome))])
+        for (problem, _, code), outcome in zip(coded, outcomes, strict=True)
+        if outcome is not None and outcome.passed == outcome.total
+    ]
+
+
+def _verdict(shown: Outcome) -> CodeVerdict:
+    return CodeVerdict(hidden_passed=0, hidden=0, shown_passed=shown.passed, shown=shown.total)

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.progress import track
 
 from tasks.artifacts import read_jsonl, write_json
-from tasks.coldstart.solutions import known_solutions
-from tasks.coldstart.solve_problems import solve_problems
+from tasks.coldstart.solve_problems import known_solutions, solve_problems
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params

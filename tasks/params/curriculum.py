@@ -1,6 +1,6 @@
 """The section `curriculum` of `params.yaml`: the train problems that a round searches."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -13,8 +13,6 @@ class Curriculum(Section):
     discount: Share
     exploration: Annotated[float, Field(gt=0, le=1)]
     groups: Count | None
-    order: Literal["operations", "pass_rate"] | None
-    threshold: Share
 
     @model_validator(mode="after")
     def _check_groups(self) -> "Curriculum":

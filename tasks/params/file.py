@@ -19,7 +19,6 @@ from tasks.params.strict_yaml import load_yaml
 RENAMED = {
     "shard": "shard_size",
     "problems.unseen": "problems.unseen_template_share",
-    "coldstart.passes": "coldstart.em_passes",
     "bootstrap.spoilt": "bootstrap.malformed_share",
     "search.wave": "search.wave_size",
     "influence.control": "influence.fdr_control",

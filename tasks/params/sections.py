@@ -156,7 +156,6 @@ class Policy(Section):
 
 class Coldstart(Section):
     operations: Annotated[int, Field(ge=1, le=5)]
-    em_passes: Annotated[int, Field(ge=0, le=5)]
 
 
 class Bootstrap(Section):
@@ -361,7 +360,7 @@ class Scheduling(Section):
 class Runner(Section):
     """How shards are computed."""
 
-    kind: Literal["sequential", "threads", "processes", "dask", "ray"]
+    kind: Literal["sequential", "processes", "dask", "ray"]
     workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None
     address: Annotated[str, Field(min_length=1)] | None
 

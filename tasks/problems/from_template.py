@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tasks.errors import GraftError
-from tasks.problems.stories.words import NAMES, PLACES
-from tasks.problems.template import Option, Template, draw_quantities
+from tasks.problems.stories.quantity import Option
+from tasks.problems.stories.template import Template, draw_quantities
+from tasks.problems.stories.words import shared_words
 from tasks.records import Novelty, Problem, Sibling, Split
 
 TRIES = 20_000
@@ -57,8 +58,9 @@ def write_problem(
 
 def cast_of(template: Template, rng: random.Random) -> dict[str, str]:
     """Names, place and item of a story; siblings draw their own, as a workflow must not depend on them."""
-    name, other = rng.sample(NAMES, 2)
-    cast = {"name": name, "other": other, "place": rng.choice(PLACES)}
+    shared = shared_words()
+    name, other = rng.sample(shared.names, 2)
+    cast = {"name": name, "other": other, "place": rng.choice(shared.places)}
     return cast | ({"item": rng.choice(template.items)} if template.items else {})
 
 

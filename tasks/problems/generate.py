@@ -10,8 +10,7 @@ from tasks.problems.events.generate_events import generate_from_events
 from tasks.problems.from_template import Position, write_problem
 from tasks.problems.functions.generate_functions import generate_functions
 from tasks.problems.spread import HELD_OUT, cycle, spread
-from tasks.problems.stories.all_stories import TEMPLATES
-from tasks.problems.template import Template
+from tasks.problems.stories.template import Template, templates
 from tasks.records import Problem, Split
 from tasks.seeds import derive_seed
 
@@ -43,9 +42,9 @@ def generate_splits(
 
     `operations`: of the longest solution; templates with more are not used.
     """
-    templates = [template for template in TEMPLATES if template.operations <= operations]
-    held_out = held_out_templates(templates, seed) if unseen > 0 else []
-    seen = [template for template in templates if template not in held_out]
+    usable = [template for template in templates() if template.operations <= operations]
+    held_out = held_out_templates(usable, seed) if unseen > 0 else []
+    seen = [template for template in usable if template not in held_out]
     used: set[str] = set()
     problems: dict[Split, list[Problem]] = {}
     for split, size in sizes.items():

@@ -1,22 +1,30 @@
 """The train problems that a round searches, in waves: those whose outcome is still open come first.
 
-1. A problem without a signal in its last searches is skipped with a probability (`curriculum.exploration`).
+1. A problem whose last z searches had no signal, as all completions were right or all wrong, is searched with
+   probability exploration^z (GRESO, Zheng et al. 2025, arXiv 2506.02177).
 2. The others are ordered by |θ − ½|, θ drawn from the posterior of each one's success rate, and the first
-   `curriculum.problems` may be searched: Thompson sampling as in MoPPS. Where nothing is known the order is random.
+   `curriculum.problems` may be searched: Thompson sampling as in MoPPS (Qu et al. 2025, arXiv 2507.04632). Where
+   nothing is known the order is random.
 3. With `curriculum.groups` they are searched in waves until that number of them have a signal: dynamic sampling, DAPO
    (Yu et al. 2025, arXiv 2503.14476). The size of a wave follows from the share with a signal so far, as in GRESO.
 
-All of it is a function of params, seed, round and the outcomes of earlier rounds, not of the order of any file.
+The independent samples of a search are Bernoulli trials of the policy of that time; the older, the less they count for
+the present one. For round r, and the earlier rounds k in which the problem was searched:
+
+    success rate ~ Beta(1 + Σ_k discount^(r − k) · right_k, 1 + Σ_k discount^(r − k) · wrong_k)
+
+This is the posterior of MoPPS, which counts the last round in full. All of it is a function of params, seed, round and
+the outcomes of earlier rounds, not of the order of any file.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from random import Random
 
 from tasks.params.curriculum import Curriculum
 from tasks.records import SearchOutcome
-from tasks.search.problem_posterior import search_probability, searches_without_signal, success_posterior
 from tasks.seeds import SEED_BITS, derive_seed
 
 OPEN_RATE = 0.5
@@ -65,3 +73,37 @@ def wave_size(groups: int | None, searched: int, with_signal: int, left: int) ->
 def _is_skipped(name: str, outcomes: Sequence[SearchOutcome], params: Curriculum, seed: int, round: int) -> bool:
     chance = search_probability(searches_without_signal(outcomes), params.exploration)
     return derive_seed(seed, "skip", round, name) >= math.ldexp(chance, SEED_BITS)
+
+
+@dataclass(frozen=True)
+class BetaPosterior:
+    """Beta(alpha, beta); the prior is uniform."""
+
+    alpha: float = 1.0
+    beta: float = 1.0
+
+    def draw(self, seed: int) -> float:
+        """One value of the distribution."""
+        return Random(seed).betavariate(self.alpha, self.beta)
+
+
+def success_posterior(outcomes: Iterable[SearchOutcome], discount: float, round: int) -> BetaPosterior:
+    """Posterior for `round` from one problem's outcomes in earlier rounds, in any order; discount 0: the prior."""
+    right = wrong = 0.0
+    for outcome in outcomes:
+        weight = discount ** (round - outcome.round)
+        right += weight * outcome.right
+        wrong += weight * (outcome.samples - outcome.right)
+    return BetaPosterior(1 + right, 1 + wrong)
+
+
+def searches_without_signal(outcomes: Iterable[SearchOutcome]) -> int:
+    """How many of one problem's searches there are since the last one that had a signal; outcomes in any order."""
+    found = list(outcomes)
+    last = max((outcome.round for outcome in found if outcome.signal), default=0)
+    return sum(outcome.round > last for outcome in found)
+
+
+def search_probability(without_signal: int, exploration: float) -> float:
+    """Chance that a problem is searched whose last `without_signal` searches had no signal."""
+    return exploration**without_signal

@@ -1,6 +1,9 @@
-"""Node of a search tree, and backpropagation; the same for every proposer and selection rule."""
+"""Node of a search tree, backpropagation, and the records of a tree; the same for every proposer and selection rule."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from tasks.records import TreeNode
 
 
 @dataclass(eq=False)
@@ -64,3 +67,35 @@ def _with_ancestors(node: Node | None) -> list[Node]:
         nodes.append(node)
         node = node.parent
     return nodes
+
+
+def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
+    """The lines of `trees.jsonl`: the tree in preorder, without leaves of one visit and reward 0, which are most of it.
+
+    Revisions are kept, as each describes a change in words.
+    """
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield TreeNode(
+            problem_id=problem_id,
+            node_id=node_id(node),
+            parent_id=node_id(node.parent) if node.parent else None,
+            statement=node.statement,
+            depth=node.depth,
+            visits=node.visits,
+            value=round(node.value, 6),
+            prior=round(node.prior, 6),
+            terminal=node.terminal,
+        )
+        stack.extend(child for child in reversed(node.children) if _is_informative(child))
+
+
+def node_id(node: Node) -> str:
+    """The path of child numbers to a node: `0.3.1` is the second child of the root's fourth child."""
+    steps = [each.parent.children.index(each) for each in node.path() if each.parent]
+    return ".".join(map(str, [0, *steps]))
+
+
+def _is_informative(node: Node) -> bool:
+    return bool(node.children) or node.visits > 1 or node.total > 0 or node.revision

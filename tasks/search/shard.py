@@ -26,8 +26,8 @@ from tasks.programs.answer_check import failure_reason
 from tasks.programs.contract import workflow_id
 from tasks.records import Problem, SearchOutcome, Split, TreeNode, Workflow
 from tasks.search.answer_support import count_support, run_perturbed_questions
-from tasks.search.files import node_id, tree_records
 from tasks.search.journal import Journal
+from tasks.search.node import node_id, tree_records
 from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
 from tasks.search.revisions.problem_revisions import revision_metrics

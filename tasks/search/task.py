@@ -16,12 +16,10 @@ from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem, SearchOutcome, Split
 from tasks.search.curriculum import candidates
 from tasks.search.journal import remove_journals
-from tasks.search.open_problems import open_problems
 from tasks.search.shard import search_shard
 from tasks.search.tally import Tally, show_tally
-from tasks.search.totals import SearchTotals
 from tasks.search.tree_drawing import tree_svg
-from tasks.search.waves import merge_parts, search_waves
+from tasks.search.waves import SearchTotals, merge_parts, search_waves
 from tasks.seeds import derive_seed
 from tasks.sources.fingerprint import fingerprint
 
@@ -39,10 +37,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     problems = [
         (split, problem) for split in splits for problem in _problems(layout, params, environment, split, round)
     ]
-    train = {problem.problem_id: problem.operations for split, problem in problems if split == "train"}
+    train = [problem.problem_id for split, problem in problems if split == "train"]
     earlier, curriculum = read_jsonl(layout.searches(round - 1), SearchOutcome), params.curriculum
-    opened = open_problems(train, earlier, curriculum, round)
-    chosen = candidates(opened, earlier, curriculum, params.seed, round)
+    chosen = candidates(train, earlier, curriculum, params.seed, round)
     simulations = params.search.simulations if environment.asks_siblings else params.grpo.group_size
     held_out_samples = {p.problem_id: params.influence.completions for split, p in problems if split != "train"}
     tally = Tally(dict.fromkeys(chosen.order, simulations) | held_out_samples)
@@ -63,8 +60,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     outcomes = [totals.outcomes[name] for name in train if name in totals.outcomes]
     write_jsonl(layout.searches(round), [*earlier, *outcomes])
     write_text(layout.tree(round), tree_svg(example.nodes, example.problem, round))
-    left_out = len(opened) - chosen.skipped - len(outcomes)
-    counts = {"closed": len(train) - len(opened), "skipped": chosen.skipped, "left_out": left_out}
+    counts = {"skipped": chosen.skipped, "left_out": len(train) - chosen.skipped - len(outcomes)}
     write_json(layout.metrics("search", round), totals.metrics | counts)
     remove_journals(layout.journals("search", round))
 

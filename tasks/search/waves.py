@@ -1,12 +1,14 @@
-"""Search of a round's problems in waves of shards, until enough of them have a signal."""
+"""Search of a round's problems in waves of shards, until enough of them have a signal, and the sums over the shards."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tasks.core.sharding import fan_out, shards_of
 from tasks.programs.workflow_files import Part
-from tasks.records import TreeNode, Workflow
+from tasks.records import SearchOutcome, TreeNode, Workflow
 from tasks.search.curriculum import wave_size
-from tasks.search.shard import ShardResult, SplitProblem
+from tasks.search.shard import ExampleTree, ShardResult, SplitProblem
+from tasks.search.tally import Tally
 
 NumberedShard = tuple[int, Sequence[SplitProblem]]
 """A shard with its number in the round."""
@@ -45,3 +47,35 @@ def merge_parts(parts: Iterator[Part], problems: Sequence[SplitProblem]) -> Part
     workflows.sort(key=lambda workflow: places[workflow.split, workflow.problem_id])
     nodes.sort(key=lambda node: places["train", node.problem_id])
     return workflows, nodes
+
+
+class SearchTotals:
+    """Sums over the shards, the outcome of each train problem, and the tree to show."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.example: ExampleTree | None = None
+        self.outcomes: dict[str, SearchOutcome] = {}  # by problem_id
+        self._tally = tally
+        self._metrics: Counter[str] = Counter()
+        self._support: Counter[str] = Counter()
+        self._all_vary = True
+
+    def collect(self, shards: Iterable[ShardResult]) -> Iterator[Part]:
+        """Workflows and nodes of each shard, to be written."""
+        for shard in shards:
+            self._add(shard)
+            yield shard.workflows, shard.nodes
+
+    def _add(self, shard: ShardResult) -> None:
+        self._tally.close_all(shard.problems, shard.solved)
+        self.outcomes |= {outcome.problem_id: outcome for outcome in shard.outcomes}
+        self._metrics.update(shard.metrics)
+        self._support.update(shard.support)
+        self._all_vary &= shard.all_vary
+        if shard.example and (self.example is None or shard.example.rank > self.example.rank):
+            self.example = shard.example
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The stage's metrics, with the kinds of evidence unless all problems have siblings with other answers."""
+        return {**self._metrics, **({} if self._all_vary else self._support)}

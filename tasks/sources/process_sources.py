@@ -6,10 +6,10 @@ from tasks.core.child_process import CODE
 
 
 def source_digests() -> dict[str, str]:
-    """Path from `CODE` → digest of each source file of the stages, sorted."""
+    """Path from `CODE` → digest of each source file of the stages, files of data included, sorted."""
     from tasks.artifacts import digest_path  # late, to keep this module light: a run's first process imports it
 
-    files = sorted((CODE / "tasks").rglob("*.py"))
+    files = sorted(file for kind in ("*.py", "*.yaml") for file in (CODE / "tasks").rglob(kind))
     return {file.relative_to(CODE).as_posix(): digest_path(file) for file in files}
 
 

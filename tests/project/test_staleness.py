@@ -27,7 +27,7 @@ def rounds_of(*stages: str) -> set[str]:
 
 PARAMS = [
     *["seed=1", "rewards.own_sha256=other", "problems.siblings=1", "problems.operations=1", "policy.lora.rank=8"],
-    *["policy.base=someone/model", "policy.max_new_tokens=32", "coldstart.operations=1", "coldstart.em_passes=2"],
+    *["policy.base=someone/model", "policy.max_new_tokens=32", "coldstart.operations=1"],
     *["bootstrap.epochs=2", "curriculum.exploration=0.5", "search.samples=4", "search.temperature=0.9"],
     *["curriculum.groups=4", "sandbox.seconds=1.5", "sampler.dtype=float32", "sampler.parallel=8"],
     *["sampler.seconds=5"],
@@ -44,7 +44,7 @@ PARAMS = [
     *["grpo.bf16=true", "grpo.micro_batch_tokens=1024", "grpo.processes=2", "grpo.on_invalid_completion=skip"],
     *["grpo.checkpointing=true"],  # grpo.sharded alone is refused
     *["grpo.group_size=4", "evaluation.samples=30", "evaluation.temperature=0.9", "evaluation.resamples=500"],
-    *["tracking.experiment=other", "runner.kind=threads", "runner.workers=3", "schedule.overlap=skip"],
+    *["tracking.experiment=other", "runner.kind=processes", "runner.workers=3", "schedule.overlap=skip"],
     *["schedule.retries=0", "schedule.delay=1", "schedule.seconds={update: 5}"],
     *["ppo.gamma=0.9"],
 ]

@@ -5,11 +5,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from tasks.problems.events.changes import EVENTS
-from tasks.problems.events.openings import OPENINGS
-from tasks.problems.events.questions import QUESTIONS
-from tasks.problems.events.story_part import Part
-from tasks.problems.template import Quantity, Template
+from tasks.problems.events.story_part import Part, all_parts, question_of
+from tasks.problems.stories.quantity import Quantity
+from tasks.problems.stories.template import Template
 
 Composition = tuple[Part, ...]
 """An opening and its events, without the question."""
@@ -22,7 +20,9 @@ def compositions(operations: int) -> tuple[Composition, ...]:
     No event occurs twice in one, and the quantity passes to another person once at most.
     """
     return tuple(
-        composition for opening in OPENINGS for composition in _continued((opening,), operations - opening.operations)
+        composition
+        for opening in all_parts().openings
+        for composition in _continued((opening,), operations - opening.operations)
     )
 
 
@@ -31,7 +31,7 @@ def _continued(story: Composition, left: int) -> Iterator[Composition]:
     if left == 0:
         yield story
     passed = any(part.passes for part in story)
-    for event in EVENTS:
+    for event in all_parts().events:
         fits = event.takes == story[-1].gives and event.operations <= left
         if fits and event not in story and not (passed and event.passes):
             yield from _continued((*story, event), left - event.operations)
@@ -44,7 +44,7 @@ def name_of(composition: Composition) -> str:
 
 def parts_of(composition: Composition) -> Composition:
     """Its opening, its events and its question."""
-    return (*composition, QUESTIONS[composition[-1].gives])
+    return (*composition, question_of(composition[-1].gives))
 
 
 def tell(composition: Composition, tellings: Sequence[int]) -> Template:

@@ -1,28 +1,61 @@
-"""Names, places and quantities that the stories share."""
+"""Words and quantities that all stories share, in `words.yaml`, and the reader of files of stories."""
 
-from tasks.problems.template import percents, plain, shares, words
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-NAMES = (
-    "Ada", "Ben", "Carla", "Dario", "Emma", "Felix", "Gina", "Hugo", "Ines", "Jonas", "Kim", "Lena", "Mario", "Nora",
-    "Omar", "Paula", "Quinn", "Rosa", "Sam", "Tara", "Uma", "Vera", "Wanda", "Yusuf", "Zoe",
-)  # fmt: skip
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError, with_config
 
-PLACES = ("market", "school", "library", "harbour", "museum", "village", "farm", "station", "club", "garden centre")
+from tasks.artifacts import read_text
+from tasks.errors import GraftError
+from tasks.params.strict_yaml import load_yaml
+from tasks.problems.stories.quantity import KINDS, Quantity
 
-FRUIT = ("apples", "pears", "lemons", "oranges", "plums", "peaches")
+T = TypeVar("T")
 
-THINGS = ("marbles", "stickers", "cards", "stamps", "shells", "badges", "coins")
 
-GOODS = ("notebooks", "pens", "mugs", "candles", "scarves", "posters", "caps")
+def _quantity(written: Any) -> Quantity:
+    """`age`: a shared quantity; `{whole: [3, 25]}`: one of KINDS with its arguments."""
+    if isinstance(written, str) and written in shared_words().quantities:
+        return shared_words().quantities[written]
+    if isinstance(written, dict) and len(written) == 1 and (kind := next(iter(written))) in KINDS:
+        return KINDS[kind](*written[kind])
+    raise ValueError(f"{written!r} is no quantity; write one of words.yaml, or {{whole: [3, 25]}}")
 
-BAKED = ("muffins", "rolls", "cookies", "pretzels", "pies")
 
-PART = shares("half", "1/4", "3/4", "1/5", "2/5", "3/5", "1/3", "2/3")
+def _items(written: Any) -> tuple[str, ...]:
+    """`fruit`: shared items."""
+    if written not in shared_words().items:
+        raise ValueError(f"{written!r} names no items of words.yaml")
+    return shared_words().items[written]
 
-RATE = percents(5, 10, 15, 20, 25, 30, 40, 50, 60, 75)
 
-TIMES = words("twice", "3 times", "4 times", "5 times", "6 times")
+StoryQuantity = Annotated[Quantity, BeforeValidator(_quantity)]
+StoryItems = Annotated[tuple[str, ...], BeforeValidator(_items)]
 
-AGE = plain(15, 70)
 
-YEAR = plain(1950, 2020)
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True)
+class SharedWords:
+    """Names of people and places, and items and quantities by name."""
+
+    names: tuple[str, ...]
+    places: tuple[str, ...]
+    items: dict[str, tuple[str, ...]]
+    quantities: dict[str, StoryQuantity]
+
+
+@cache
+def shared_words() -> SharedWords:
+    return read_data(Path(__file__).with_name("words.yaml"), SharedWords)
+
+
+def read_data(path: Path, kind: type[T]) -> T:
+    """The content of a YAML file as `kind`. Raises GraftError that names the file and the entry that does not fit."""
+    try:
+        return TypeAdapter(kind).validate_python(load_yaml(path, read_text(path)))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        entry = ".".join(map(str, first["loc"]))
+        raise GraftError(f"{path}: {entry}: {first['msg'].removeprefix('Value error, ')}; correct the entry") from None

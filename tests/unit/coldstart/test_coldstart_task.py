@@ -9,7 +9,7 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.coldstart.enumerate_programs import Expression, shortest_expressions, write_workflow
-from tasks.coldstart.solve_problems import confirm_candidates, find_candidates, order_candidates
+from tasks.coldstart.solve_problems import confirm_candidates, find_candidates
 from tasks.coldstart.task import run
 from tasks.layout import Layout
 from tasks.params.params import Params
@@ -37,9 +37,9 @@ def problems() -> list[Problem]:
     return [p for wanted in (1, 2, 3, 4) for p in [p for p in train if p.operations == wanted][:6]]
 
 
-def params(base: str = "scratch", operations: int = 4, passes: int = 0) -> Params:
-    coldstart = {"operations": operations, "em_passes": passes}
-    return stage_params("coldstart", policy={"base": base}, coldstart=coldstart, sandbox={"allow_weak": True})
+def params(base: str = "scratch", operations: int = 4) -> Params:
+    changes = {"policy": {"base": base}, "coldstart": {"operations": operations}, "sandbox": {"allow_weak": True}}
+    return stage_params("coldstart", **changes)
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def layout(tmp_path: Path, problems: list[Problem]) -> Layout:
     return layout
 
 
-def enumerated(layout: Layout, listed: list[Problem], **knobs: int) -> dict[str, str]:
+def enumerated(layout: Layout, listed: list[Problem]) -> dict[str, str]:
     """Problem → the id of its workflow."""
     write_jsonl(layout.problems("train"), listed)
-    run(layout, params(**knobs), None)
+    run(layout, params(), None)
     return {w.problem_id: w.workflow_id for w in index_of(layout)}
 
 
@@ -119,34 +119,6 @@ def test_siblings_with_the_same_answer_keep_no_wrong_candidate_out() -> None:
     other = own.model_copy(update={"siblings": [Sibling(question="There are 5 boxes of 6 pens.", answer=30)]})
     assert find_candidates(alike, 2) == find_candidates(own, 2)
     assert len(find_candidates(other, 2)) < len(find_candidates(alike, 2))
-
-
-@pytest.mark.slow
-def test_what_problems_have_in_common_shows_which_candidate_is_right() -> None:
-    """Boxes are multiplied and gifts taken away; the wrong candidates vary, and a third of them comes first."""
-    problems, listed = [], []
-    for i in range(48):
-        a, b = 40 + 5 * i, 3 + i % 7
-        boxes, gifts = f"There are {a} boxes with {b} pens. How many pens?", f"Ann has {a} pens and gives {b} away."
-        text, symbol, others = (boxes, "*", "+-/") if i % 2 else (f"{gifts} How many are left?", "-", "+*/")
-        problems.append(Problem(problem_id=f"p{i}", question=text, answer=a * b if i % 2 else a - b, source="test"))
-        right, wrong = Expression(symbol, *LEAVES), Expression(others[i // 2 % 3], *LEAVES)
-        listed.append([right, wrong] if i % 3 else [wrong, right])
-    assert order_candidates(problems, listed, 0, seed=0) == listed
-    learnt = order_candidates(problems, listed, 1, seed=0)
-    assert sum(found[0].symbol == ("*" if i % 2 else "-") for i, found in enumerate(learnt)) > 44
-    assert [sorted(map(str, found)) for found in learnt] == [sorted(map(str, found)) for found in listed]
-    assert order_candidates(problems[::-1], listed[::-1], 1, seed=0)[::-1] == learnt
-
-
-@pytest.mark.slow
-def test_learning_passes_change_problems_without_siblings_only(layout: Layout, problems: list[Problem]) -> None:
-    mixed = [bare(p) if i % 2 else p for i, p in enumerate(problems)]
-    exact, plain, learnt = enumerated(layout, problems), enumerated(layout, mixed), enumerated(layout, mixed, passes=1)
-    assert enumerated(layout, problems, passes=1) == exact
-    assert plain.keys() == learnt.keys() == exact.keys()
-    assert learnt != plain
-    assert all(learnt[p.problem_id] == exact[p.problem_id] for p in problems[::2])
 
 
 def is_right(expression: Expression, problem: Problem) -> bool:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 PARAMS = {
     "problems": "seed environment environment_sha256 problems sandbox",
-    "coldstart": "seed problems.source policy.base policy.prompt coldstart sandbox",
+    "coldstart": "problems.source policy.base policy.prompt coldstart sandbox",
     "bootstrap": "seed environment environment_sha256 problems.source policy bootstrap sandbox "
     "search.temperature search.top_p search.top_k",
     "search": "seed environment environment_sha256 shard_size policy.max_new_tokens curriculum search sampler.kind "

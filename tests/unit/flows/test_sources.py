@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from flows.stages.dvc_yaml import MODULES
 from flows.stages.sources import refuse_outdated, sources_of, write
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
+from tasks.sources.process_sources import source_digests
 
 ROOT = Path(__file__).parents[3]
 
@@ -82,6 +84,15 @@ def test_a_file_that_is_started_by_its_path_is_seen(tmp_path: Path) -> None:
     root = project(tmp_path, tasks__room__task=started, tasks__room__child="import tasks.ground", tasks__ground="")
     (root / "tasks" / "room" / "words.txt").write_text("a\n")
     assert names(root) == ["ground.py", "room/child.py", "room/task.py", "room/words.txt"]
+
+
+def test_data_beside_modules_is_a_source_of_its_stage_and_packaged() -> None:
+    data = {file.relative_to(ROOT).as_posix() for file in (ROOT / "tasks").rglob("*.yaml")}
+    assert "tasks/problems/stories/words.yaml" in data
+    assert data <= {file for module in MODULES.values() for file in sources_of(ROOT, module)}
+    assert data <= source_digests().keys()
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    assert data <= {f"{package.replace('.', '/')}/{name}" for package, names in packages.items() for name in names}
 
 
 def test_what_a_stage_imports_when_it_runs_is_listed() -> None:

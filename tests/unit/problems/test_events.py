@@ -10,19 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.params.sections import Problems
-from tasks.problems.events.changes import EVENTS
 from tasks.problems.events.generate_events import draw_pool, held_out_compositions, is_held_out, makes_sense
 from tasks.problems.events.grammar import Composition, compositions, name_of, parts_of, tell
-from tasks.problems.events.openings import OPENINGS
-from tasks.problems.events.questions import QUESTIONS
-from tasks.problems.events.story_part import Part
+from tasks.problems.events.story_part import Part, all_parts, question_of
 from tasks.problems.generate import generate
-from tasks.problems.template import Template, draw_quantities
+from tasks.problems.stories.template import Template, draw_quantities
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Problem
 from tests.unit.problems.test_generate import MORE_NUMBER_WORDS, solves, workflow
 
-PARTS = (*OPENINGS, *EVENTS, *QUESTIONS.values())
+QUESTIONS = [question_of(kind) for kind in all_parts().questions]
+PARTS = (*all_parts().openings, *all_parts().events, *QUESTIONS)
 SIZES = {"train": 60, "validation": 20, "test": 40, "dev": 0}
 PARAMS = Problems(
     source="events",

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tasks.errors import GraftError
 from tasks.params.sections import Problems
 from tasks.problems.generate import generate, held_out_templates
-from tasks.problems.stories.all_stories import TEMPLATES
-from tasks.problems.stories.words import NAMES, PLACES
-from tasks.problems.template import Template, draw_quantities, program_of, whole
+from tasks.problems.stories.quantity import whole
+from tasks.problems.stories.template import Template, draw_quantities, program_of, templates
+from tasks.problems.stories.words import shared_words
 from tasks.programs.answer_check import is_right
 from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import numbers
@@ -36,6 +36,7 @@ PARAMS = Problems(
 )
 WORDS = "zero|one|once|single|pair|couple|both|first|second|third|fourth|fifth|quarters?|halves|quadruple"
 MORE_NUMBER_WORDS = re.compile(rf"\b({WORDS})\b", re.IGNORECASE)
+TEMPLATES = templates()
 NUMBERED = [(template, phrasing) for template in TEMPLATES for phrasing in range(len(template.phrasings))]
 CASES = [pytest.param(*case, id=f"{case[0].name}-{case[1]}") for case in NUMBERED]
 
@@ -102,7 +103,10 @@ def test_reference_programs_solve_every_problem_and_sibling(seed: int) -> None:
 
 def test_siblings_have_names_of_their_own() -> None:
     """A workflow that looks for a name is right once and wrong on the siblings."""
-    families = [[set(question.split()) & set(NAMES) for question in p.questions] for p in generate(PARAMS, 0)["train"]]
+    families = [
+        [set(question.split()) & set(shared_words().names) for question in p.questions]
+        for p in generate(PARAMS, 0)["train"]
+    ]
     named = [family for family in families if all(family)]
     assert len(named) > 50
     assert sum(family[0] == family[1] for family in named) < 0.2 * len(named)
@@ -146,7 +150,7 @@ def test_phrasings_differ_in_the_order_of_their_numbers(template: Template) -> N
 @pytest.mark.parametrize(("template", "phrasing"), CASES)
 def test_no_fixed_word_is_a_number(template: Template, phrasing: int) -> None:
     fixed = re.sub(r"\{\w+\}", "", template.phrasings[phrasing])
-    for text in (fixed, *template.items, *NAMES, *PLACES):
+    for text in (fixed, *template.items, *shared_words().names, *shared_words().places):
         assert numbers(text) == [], text
         assert not MORE_NUMBER_WORDS.search(text), text
     used = set(re.findall(r"[a-z]+", template.solution))
@@ -214,7 +218,7 @@ def test_problems_depend_on_the_seed_but_no_split_on_the_number_of_train_problem
 
 def test_too_many_problems_name_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = Template("narrow", "x", "a + b", ("{a} and {b}?",), {"a": whole(12, 14), "b": whole(12, 14)})
-    monkeypatch.setattr("tasks.problems.generate.TEMPLATES", (narrow,))
+    monkeypatch.setattr("tasks.problems.generate.templates", lambda: (narrow,))
     monkeypatch.setattr("tasks.problems.from_template.TRIES", 200)
     params = PARAMS.model_copy(update={"unseen_template_share": 0.0, "siblings": 0})
     with pytest.raises(GraftError, match="template 'narrow' gives no further question"):

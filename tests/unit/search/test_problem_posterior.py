@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.records import SearchOutcome
-from tasks.search.problem_posterior import (
+from tasks.search.curriculum import (
     BetaPosterior,
     search_probability,
     searches_without_signal,
@@ -35,7 +35,8 @@ def test_with_discount_1_it_is_bayes_rule_for_a_uniform_prior(found: list[Search
     rate = (np.arange(20_000) + 0.5) / 20_000
     likelihood = rate**right * (1 - rate) ** (samples - right)
     mean = (rate * likelihood).sum() / likelihood.sum()
-    assert success_posterior(found, 1.0, 7).mean == pytest.approx(mean, rel=1e-6)
+    posterior = success_posterior(found, 1.0, 7)
+    assert posterior.alpha / (posterior.alpha + posterior.beta) == pytest.approx(mean, rel=1e-6)
 
 
 @given(outcomes(), SHARES)
@@ -61,8 +62,9 @@ def test_with_discount_0_nothing_is_known(found: list[SearchOutcome]) -> None:
 def test_draws_have_the_moments_of_the_distribution() -> None:
     posterior = BetaPosterior(3.5, 1.25)
     drawn = [posterior.draw(seed) for seed in range(4000)]
-    variance = posterior.mean * (1 - posterior.mean) / (3.5 + 1.25 + 1)
-    assert np.mean(drawn) == pytest.approx(posterior.mean, abs=4 * (variance / 4000) ** 0.5)
+    mean = 3.5 / (3.5 + 1.25)
+    variance = mean * (1 - mean) / (3.5 + 1.25 + 1)
+    assert np.mean(drawn) == pytest.approx(mean, abs=4 * (variance / 4000) ** 0.5)
     assert np.var(drawn) == pytest.approx(variance, rel=0.1)
     assert drawn[7] == posterior.draw(7)
 

@@ -8,8 +8,7 @@ import pytest
 from tasks.artifacts import digest_path, read_jsonl
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import TreeNode, Workflow
-from tasks.search.files import node_id, tree_records
-from tasks.search.node import Node, backpropagate
+from tasks.search.node import Node, backpropagate, node_id, tree_records
 from tests.support.records import make_workflow
 
 CODE = "def solve(problem):\n    return 'ü\r'\n"

@@ -238,10 +238,6 @@ def test_problems_that_were_not_searched_are_counted(layout: Layout, params: Par
     found = prose(layout, params)
     assert "Train problems searched, by round: 300, 210, 180; skipped, for no signal before: 0, 90, 80; " in found
     assert "left out, beyond curriculum.problems or groups: 0, 0, 40." in found
-    assert "closed" not in found
-    for number, closed in ((1, 90), (2, 0), (3, 0)):
-        add(layout, "search", number, closed=closed)
-    assert "by round: 300, 210, 180; closed, as harder ones: 90, 0, 0; skipped" in prose(layout, params)
 
 
 def test_faults_that_validation_finds_with_the_rewards_are_reported(layout: Layout, params: Params) -> None:

@@ -13,8 +13,7 @@ from tasks.programs.answer_check import solved_share
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.model_calls import MAX_PROMPT
 from tasks.records import Completion, Result
-from tasks.search.files import node_id, tree_records
-from tasks.search.node import Node
+from tasks.search.node import Node, node_id, tree_records
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
 from tasks.search.revisions.problem_revisions import (
     NO_DESCRIPTION,

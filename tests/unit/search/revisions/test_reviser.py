@@ -26,7 +26,7 @@ from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Lineage, Problem, TreeNode, Workflow
 from tasks.rewards import task as rewarding
-from tasks.search.files import tree_records
+from tasks.search.node import tree_records
 from tasks.search.revisions.reviser import Reviser
 from tasks.search.task import run
 from tasks.trajectories import task as collecting

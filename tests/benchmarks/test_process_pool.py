@@ -1,4 +1,4 @@
-"""What `benchmarks/search.py` and its processes promise beside its figures."""
+"""The processes of a benchmark end with it."""
 
 import os
 import signal
@@ -8,9 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-
-from benchmarks.search import generated
-from tasks.records import Problem
 
 pytestmark = pytest.mark.nightly
 
@@ -50,8 +47,3 @@ def alive(pid: int) -> bool:
         return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
-
-
-def test_more_siblings_than_a_run_may_ask_for() -> None:
-    problems: list[Problem] = generated(3, siblings=26)
-    assert [len(problem.siblings) for problem in problems] == [26, 26, 26]

@@ -1,87 +1,22 @@
-"""Template of word problems, with its quantities, answer and reference program."""
+"""Template of word problems, with its quantities, answer and reference program; all of them are in `templates.yaml`."""
 
 import ast
 import random
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from string import Formatter
 
-Option = tuple[str, Fraction]
-"""A quantity as text, and its value."""
+from pydantic import ConfigDict, with_config
 
-WORDS = {
-    "half": Fraction(1, 2),
-    "twice": Fraction(2),
-    "double": Fraction(2),
-    "triple": Fraction(3),
-    "two": Fraction(2),
-    "three": Fraction(3),
-    "four": Fraction(4),
-    "five": Fraction(5),
-    "six": Fraction(6),
-    "seven": Fraction(7),
-    "eight": Fraction(8),
-    "nine": Fraction(9),
-    "ten": Fraction(10),
-    "eleven": Fraction(11),
-    "twelve": Fraction(12),
-    "dozen": Fraction(12),
-}
-"""The number words that questions may contain."""
+from tasks.problems.stories.quantity import Option
+from tasks.problems.stories.words import StoryItems, StoryQuantity, read_data
 
 LARGEST = 100_000
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """The options of a number in a story; a `ratio` (3/4, 20%) need not be integral."""
-
-    options: tuple[Option, ...]
-    ratio: bool = False
-
-
-def whole(low: int, high: int, step: int = 1) -> Quantity:
-    """`12` … `1,200`."""
-    return Quantity(tuple((f"{value:,}", Fraction(value)) for value in range(low, high + 1, step)))
-
-
-def plain(low: int, high: int) -> Quantity:
-    """A number used as a name (a year, a bus line), without thousands comma."""
-    return Quantity(tuple((str(value), Fraction(value)) for value in range(low, high + 1)))
-
-
-def dollars(low: int, high: int, cents: int = 100) -> Quantity:
-    """`$15`, `$2.50`, in steps of `cents`."""
-    values = [Fraction(value, 100) for value in range(low * 100, high * 100 + 1, cents)]
-    return Quantity(
-        tuple(
-            (f"${value.numerator:,}" if value.denominator == 1 else f"${float(value):,.2f}", value) for value in values
-        )
-    )
-
-
-def decimals(low: int, high: int) -> Quantity:
-    """`2.5`, in steps of a half."""
-    values = [Fraction(value, 2) for value in range(low * 2, high * 2 + 1)]
-    return Quantity(tuple((f"{float(value):g}", value) for value in values))
-
-
-def percents(*values: int) -> Quantity:
-    """`20%`, which means 0.2."""
-    return Quantity(tuple((f"{value}%", Fraction(value, 100)) for value in values), ratio=True)
-
-
-def shares(*texts: str) -> Quantity:
-    """`3/4`, or `half`."""
-    return Quantity(tuple((text, WORDS.get(text) or Fraction(text)) for text in texts), ratio=True)
-
-
-def words(*texts: str) -> Quantity:
-    """Number words, or phrases that begin with a digit: `twice`, `3 times`, `dozen`, `four`."""
-    return Quantity(tuple((text, WORDS.get(text) or Fraction(text.split()[0])) for text in texts))
-
-
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class Template:
     """A story with open quantities; `solution` is an arithmetic expression over their names and 1, 2, 100.
@@ -94,8 +29,8 @@ class Template:
     family: str
     solution: str
     phrasings: tuple[str, ...]
-    quantities: dict[str, Quantity]
-    items: tuple[str, ...] = ()
+    quantities: dict[str, StoryQuantity]
+    items: StoryItems = ()
     hundredths: bool = False
 
     @property
@@ -111,6 +46,12 @@ class Template:
         """Names of the quantities in the order of a phrasing."""
         fields = [field for _, field, _, _ in Formatter().parse(self.phrasings[phrasing]) if field]
         return [field for field in fields if field in self.quantities]
+
+
+@cache
+def templates() -> tuple[Template, ...]:
+    """All templates of the generator."""
+    return read_data(Path(__file__).with_name("templates.yaml"), dict[str, tuple[Template, ...]])["templates"]
 
 
 def program_of(template: Template, phrasing: int) -> str:
