@@ -7,29 +7,25 @@ from string import ascii_uppercase
 from typing import Any
 
 from tasks.evaluators.number import kind_of
-from tasks.problems.columns import ColumnError, check_text
-from tasks.problems.row import Columns, Format, Row, id_in, id_of, in_context, needs
+from tasks.problems.row import ColumnError, Columns, Format, Row, check_text, in_context, needs
 from tasks.seeds import derive_seed
 
 _LETTER = re.compile(r"[\s(]*([A-Za-z])[\s).:]*")
-_WINO = ("option1", "option2")
-_SIQA = ("answerA", "answerB", "answerC")
-_SCIQ = ("distractor1", "distractor2", "distractor3")
-_GPQA = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 _LABEL = re.compile(r"\s*\(?([A-Z])[).:]\s*")
 
 
 def _listed(
-    question: str, choices: str | Sequence[str], key: str, first: int | None = None, context: str | None = None
-) -> Callable[[Columns], Row]:
-    """A reader of lines with these columns.
+    name: str, question: str, choices: str | Sequence[str], key: str, first: int | None = None, context: str = ""
+) -> Format:
+    """A format with these columns.
 
     `choices`: a list, an object with a text for each letter, or one column for each. `first`: number of the first
-    choice, where keys are numbers, also as texts. `context`: a text that may stand in front of the question.
+    choice, where keys are numbers, also as texts. `context`: a text that may stand in front of the question, and that
+    every line of RACE and ReClor has.
     """
+    names = [choices] if isinstance(choices, str) else list(choices)
 
     def read(row: Columns) -> Row:
-        names = [choices] if isinstance(choices, str) else list(choices)
         given = row[names[0]] if isinstance(choices, str) else [row[name] for name in names]
         if isinstance(given, dict) and set(given) <= {*ascii_uppercase}:
             given = [given[letter] for letter in sorted(given)]
@@ -38,12 +34,12 @@ def _listed(
         if context and row.get(context):
             shown = in_context(check_text(context, row[context]), shown)
         letter = _letter(key, row[key] if first is None else _number_of(row[key]), texts, first or 0)
-        used = (question, *names, key, *((context,) if context else ()), "id", "question_id")
         if "answer_index" in row and row["answer_index"] != ascii_uppercase.index(letter):
             raise ColumnError("answer_index", f"{row['answer_index']}, but {key} is {letter}; fix the line")
-        return Row(shown, letter, (*used, "answer_index"), id_in(row), key)
+        return Row(shown, letter, key)
 
-    return read
+    needed = (question, *names, key, *([context] if name in ("RACE", "ReClor") else []))
+    return Format(name, "choice", needs(*needed), read)
 
 
 def _arc(row: Columns) -> Row:
@@ -61,21 +57,18 @@ def _arc(row: Columns) -> Row:
         raise ColumnError("answerKey", f"{row['answerKey']!r} is none of the labels {labels}; fix the line")
     choices = _texts("choices", texts)
     answer = _letter("answerKey", labels.index(key), choices)  # some lines count 1 to 4
-    used = ("answerKey", "choices", asked, "id")
-    return Row(_with_choices(asked, stem, choices), answer, used, id_in(row), "answerKey")
+    return Row(_with_choices(asked, stem, choices), answer, "answerKey")
 
 
 def _shuffled(question: str, right: str, wrong: Sequence[str]) -> Callable[[Columns], Row]:
     """A reader of lines whose right and wrong choices have columns of their own."""
 
     def read(row: Columns) -> Row:
-        names = [right, *wrong]
-        asked, choices = check_text(question, row[question]), _texts(right, [row[name] for name in names])
+        asked, choices = check_text(question, row[question]), _texts(right, [row[name] for name in (right, *wrong)])
         order = list(range(len(choices)))
         random.Random(derive_seed("problems", "choices", asked)).shuffle(order)
         shown = _with_choices(question, asked, [choices[place] for place in order])
-        used = (*names, question, "Record ID")
-        return Row(shown, ascii_uppercase[order.index(0)], used, id_of(row.get("Record ID")), right)
+        return Row(shown, ascii_uppercase[order.index(0)], right)
 
     return read
 
@@ -129,31 +122,32 @@ def _texts(column: str, values: Any) -> list[str]:
     return texts
 
 
-CHOICE_FORMATS = tuple(
-    Format(name, "choice", needs(*columns), read)
-    for name, columns, read in (
-        ("MMLU", ("question", "choices", "answer"), _listed("question", "choices", "answer")),
-        ("ARC", ("question", "answerKey"), _arc),
-        ("OpenBookQA", ("question_stem", "answerKey"), _arc),
-        (
-            "RACE",
-            ("article", "question", "options", "answer"),
-            _listed("question", "options", "answer", context="article"),
-        ),
-        ("MedQA", ("question", "options", "answer_idx"), _listed("question", "options", "answer_idx")),
-        ("AQuA", ("question", "options", "correct"), _listed("question", "options", "correct")),
-        ("AGIEval", ("question", "options", "label"), _listed("question", "options", "label", context="passage")),
-        ("MMLU-Pro", ("question", "options", "answer"), _listed("question", "options", "answer")),
-        ("LogiQA", ("query", "options", "correct_option"), _listed("query", "options", "correct_option", 0, "context")),
-        ("ReClor", ("context", "question", "answers", "label"), _listed("question", "answers", "label", 0, "context")),
-        ("HellaSwag", ("ctx", "endings", "label"), _listed("ctx", "endings", "label", 0)),
-        ("PIQA", ("goal", "sol1", "sol2", "label"), _listed("goal", ("sol1", "sol2"), "label", 0)),
-        ("SIQA", ("question", *_SIQA, "label"), _listed("question", _SIQA, "label", 1, "context")),
-        ("WinoGrande", ("sentence", *_WINO, "answer"), _listed("sentence", _WINO, "answer", 1)),
-        ("C-Eval", ("question", *"ABCD", "answer"), _listed("question", [*"ABCD"], "answer")),
-        ("CMMLU", ("Question", *"ABCD", "Answer"), _listed("Question", [*"ABCD"], "Answer")),
-        ("GPQA", ("Question", "Correct Answer", _GPQA[0]), _shuffled("Question", "Correct Answer", _GPQA)),
-        ("SciQ", ("question", "correct_answer", *_SCIQ), _shuffled("question", "correct_answer", _SCIQ)),
-    )
-)
+_GPQA = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
+_SCIQ = ("distractor1", "distractor2", "distractor3")
+CHOICE_FORMATS = (
+    _listed("MMLU", "question", "choices", "answer"),
+    Format("ARC", "choice", needs("question", "answerKey"), _arc),
+    Format("OpenBookQA", "choice", needs("question_stem", "answerKey"), _arc),
+    _listed("RACE", "question", "options", "answer", context="article"),
+    _listed("MedQA", "question", "options", "answer_idx"),
+    _listed("AQuA", "question", "options", "correct"),
+    _listed("AGIEval", "question", "options", "label", context="passage"),
+    _listed("MMLU-Pro", "question", "options", "answer"),
+    _listed("LogiQA", "query", "options", "correct_option", 0, "context"),
+    _listed("ReClor", "question", "answers", "label", 0, "context"),
+    _listed("HellaSwag", "ctx", "endings", "label", 0),
+    _listed("PIQA", "goal", ("sol1", "sol2"), "label", 0),
+    _listed("SIQA", "question", ("answerA", "answerB", "answerC"), "label", 1, "context"),
+    _listed("WinoGrande", "sentence", ("option1", "option2"), "answer", 1),
+    _listed("C-Eval", "question", [*"ABCD"], "answer"),
+    _listed("CMMLU", "Question", [*"ABCD"], "Answer"),
+    Format(
+        "GPQA", "choice", needs("Question", "Correct Answer", _GPQA[0]), _shuffled("Question", "Correct Answer", _GPQA),
+        ids=("Record ID",),
+    ),
+    Format(
+        "SciQ", "choice", needs("question", "correct_answer", *_SCIQ), _shuffled("question", "correct_answer", _SCIQ),
+        ids=("Record ID",),
+    ),
+)  # fmt: skip
 """In the order in which they are tried."""

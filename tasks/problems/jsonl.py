@@ -12,10 +12,9 @@ from tasks.errors import GraftError
 from tasks.evaluators.number import kind_of, shorten
 from tasks.evaluators.scores import BUILT_IN, own_evaluator
 from tasks.params.sections import BY_FORMAT, Problems, Sandbox
-from tasks.problems.columns import ColumnError, check_characters, other_columns
 from tasks.problems.formats import OWN, recognise
 from tasks.problems.lines import rows_of, where_of
-from tasks.problems.row import Format, Row
+from tasks.problems.row import ColumnError, Columns, Format, Row, check_characters, other_columns
 from tasks.problems.unit_test_check import check_unit_tests
 from tasks.problems.variants import variants_of
 from tasks.records import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
@@ -143,15 +142,16 @@ def read_row(
     Its siblings are those of the line; without any, up to `variants` of the question, with the same answer.
     """
     try:
-        read = _read(known, row)
-        siblings = row.get("siblings") if known.read is OWN.read else None
-        used = {*read.used, *_id_columns(known, row), *(("siblings",) if siblings is not None else ())}
-        answer, fields = _answer(parse, evaluator, read.column, read.answer), other_columns(row, used)
+        columns = Columns(row)
+        read = _read(known, columns)
+        problem_id = read.problem_id or _problem_id(known, columns) or f"q-{digest_text(read.question)[:16]}"
+        siblings = columns["siblings"] if known.read is OWN.read and row.get("siblings") is not None else None
+        answer, fields = _answer(parse, evaluator, read.column, read.answer), other_columns(row, columns.used)
         if evaluator == "choice":
             _check_choice(read.question, answer, read.column)
         texts = variants_of(read.parts, variants) if read.parts and not siblings else []
         return Problem(
-            problem_id=_problem_id(known, row, read),
+            problem_id=problem_id,
             question=read.question,
             answer=answer,
             source=source,
@@ -204,11 +204,12 @@ def _siblings(parse: Parse, evaluator: str, row: dict[str, Any], listed: Any, as
             raise ColumnError(column, f"{kind_of(sibling)}, not {{question, answer}}; fix the field")
         inherited: dict[str, Any] = {name: row[name] for name in ("context", "distractor_contexts") if name in row}
         try:
-            read = OWN.read(inherited | sibling)
+            columns = Columns(inherited | sibling)
+            read = OWN.read(columns)
             if question_key(read.question) == asked:
                 raise ColumnError("question", "asks the same as its own line; remove it")
             answer = _answer(parse, evaluator, "answer", read.answer)
-            fields = other_columns(sibling, read.used)
+            fields = other_columns(sibling, columns.used)
         except KeyError as error:
             raise KeyError(f"{column}.{error.args[0]}") from None
         except ColumnError as error:
@@ -263,7 +264,7 @@ def split_problems(name: str, problems: list[Problem], params: Problems, seed: i
     return {"dev": [], **assigned}
 
 
-def _read(known: Format, row: dict[str, Any]) -> Row:
+def _read(known: Format, row: Columns) -> Row:
     """The row as its format reads it. Raises ColumnError or KeyError."""
     try:
         return known.read(row)
@@ -273,23 +274,18 @@ def _read(known: Format, row: dict[str, Any]) -> Row:
         raise ColumnError(known.name, f"a list or object has another form ({error}); fix the line") from None
 
 
-def _id_columns(known: Format, row: dict[str, Any]) -> list[str]:
-    """The column of its id, in Graft's own format and those like it."""
-    named = [name for name in ("problem_id", "id") if row.get(name) is not None]
-    return named[:1] if known.read is OWN.read else []
-
-
-def _problem_id(known: Format, row: dict[str, Any], read: Row) -> str:
-    """The line's id, or one from a digest of its question. Ids name files, hence the narrow alphabet."""
-    if read.problem_id is not None:
-        return read.problem_id
-    for name in _id_columns(known, row):
-        given = row[name]
-        if isinstance(given, bool) or not isinstance(given, str | int) or not _ID.fullmatch(str(given)):
-            raise ColumnError(
-                name,
-                f"{shorten(str(given))} cannot name a file; "
-                "use 1 to 100 letters, digits, '.', '_' and '-', and begin with none of the last two",
-            )
-        return str(given)
-    return f"q-{digest_text(read.question)[:16]}"
+def _problem_id(known: Format, row: Columns) -> str | None:
+    """The line's id, None without one. In Graft's own format and those like it ids name files as they are written."""
+    if known.read is not OWN.read:
+        return known.problem_id(row)
+    name = next((name for name in ("problem_id", "id") if row.peek(name) is not None), None)
+    if name is None:
+        return None
+    given = row[name]
+    if isinstance(given, bool) or not isinstance(given, str | int) or not _ID.fullmatch(str(given)):
+        raise ColumnError(
+            name,
+            f"{shorten(str(given))} cannot name a file; "
+            "use 1 to 100 letters, digits, '.', '_' and '-', and begin with none of the last two",
+        )
+    return str(given)

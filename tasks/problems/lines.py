@@ -6,8 +6,8 @@ from typing import Any
 
 from tasks.errors import GraftError
 from tasks.evaluators.number import kind_of
-from tasks.problems.columns import ColumnError
 from tasks.problems.files import PANDAS
+from tasks.problems.row import ColumnError
 
 
 def rows_of(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import GraftError
-from tasks.problems.columns import DEEPEST, LONGEST
+from tasks.problems.row import DEEPEST, LONGEST
 from tasks.problems.formats import FORMATS
 from tasks.problems.jsonl import Reader, read_problems
 from tasks.problems.row import LONGEST_CONTEXT
