@@ -12,7 +12,7 @@ from tasks.evaluators.scores import BUILT_IN
 from tasks.params.file import load_params
 from tasks.params.sections import BY_FORMAT, EVALUATORS, Sandbox
 from tasks.problems.files import problem_files, problem_text
-from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, question_key, read_row
+from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, question_key
 from tasks.problems.lines import rows_of, where_of
 from tasks.problems.row import Format
 from tasks.problems.unit_test_check import check_unit_tests
@@ -59,7 +59,7 @@ def summarise(
     name: str, text: str, evaluator: str = BY_FORMAT, siblings: int = 0, sandbox: Sandbox = SHIPPED
 ) -> FileSummary:
     """Read every line, a refused one too. Raises GraftError for a file that is not JSON, or without a usable line."""
-    reader, summary, questions = Reader(evaluator, siblings=siblings), None, set[str]()
+    reader, summary, questions = Reader(evaluator, siblings=siblings, loads=False), None, set[str]()
     problems: dict[str, Problem] = {}
     for place, row in rows_of(name, text):
         where = where_of(name, place)
@@ -67,10 +67,7 @@ def summarise(
             known = format_of(where, row)
             summary = FileSummary(name, known, known.evaluator if evaluator == BY_FORMAT else evaluator)
         try:
-            if summary.evaluator in BUILT_IN:
-                problem = reader.problem(where, summary.known, row, name)
-            else:  # the answers as they are: a user's evaluator is not loaded here
-                problem = read_row(where, summary.known, row, name, summary.evaluator, variants=siblings)
+            problem = reader.problem(where, summary.known, row, name)
         except GraftError as error:
             summary.refused[place] = str(error)
             continue

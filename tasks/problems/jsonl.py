@@ -34,7 +34,8 @@ class Reader:
 
     `root` and `sha256` are the project's folder and the digest of a user's evaluator. `siblings`: most variants of a
     question that are made where a line has paraphrases or paragraphs. `sandbox`: where unit tests are tried; without
-    it they are taken as they are. `formats` holds the format of each file that was read.
+    it they are taken as they are. `loads`: False takes answers as they are instead of loading a user's evaluator.
+    `formats` holds the format of each file that was read.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class Reader:
         sha256: str | None = None,
         siblings: int = 0,
         sandbox: Sandbox | None = None,
+        loads: bool = True,
     ) -> None:
         self._evaluator, self._root, self._sha256 = evaluator, root or Path.cwd(), sha256
-        self._siblings, self._sandbox = siblings, sandbox
+        self._siblings, self._sandbox, self._loads = siblings, sandbox, loads
         self._ids: dict[str, Place] = {}
         self._questions: dict[str, Place] = {}
         self.formats: dict[str, Format] = {}
@@ -82,16 +84,85 @@ class Reader:
         return counted
 
     def problem(self, where: str, known: Format, row: dict[str, Any], source: str) -> Problem:
-        """The problem of one row. Raises GraftError that begins with `where`."""
-        evaluator = known.evaluator if self._evaluator == BY_FORMAT else self._evaluator
-        return read_row(where, known, row, source, evaluator, self._parse, self._sha256, self._siblings)
+        """The problem of one row. Raises GraftError that begins with `where`.
 
-    def _parse(self, evaluator: str, answer: Answer) -> Answer:
+        Its siblings are those of the line; without any, as many variants of the question as are wanted.
+        """
+        try:
+            return self._problem(known, row, source)
+        except KeyError as error:
+            needed = "needs a question and an answer" if known is OWN else f"of {known.name} has it"
+            raise GraftError(f"{where}: {error.args[0]}: missing; every line {needed}") from None
+        except ColumnError as error:
+            raise GraftError(f"{where}: {error}") from None
+
+    def _problem(self, known: Format, row: dict[str, Any], source: str) -> Problem:
+        evaluator, columns = known.evaluator if self._evaluator == BY_FORMAT else self._evaluator, Columns(row)
+        read = _read(known, columns)
+        problem_id = read.problem_id or _problem_id(known, columns) or f"q-{digest_text(read.question)[:16]}"
+        listed = columns["siblings"] if known.read is OWN.read and row.get("siblings") is not None else None
+        answer, fields = self._answer(evaluator, read.column, read.answer), other_columns(row, columns.used)
+        if evaluator == "choice":
+            _check_choice(read.question, answer, read.column)
+        siblings = self._listed_siblings(evaluator, row, listed, question_key(read.question)) if listed else []
+        if read.parts and not siblings:
+            texts = variants_of(read.parts, self._siblings)
+            siblings = [Sibling(question=text, answer=answer, fields=fields) for text in texts]
+        return Problem(
+            problem_id=problem_id,
+            question=read.question,
+            answer=answer,
+            source=source,
+            siblings=siblings,
+            evaluator=evaluator,
+            evaluator_sha256=self._sha256 if ":" in evaluator else None,
+            fields=fields,
+        )
+
+    def _answer(self, evaluator: str, column: str, answer: Answer) -> Answer:
+        """An answer of a line as the record holds it."""
+        if answer is None:
+            raise KeyError(column)
+        check_characters(column, answer)
+        try:
+            return self._parsed(evaluator, answer)
+        except ValueError as error:
+            remedy = "write a number, or a text that ends in #### 72" if evaluator == NUMBER else "fix the line"
+            other = f"or set problems.evaluator ({evaluator} here) to another"
+            if evaluator == NUMBER and isinstance(answer, list):
+                other = "or set problems.evaluator to text or f1, where each in a list is right (as in NQ-open)"
+            raise ColumnError(column, f"{error}; {remedy}, {other}") from None
+
+    def _parsed(self, evaluator: str, answer: Answer) -> Answer:
         if evaluator in BUILT_IN:
             return BUILT_IN[evaluator].parse(answer)
-        own = own_evaluator(self._root, evaluator, self._sha256)
+        own = own_evaluator(self._root, evaluator, self._sha256) if self._loads else None
         parsed: Answer = own.parse(answer) if hasattr(own, "parse") else answer
         return parsed
+
+    def _listed_siblings(self, evaluator: str, row: dict[str, Any], listed: Any, asked: str) -> list[Sibling]:
+        """The siblings that a line lists; `asked`: the key of its own question."""
+        if not isinstance(listed, list):
+            raise ColumnError("siblings", f"{kind_of(listed)}, not a list of {{question, answer}}; fix the field")
+        siblings = []
+        for place, sibling in enumerate(listed):
+            column = f"siblings.{place}"
+            if not isinstance(sibling, dict):
+                raise ColumnError(column, f"{kind_of(sibling)}, not {{question, answer}}; fix the field")
+            inherited: dict[str, Any] = {name: row[name] for name in ("context", "distractor_contexts") if name in row}
+            try:
+                columns = Columns(inherited | sibling)
+                read = OWN.read(columns)
+                if question_key(read.question) == asked:
+                    raise ColumnError("question", "asks the same as its own line; remove it")
+                answer = self._answer(evaluator, "answer", read.answer)
+                fields = other_columns(sibling, columns.used)
+            except KeyError as error:
+                raise KeyError(f"{column}.{error.args[0]}") from None
+            except ColumnError as error:
+                raise ColumnError(f"{column}.{error.column}", error.reason) from None
+            siblings.append(Sibling(question=read.question, answer=answer, fields=fields))
+        return siblings
 
     def _refuse_repeated(self, name: str, place: str, problem: Problem) -> None:
         where = where_of(name, place)
@@ -123,65 +194,6 @@ def format_of(where: str, row: dict[str, Any]) -> Format:
         raise GraftError(f"{where}: {error}") from None
 
 
-Parse = Callable[[str, Answer], Answer]
-"""(evaluator, an answer as a file has it) → as the record holds it. Raises ValueError."""
-
-
-def read_row(
-    where: str,
-    known: Format,
-    row: dict[str, Any],
-    source: str,
-    evaluator: str,
-    parse: Parse = lambda _, answer: answer,
-    sha256: str | None = None,
-    variants: int = 0,
-) -> Problem:
-    """The problem of one row, its answers as `parse` gives them. Raises GraftError that begins with `where`.
-
-    Its siblings are those of the line; without any, up to `variants` of the question, with the same answer.
-    """
-    try:
-        columns = Columns(row)
-        read = _read(known, columns)
-        problem_id = read.problem_id or _problem_id(known, columns) or f"q-{digest_text(read.question)[:16]}"
-        siblings = columns["siblings"] if known.read is OWN.read and row.get("siblings") is not None else None
-        answer, fields = _answer(parse, evaluator, read.column, read.answer), other_columns(row, columns.used)
-        if evaluator == "choice":
-            _check_choice(read.question, answer, read.column)
-        texts = variants_of(read.parts, variants) if read.parts and not siblings else []
-        return Problem(
-            problem_id=problem_id,
-            question=read.question,
-            answer=answer,
-            source=source,
-            siblings=_siblings(parse, evaluator, row, siblings, question_key(read.question))
-            or [Sibling(question=text, answer=answer, fields=fields) for text in texts],
-            evaluator=evaluator,
-            evaluator_sha256=sha256 if ":" in evaluator else None,
-            fields=fields,
-        )
-    except KeyError as error:
-        needed = "needs a question and an answer" if known is OWN else f"of {known.name} has it"
-        raise GraftError(f"{where}: {error.args[0]}: missing; every line {needed}") from None
-    except ColumnError as error:
-        raise GraftError(f"{where}: {error}") from None
-
-
-def _answer(parse: Parse, evaluator: str, column: str, answer: Answer) -> Answer:
-    if answer is None:
-        raise KeyError(column)
-    check_characters(column, answer)
-    try:
-        return parse(evaluator, answer)
-    except ValueError as error:
-        remedy = "write a number, or a text that ends in #### 72" if evaluator == NUMBER else "fix the line"
-        other = f"or set problems.evaluator ({evaluator} here) to another"
-        if evaluator == NUMBER and isinstance(answer, list):
-            other = "or set problems.evaluator to text or f1, where each in a list is right (as in NQ-open)"
-        raise ColumnError(column, f"{error}; {remedy}, {other}") from None
-
-
 def _check_choice(question: str, letter: Answer, column: str) -> None:
     """Raise ColumnError for the letter of a choice that the question does not show."""
     if not re.search(rf"^\W*{letter}\W|\({letter}\)|\b{letter}[):]", question, re.MULTILINE):
@@ -189,33 +201,6 @@ def _check_choice(question: str, letter: Answer, column: str) -> None:
             column,
             f"the question shows no choice {letter}; write all of them into it, as {letter}) …, or as a list `choices`",
         )
-
-
-def _siblings(parse: Parse, evaluator: str, row: dict[str, Any], listed: Any, asked: str) -> list[Sibling]:
-    """The siblings that a line lists; `asked`: the key of its own question."""
-    if not listed:
-        return []
-    if not isinstance(listed, list):
-        raise ColumnError("siblings", f"{kind_of(listed)}, not a list of {{question, answer}}; fix the field")
-    siblings = []
-    for place, sibling in enumerate(listed):
-        column = f"siblings.{place}"
-        if not isinstance(sibling, dict):
-            raise ColumnError(column, f"{kind_of(sibling)}, not {{question, answer}}; fix the field")
-        inherited: dict[str, Any] = {name: row[name] for name in ("context", "distractor_contexts") if name in row}
-        try:
-            columns = Columns(inherited | sibling)
-            read = OWN.read(columns)
-            if question_key(read.question) == asked:
-                raise ColumnError("question", "asks the same as its own line; remove it")
-            answer = _answer(parse, evaluator, "answer", read.answer)
-            fields = other_columns(sibling, columns.used)
-        except KeyError as error:
-            raise KeyError(f"{column}.{error.args[0]}") from None
-        except ColumnError as error:
-            raise ColumnError(f"{column}.{error.column}", error.reason) from None
-        siblings.append(Sibling(question=read.question, answer=answer, fields=fields))
-    return siblings
 
 
 def read_files(
