@@ -11,9 +11,8 @@ from tasks.errors import GraftError
 from tasks.evaluators.scores import BUILT_IN
 from tasks.params.file import load_params
 from tasks.params.sections import BY_FORMAT, EVALUATORS, Sandbox
-from tasks.problems.files import problem_files, problem_text
+from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, question_key
-from tasks.problems.lines import rows_of, where_of
 from tasks.problems.row import Format
 from tasks.problems.unit_test_check import check_unit_tests
 from tasks.programs.operators.question_context import context, without_context

@@ -5,13 +5,11 @@ docs/environments.md.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from random import Random
 
 from tasks.environments.numerals import matches
-from tasks.environments.optional_methods import OptionalMethods
-from tasks.environments.protocol import Term
+from tasks.environments.protocol import OptionalMethods
 from tasks.environments.worked_steps import worked_steps
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value
@@ -24,11 +22,6 @@ class Direct(OptionalMethods, ABC):
 
     asks_siblings = False
     parts: Sequence[str] = ()
-    terms: Mapping[str, Term] = {}
-    root: Path | None = None
-    """The project's folder, where a user's evaluator is; set by `environment_in`."""
-    partial_tests = False
-    """True: code counts by the share of its unit tests that pass, else only if all do."""
 
     @abstractmethod
     def prompt(self, question: str, base: str, served: bool = False) -> str:

@@ -5,11 +5,13 @@ Stages depend on a kind of task through `Environment` only. `workflow` and `answ
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
+from tasks.errors import GraftError
 from tasks.evaluators.unit_tests import shown_share
-from tasks.params.sections import Problems
+from tasks.params.sections import Problems, Section
 from tasks.records import UNIT_TESTS, Problem, Result, Split
 
 Complete = Callable[[Sequence[str]], list[str]]
@@ -93,6 +95,55 @@ class Environment(Protocol):
 
     def picture(self, problem: Problem, text: str) -> str | None:
         """An SVG of a problem and a completion for the page of a run, which shows it as an image; or None."""
+
+
+class OptionalMethods:
+    """Base class of environments: no params, problems or demonstrations of their own, no measures, no pictures."""
+
+    Params: ClassVar[type[Section]] = Section
+    """The params of its own: a field has a default, and its comment as `Field(description=...)`."""
+    params: Any = Section()
+    """An instance of `Params`, set when the environment is made."""
+    writes_problems = False
+    terms: Mapping[str, Term] = {}
+    gate: Gate | None = None
+    root: Path | None = None
+    """The project's folder, where a user's evaluator is; set by `environment_in`."""
+    partial_tests = False
+    """True: code counts by the share of its unit tests that pass, else only if all do."""
+
+    def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:  # noqa: ARG002
+        """Raises GraftError; overridden by an environment that writes its own problems."""
+        raise GraftError(
+            f"problems.source: environment, but {type(self).__name__} defines no problems(sizes, seed); define it, or "
+            "set problems.source to events or jsonl"
+        )
+
+    def demonstrations(self, count: int, seed: int) -> list[tuple[str, str]]:  # noqa: ARG002
+        """Raises GraftError; overridden by an environment whose own problems a policy from scratch learns."""
+        raise GraftError(
+            f"problems.source: environment, but {type(self).__name__} defines no demonstrations(count, seed), from "
+            "which a policy from scratch or the worked examples of a prompt are made; define it, or set policy.base "
+            "to a model and policy.prompt.examples to 0"
+        )
+
+    def measures(self, problem: Problem, text: str) -> dict[str, float]:  # noqa: ARG002
+        """No measures."""
+        return {}
+
+    def measures_of_all(
+        self, problems: Sequence[Problem], texts: Sequence[Sequence[str]], ks: Sequence[int]  # noqa: ARG002
+    ) -> Mapping[str, float | list[float]]:  # fmt: skip
+        """No measures."""
+        return {}
+
+    def play(self, problems: Sequence[Problem], complete: Complete) -> dict[str, float]:  # noqa: ARG002
+        """No measures."""
+        return {}
+
+    def picture(self, problem: Problem, text: str) -> str | None:  # noqa: ARG002
+        """No picture."""
+        return None
 
 
 def solved_share(environment: Environment, problem: Problem, results: Sequence[Result]) -> float:

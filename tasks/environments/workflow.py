@@ -1,10 +1,8 @@
 """Environment `workflow`: the policy writes a program, the sandbox runs it on the problem and its siblings."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from tasks.environments.optional_methods import OptionalMethods
-from tasks.environments.protocol import Term
+from tasks.environments.protocol import OptionalMethods
 from tasks.evaluators.scores import score, wanted
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import PARTS, prompt_of
@@ -16,11 +14,6 @@ class WorkflowEnvironment(OptionalMethods):
 
     asks_siblings = True
     parts: Sequence[str] = PARTS
-    terms: Mapping[str, Term] = {}
-    root: Path | None = None
-    """The project's folder, where a user's evaluator is; set by `environment_in`."""
-    partial_tests = False
-    """True: code counts by the share of its unit tests that pass, else only if all do."""
 
     def prompt(self, question: str, base: str, served: bool = False) -> str:
         """The question alone for a policy from scratch, else with the contract of workflows."""

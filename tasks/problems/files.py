@@ -1,16 +1,21 @@
-"""Lookup of the problem files: `problems.path` is a file or a folder of files; and their texts."""
+"""Problem files: `problems.path` is a file or a folder of files of JSON objects, one a line or in one list."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tasks.artifacts import read_text
 from tasks.errors import GraftError
+from tasks.evaluators.number import kind_of
+from tasks.problems.row import ColumnError
 
-PANDAS = """python -c "import pandas; pandas.read_{}('{}').to_json('{}.jsonl', orient='records', lines=True)\""""
+_PANDAS = """python -c "import pandas; pandas.read_{}('{}').to_json('{}.jsonl', orient='records', lines=True)\""""
 """Command that converts a table: its kind, its name and the new name."""
 
 _BINARY = (
-    (b"PAR1", "a Parquet file", PANDAS.format("parquet", "{0}", "{1}")),
-    (b"ARROW1", "an Arrow file", PANDAS.format("feather", "{0}", "{1}")),
+    (b"PAR1", "a Parquet file", _PANDAS.format("parquet", "{0}", "{1}")),
+    (b"ARROW1", "an Arrow file", _PANDAS.format("feather", "{0}", "{1}")),
     (b"\x1f\x8b", "compressed with gzip", "gunzip -c '{0}' > '{1}.jsonl'"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd -dc '{0}' > '{1}.jsonl'"),
     (b"\xfd7zXZ", "compressed with xz", "xz -dc '{0}' > '{1}.jsonl'"),
@@ -56,3 +61,92 @@ def problem_text(name: str, file: Path) -> str:
             base = name.removesuffix(file.suffix).removesuffix(".jsonl").removesuffix(".json")
             raise GraftError(f"{name}: {kind}, not JSON lines; convert it: {command.format(name, base)}")
     return read_text(file)
+
+
+def rows_of(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(place, object) of each line, of each item of a JSON list, or of each question of DROP's and SQuAD's one object.
+
+    Raises GraftError that names file and line for anything else.
+    """
+    text = text.removeprefix("\ufeff")
+    whole = _whole(name, text)
+    if whole is not None:
+        for number, item in enumerate(whole, start=1):
+            yield f"item {number}", _object(f"{name}: item {number}", item)
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield f"line {number}", _object(f"{name}:{number}", _parsed(f"{name}:{number}", line))
+
+
+def _whole(name: str, text: str) -> list[Any] | None:
+    """The items of a text that is one JSON value; None if it is lines."""
+    start = text[:100_000].lstrip()
+    if not start.startswith("[") and '"qa_pairs"' not in start and '"paragraphs"' not in start:
+        return None
+    try:
+        value = json.loads(text, object_pairs_hook=_unique_keys)
+    except ColumnError as error:
+        raise GraftError(f"{name}: {error}") from None
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict):
+        return None
+    match value:
+        case {"data": [{"paragraphs": [*_]}, *_] as articles}:  # SQuAD
+            paragraphs = [each for article in articles for each in article["paragraphs"]]
+            return [{"context": each.get("context"), **asked} for each in paragraphs for asked in each["qas"]]
+    passages = [each for each in value.values() if isinstance(each, dict) and isinstance(each.get("qa_pairs"), list)]
+    if len(passages) < len(value):
+        return None
+    return [{"passage": each.get("passage"), **pair} for each in passages for pair in each["qa_pairs"]]
+
+
+def _parsed(where: str, line: str) -> Any:
+    try:
+        return json.loads(line, object_pairs_hook=_unique_keys)
+    except ColumnError as error:
+        raise GraftError(f"{where}: {error}") from None
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of more than 4300 digits
+        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise GraftError(f"{where}: not JSON: {detail}; {_remedy(line)}") from None
+
+
+def _remedy(line: str) -> str:
+    """What to do with a line that is not JSON."""
+    begin = line.lstrip()[:1]
+    if line.strip() in ("{", "["):
+        return "write one object on each line: jq -c . FILE > NEW.jsonl"
+    if "\r" in line.strip():
+        return "lines end in \\n: tr '\\r' '\\n' < FILE > NEW.jsonl"
+    if begin == "<":
+        return "this is a page of HTML; download the file itself"
+    if line.startswith("version https://git-lfs"):
+        return "this is a pointer of Git LFS; run: git lfs pull"
+    if begin not in ("{", "[") and ("," in line or "\t" in line):
+        return f"if this is a table, convert it: {_PANDAS.format('csv', 'FILE', 'NEW')}"
+    return "fix the line"
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; Python would keep the last value of a repeated key in silence."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ColumnError(ascii(twice)[1:-1][:40], "twice in one object; remove one of the two")
+    return row
+
+
+def _object(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        example = '{"question": …, "answer": …}'
+        raise GraftError(f"{where}: {kind_of(value)}, not an object; write {example} on every line")
+    return value
+
+
+def where_of(name: str, place: str) -> str:
+    """A place from `rows_of` as errors have it: `file.jsonl:3`, or `file.json: item 3`."""
+    return f"{name}:{place.removeprefix('line ')}" if place.startswith("line") else f"{name}: {place}"

@@ -183,7 +183,8 @@ def _musique(row: Columns) -> Row:
         raise ColumnError("answerable", "false, so that the line has no answer; remove it")
     listed = row["paragraphs"]
     needed = any(paragraph.get("is_supporting") for paragraph in listed)
-    texts = [[check_text("paragraphs", each.get(name)) for name in ("title", "paragraph_text")] for each in listed]
+    names = ("title", "paragraph_text")
+    texts = [[check_text("paragraphs", paragraph.get(name)) for name in names] for paragraph in listed]
     return _on_paragraphs(row, _unique(row["answer"], *(row.get("answer_aliases") or [])), [
         Paragraph(": ".join(text), needed and not paragraph.get("is_supporting"))
         for text, paragraph in zip(texts, listed, strict=True)

@@ -12,8 +12,8 @@ from tasks.errors import GraftError
 from tasks.evaluators.number import kind_of, shorten
 from tasks.evaluators.scores import BUILT_IN, own_evaluator
 from tasks.params.sections import BY_FORMAT, Problems, Sandbox
+from tasks.problems.files import rows_of, where_of
 from tasks.problems.formats import OWN, recognise
-from tasks.problems.lines import rows_of, where_of
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_characters, other_columns
 from tasks.problems.unit_test_check import check_unit_tests
 from tasks.problems.variants import variants_of
@@ -136,7 +136,7 @@ class Reader:
     def _parsed(self, evaluator: str, answer: Answer) -> Answer:
         if evaluator in BUILT_IN:
             return BUILT_IN[evaluator].parse(answer)
-        own = own_evaluator(self._root, evaluator, self._sha256) if self._loads else None
+        own: Any = own_evaluator(self._root, evaluator, self._sha256) if self._loads else None
         parsed: Answer = own.parse(answer) if hasattr(own, "parse") else answer
         return parsed
 

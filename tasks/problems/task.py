@@ -10,7 +10,6 @@ from tasks.problems.environment_problems import checked_problems
 from tasks.problems.files import problem_files, problem_text
 from tasks.problems.generate import generate
 from tasks.problems.jsonl import Reader, read_files, split_problems
-from tasks.problems.metrics import problem_metrics
 from tasks.records import Problem, Split
 
 logger = logging.getLogger(__name__)
@@ -21,7 +20,7 @@ def run(layout: Layout, params: Params, round: int | None = None) -> None:  # no
     problems = read_problems(layout, params)
     for split, listed in problems.items():
         write_jsonl(layout.problems(split), listed)
-    write_json(layout.metrics("problems"), problem_metrics(problems))
+    write_json(layout.metrics("problems"), _metrics(problems))
 
 
 def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
@@ -35,3 +34,15 @@ def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     reader = Reader(own.evaluator, layout.root, own.evaluator_sha256, own.siblings, params.sandbox)
     texts = ((name, problem_text(name, file), file.name) for name, file in problem_files(layout.root, path).items())
     return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed)
+
+
+def _metrics(problems: dict[Split, list[Problem]]) -> dict[str, float]:
+    """Size of each split and share with siblings; for generated problems also counts of templates."""
+    everything = [problem for listed in problems.values() for problem in listed]
+    numbers: dict[str, float] = {split: len(listed) for split, listed in problems.items()}
+    numbers["with_siblings"] = sum(bool(problem.siblings) for problem in everything) / len(everything)
+    templates = {problem.template for problem in everything if problem.template is not None}
+    if templates:
+        numbers["templates"] = len(templates)
+        numbers["test_unseen"] = sum(problem.seen is False for problem in problems["test"]) / len(problems["test"])
+    return numbers

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tasks.errors import GraftError
-from tasks.problems.row import DEEPEST, LONGEST
 from tasks.problems.formats import FORMATS
 from tasks.problems.jsonl import Reader, read_problems
-from tasks.problems.row import LONGEST_CONTEXT
+from tasks.problems.row import DEEPEST, LONGEST, LONGEST_CONTEXT
 from tasks.programs.operators.question_context import context, without_context
 from tasks.records import Problem
 
