@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from flows.stages.dvc_yaml import parse
-from tests.support.tiny_project import ADDRESSES, dvc, graft, ran, run
+from tests.support.tiny_project import ADDRESSES, dvc, graft, ran, run, state_of
 
 pytestmark = pytest.mark.slow
 
@@ -103,3 +103,14 @@ def test_rounds_and_lists_are_written_as_graft_reads_them(tried: Tried, tmp_path
     assert [line.split()[:2] for line in told] == [[f"search@{n}", "unchanged"] for n in (1, 2, 3)] + [
         ["choose", "unchanged"]
     ]
+
+
+def test_an_experiment_in_a_worktree_of_git_leaves_the_first_tree_as_it_is(tried: Tried, tmp_path: Path) -> None:
+    root = shutil.copytree(tried.root, tmp_path / "project")
+    before, name = state_of(root), "in-worktree"
+    run(root, "git", "worktree", "add", "-q", str(tmp_path / "tree"))
+    dvc(tmp_path / "tree", "exp", "run", "-q", "-n", name, "-S", "seed=7")
+    assert ran(tmp_path / "tree") == ADDRESSES
+    assert (ran(root), state_of(root)) == ([], before)
+    dvc(root, "exp", "apply", name)
+    assert parse(root / "params.yaml")["seed"] == 7
