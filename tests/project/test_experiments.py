@@ -105,12 +105,13 @@ def test_rounds_and_lists_are_written_as_graft_reads_them(tried: Tried, tmp_path
     ]
 
 
-def test_an_experiment_in_a_worktree_of_git_leaves_the_first_tree_as_it_is(tried: Tried, tmp_path: Path) -> None:
-    root = shutil.copytree(tried.root, tmp_path / "project")
-    before, name = state_of(root), "in-worktree"
-    run(root, "git", "worktree", "add", "-q", str(tmp_path / "tree"))
-    dvc(tmp_path / "tree", "exp", "run", "-q", "-n", name, "-S", "seed=7")
-    assert ran(tmp_path / "tree") == ADDRESSES
-    assert (ran(root), state_of(root)) == ([], before)
-    dvc(root, "exp", "apply", name)
-    assert parse(root / "params.yaml")["seed"] == 7
+def test_an_experiment_in_a_worktree_of_git_leaves_the_first_tree_as_it_is(done: Path, tmp_path: Path) -> None:
+    tree, before = tmp_path / "tree", state_of(done)
+    ran(done)
+    run(done, "git", "worktree", "add", "-q", str(tree))
+    dvc(tree, "cache", "dir", "--local", str(done / ".dvc" / "cache"))
+    dvc(tree, "exp", "run", "-q", "-n", "tried", "-S", "seed=7")
+    assert ran(tree) == ADDRESSES
+    assert (ran(done), state_of(done)) == ([], before)
+    dvc(done, "exp", "apply", "tried")
+    assert parse(done / "params.yaml")["seed"] == 7
