@@ -42,12 +42,16 @@ def test_other_errors_are_not(error: Exception) -> None:
         raise error
 
 
-def test_a_library_that_does_not_fit_is_lack_of_memory() -> None:
-    """`ulimit -v` of half of what torch maps."""
+LIMITED = "resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))\n    import torch"
+ENDING_BADLY = "def fail():\n        raise MemoryError\n    atexit.register(fail)\n    fail()"
+
+
+@pytest.mark.parametrize("command", [LIMITED, ENDING_BADLY], ids=["too large a library", "no memory to end"])
+def test_a_process_without_memory_ends_with_one_line(command: str) -> None:
+    """`ulimit -v` of half of what torch maps; a library whose exit handler fails as well."""
     code = (
-        "import resource, sys\nfrom flows.process.exit_codes import exit_code\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))\n"
-        "def command():\n    import torch\n"
+        "import atexit, resource, sys\nfrom flows.process.exit_codes import exit_code\n"
+        f"def command():\n    {command}\n"
         "sys.exit(exit_code(command, debug=False))"
     )
     done = subprocess.run(
