@@ -34,9 +34,8 @@ END = 10.0
 def started_server(params: Sampler, base: str, rank: int | None, trusted: bool, log: Path) -> Iterator[str]:
     """Run a server of `base` during the block; its address, which ends in /v1.
 
-    `rank`: of the adapters that it will load, None: none. Its key is the user's VLLM_API_KEY, or a random one of this
-    process: another user of the machine has no other way to be told from this one. Raises GraftError with the last line
-    of its log where it ends before it answers.
+    `rank`: of the adapters that it will load, None: none. Its key, which keeps other users of the machine out, is the
+    user's VLLM_API_KEY or a random one. Raises GraftError with the last line of its log if it ends before it answers.
     """
     if not os.environ.get(KEY):
         os.environ[KEY] = secrets.token_hex(32)  # read by the server and by JsonClient, and so removed from all texts
