@@ -15,6 +15,7 @@ from tasks.errors import GraftError
 from tasks.model.base_adapter import CONFIG as ADAPTER_CONFIG
 from tasks.model.base_adapter import base_of_adapter
 from tasks.model.gguf import find_gguf, is_gguf
+from tasks.model.out_of_memory import check_address_space
 from tasks.params.file import overridden
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
@@ -51,6 +52,7 @@ def write_params(root: Path, assignments: Sequence[str], report: Callable[[str],
 
     Raises GraftError, with the file unchanged, if anything that the run needs is missing.
     """
+    check_address_space()
     _check_temporary_folder()
     text, params, changes = proposed_params(root, assignments)
     if changes:

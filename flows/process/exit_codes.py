@@ -42,6 +42,8 @@ def exit_code(command: Callable[[], None], debug: bool, transient: int = USER_ER
         if not isinstance(error, Exception):
             raise
         line, code = line_and_code(error)
+        if is_out_of_memory(error):
+            sys.unraisablehook = lambda _: None  # exit handlers of libraries lack memory, too
         print(f"graft: {one_line(redacted(line))}", file=sys.stderr)
         if number is not None:
             return SIGNALLED + number

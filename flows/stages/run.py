@@ -24,6 +24,7 @@ from tasks.core.sharding import FanOut, Sequential, Shard, Value, fan_out, use_f
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.out_of_memory import check_address_space
 from tasks.model.sampling.vllm.server_params import use_server
 from tasks.params.file import load_params, restrict
 
@@ -33,6 +34,7 @@ def run(root: Path, stage_id: str) -> None:
     if stage_id == SOURCES:
         write_sources(root)
         return
+    check_address_space()
     params = load_params(root / "params.yaml")
     stage = stage_of(stage_id)
     refuse_outdated(root, stage)

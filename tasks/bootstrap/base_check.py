@@ -33,7 +33,7 @@ from tasks.model.policy import load_tokenizer
 from tasks.params.sections import Policy as PolicyParams
 from tasks.records import Lineage
 
-TOKENIZER_SECONDS, MODEL_SECONDS, TEMPLATE_SECONDS = 30, 5, 2
+TOKENIZER_SECONDS, MODEL_SECONDS, TEMPLATE_SECONDS = 30, 5, 1
 """CPU seconds. The largest vocabularies take about one, the rest less."""
 
 BLOCKED_SECONDS = 600.0

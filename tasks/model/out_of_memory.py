@@ -1,9 +1,14 @@
-"""Turn an out-of-memory error into one that names the param to lower."""
+"""Turn an out-of-memory error into one that names the param to lower, and refuse a limit that is too low for any."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
 
 from tasks.errors import GraftError
+
+ADDRESS_SPACE = 1 << 30
+"""Bytes that the libraries of a stage map. Where they may not, OpenBLAS tries again for ever, and Prefect's server ends
+in errors of its own."""
 
 MESSAGES = (
     *("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "bad_alloc"),
@@ -11,6 +16,16 @@ MESSAGES = (
 )
 """Out-of-memory messages where the error has no type of its own: of torch on a CPU or on mps, of a library that is
 loaded, of threads."""
+
+
+def check_address_space() -> None:
+    """Raises GraftError if this process may map less than the libraries do (`ulimit -v`)."""
+    limit = getrlimit(RLIMIT_AS)[0]
+    if limit != RLIM_INFINITY and limit < ADDRESS_SPACE:
+        raise GraftError(
+            f"memory: this process may use {limit >> 20} MB of addresses, but its libraries alone take "
+            f"{ADDRESS_SPACE >> 20}; raise its limit (ulimit -v)"
+        )
 
 
 def is_out_of_memory(error: BaseException) -> bool:

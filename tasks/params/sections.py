@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
 
@@ -346,6 +347,15 @@ class Tracking(Section):
     uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect stores a flow's parameters
     experiment: Annotated[str, Field(min_length=1)]
     seconds: Annotated[float, Field(ge=1, le=3600)]
+
+    @field_validator("uri")
+    @classmethod
+    def _check_store(cls, uri: str) -> str:
+        if uri not in ("", "databricks") and urlsplit(uri).scheme in ("", "file"):
+            raise ValueError(
+                "is a folder, in which MLflow keeps no runs any more; name a database: sqlite:///mlflow.db"
+            )
+        return uri
 
 
 class Scheduling(Section):

@@ -11,6 +11,7 @@ from tasks.core.sqlite import creation_lock, sqlite_file
 from tasks.errors import GraftError
 from tasks.tracking.batches import log, make_metrics, milliseconds, valid_name
 from tasks.tracking.live_steps import LONGEST, LiveSteps, row_batches, step_points
+from tasks.tracking.mlflow_process import REMEDY
 from tasks.tracking.registry import create_card, follow, register
 from tasks.tracking.run_summary import MINUTES, RunSummary, headline_metrics, unknown_headline
 from tasks.tracking.tags import CURVES, HERE, LOCK, REPEATED, RUN_NAME, SOURCE, WORKSPACE
@@ -88,13 +89,17 @@ class Ledger:
         """True if MLflow accepted it. Its stores raise any exception of their database or socket."""
         try:
             action()
+        except GraftError as error:
+            errors.append(str(error))
+            return False
         except Exception as error:  # noqa: BLE001 (reported by Recorder.finish)
-            errors.append(f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[:300])
+            line = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[:300]
+            errors.append(f"{line}; {REMEDY}")
             return False
         return True
 
     def _open(self) -> None:
-        """Open the store, and create the experiment, once."""
+        """Open the store, and create the experiment, once. Raises GraftError if the experiment was deleted."""
         if self.experiment:
             return
         from mlflow import MlflowClient, set_tracking_uri
@@ -102,7 +107,12 @@ class Ledger:
         set_tracking_uri(self._uri)
         with store_lock(self._uri):
             self._client = MlflowClient(self._uri)
-            self.experiment = experiment_id(self._client, self._name)
+            number = experiment_id(self._client, self._name)
+        if self._client.get_experiment(number).lifecycle_stage == "deleted":
+            raise GraftError(
+                f"its experiment {self._name!r} was deleted; restore it: mlflow experiments restore -x {number}"
+            )
+        self.experiment = number
 
     def _is_held(self) -> bool:
         """True as long as the run may turn out to repeat another one."""

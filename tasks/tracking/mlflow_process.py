@@ -16,6 +16,8 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # with MLflow's default a call to a dead server takes minutes
 }
 
+REMEDY = "fix tracking.uri or start the server"
+
 
 def start_worker(root: Path, tracking: Tracking) -> tuple["subprocess.Popen[str]", IO[str]]:
     """The process, with its store opened, and its log. Raises OSError.

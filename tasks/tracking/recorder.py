@@ -32,7 +32,7 @@ from tasks.records import Lineage, Record
 from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.addresses import run_address, server_address
-from tasks.tracking.mlflow_process import start_worker
+from tasks.tracking.mlflow_process import REMEDY, start_worker
 from tasks.tracking.run_summary import unknown_headline
 from tasks.tracking.tags import LOCK, SOURCE, lock_digest
 from tasks.tracking.trace_sample import traces_by_round
@@ -156,7 +156,7 @@ class Recorder:
                 process.wait(self._params.tracking.seconds)
             except subprocess.TimeoutExpired:
                 kill_tree(process)
-                self._warn(f"no answer within {self._params.tracking.seconds:g} s")
+                self._warn(f"no answer within {self._params.tracking.seconds:g} s; {REMEDY}")
             else:
                 self._ids = self._answer(process)
         return self._ids["run_id"] if self._ids else None
@@ -269,8 +269,8 @@ class Recorder:
 
     def _warn(self, problem: str) -> None:
         warning = (
-            f"warning: MLflow ({self._params.tracking.uri}): {problem}; the results under {self._layout.root / 'run'} "
-            "are complete. Fix tracking.uri or start the server, then run again: nothing is computed twice."
+            f"warning: MLflow ({self._params.tracking.uri}): {problem}. The results under {self._layout.root / 'run'} "
+            "are complete: run again after that, nothing is computed twice."
         )
         print(redacted(warning), file=sys.stderr)
 

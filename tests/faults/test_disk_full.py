@@ -77,7 +77,7 @@ def test_a_full_disk_under_mlflows_server(done: Path, disk: Path, undisturbed: B
         Ballast(disk).fill()
         told = graft(done, "retrain", *where, PREFECT_API_URL=prefect_url)
         refused = (
-            rf"warning: MLflow \({server.url}\): MlflowException: .+; the results under {done}/run are complete\. .+"
+            rf"warning: MLflow \({server.url}\): MlflowException: .+\. The results under {done}/run are complete: .+"
         )
         assert re.fullmatch(refused, told.stderr.splitlines()[-1])
         assert bytes_of(done) == undisturbed

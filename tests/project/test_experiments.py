@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from flows.stages.dvc_yaml import parse
-from tests.support.tiny_project import ADDRESSES, dvc, graft, ran, run
+from tests.support.tiny_project import ADDRESSES, dvc, graft, ran, run, state_of
 
 pytestmark = pytest.mark.slow
 
@@ -103,3 +103,15 @@ def test_rounds_and_lists_are_written_as_graft_reads_them(tried: Tried, tmp_path
     assert [line.split()[:2] for line in told] == [[f"search@{n}", "unchanged"] for n in (1, 2, 3)] + [
         ["choose", "unchanged"]
     ]
+
+
+def test_an_experiment_in_a_worktree_of_git_leaves_the_first_tree_as_it_is(done: Path, tmp_path: Path) -> None:
+    tree, before = tmp_path / "tree", state_of(done)
+    ran(done)
+    run(done, "git", "worktree", "add", "-q", str(tree))
+    dvc(tree, "cache", "dir", "--local", str(done / ".dvc" / "cache"))
+    dvc(tree, "exp", "run", "-q", "-n", "tried", "-S", "seed=7")
+    assert ran(tree) == ADDRESSES
+    assert (ran(done), state_of(done)) == ([], before)
+    dvc(done, "exp", "apply", "tried")
+    assert parse(done / "params.yaml")["seed"] == 7

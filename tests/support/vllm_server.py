@@ -6,6 +6,7 @@ Its options are the mistakes that a server can make without an error: `check_sam
 """
 
 import json
+import os
 import random
 import sys
 import threading
@@ -42,6 +43,7 @@ class VllmServer:
     adapter: Path | None = None  # this one in place of any
     noise: float = 0.0  # standard deviation of what is added to log-probabilities
     max_model_len: int = 256
+    key: str = ""
     behave: Behave = lambda number: None  # noqa: ARG005
     replies: dict[str, tuple[int, Any]] = field(default_factory=dict)  # by path, in place of vLLM's
     address: str = ""
@@ -133,7 +135,8 @@ def vllm_server(root: Path, port: int = 0, **options: Any) -> Iterator[VllmServe
 
         def _answer(self, body: dict[str, Any]) -> None:
             server.keys.append(self.headers.get("Authorization", ""))
-            status, answer = server.answer(self.path, body)
+            refused = server.key and self.path.startswith("/v1/") and server.keys[-1] != f"Bearer {server.key}"
+            status, answer = _error(401, "Unauthorized") if refused else server.answer(self.path, body)
             if status == 0:  # the connection breaks, as where the server is killed
                 self.close_connection = True
                 return
@@ -197,5 +200,5 @@ def sampler_params(**changes: Any) -> Sampler:
 
 if __name__ == "__main__":
     flags = dict(pairwise(sys.argv))
-    with vllm_server(Path(flags["--model"]), int(flags["--port"])):
+    with vllm_server(Path(flags["--model"]), int(flags["--port"]), key=os.environ.get("VLLM_API_KEY", "")):
         threading.Event().wait()

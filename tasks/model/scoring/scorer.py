@@ -206,8 +206,10 @@ def scorer_for(
     model, probe = policy.model, _probe_samples(samples)
     rows = Scorer(model, policy.tokenizer.pad_token_id, temperature, "rows", micro_batch_tokens, chunked_head=False)
     probed = replace(rows, temperature=1.0)  # at which a difference of logits is one of log-probabilities
-    if fault := _padding_fault(probed, probe) or _rounding_fault(probed, probe):
+    if fault := _padding_fault(probed, probe):
         raise GraftError(f"policy.base: this model cannot be trained, on rows with padding {fault}; take another")
+    if fault := _rounding_fault(probed, probe):
+        raise GraftError(f"policy.base: this model cannot be trained in 16 bits, {fault}; set policy.dtype to float32")
     layout: Layout = "packed"
     packed = replace(probed, layout="packed")
     if fault := _window_fault(model, samples) or _packing_fault(packed, probe) or _rounding_fault(packed, probe):
@@ -326,7 +328,7 @@ def _rounding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     share = 1 - sum(size <= 1 for size in sizes) / len(sizes)
     if share <= MOST_LARGE:
         return None
-    return f"{share:.0%} of its log-probabilities are not those of float32: set policy.dtype to float32"
+    return f"{share:.0%} of its log-probabilities are not those of float32"
 
 
 def _compare(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[MicroBatch], Tensor]") -> str | None:

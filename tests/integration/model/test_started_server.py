@@ -1,17 +1,21 @@
 """A sampling server that a stage starts ends with it, however the stage ends, with all of its processes."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tasks.core.child_process import CODE
 from tasks.core.loopback import answers
 from tasks.errors import GraftError
+from tasks.model.sampling.vllm.json_client import KEY
 from tasks.model.sampling.vllm.server import started_server
+from tasks.redaction import redacted
 from tests.support import idle_server
 from tests.support.processes import has_ended
 from tests.support.vllm_server import sampler_params
@@ -30,8 +34,21 @@ with started_server(sampler_params(command=sys.argv[2:]), "/base", 16, False, Pa
 """
 
 
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The random one, which stays for the process, is forgotten after the test."""
+    monkeypatch.setenv(KEY, "")
+
+
 def command(pids: Path, *more: str) -> list[str]:
     return [sys.executable, str(idle_server.__file__), str(pids), *more]
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has ended
+        return []
 
 
 def pids_in(file: Path) -> list[int]:
@@ -48,6 +65,23 @@ def test_it_answers_in_the_block_and_is_gone_after_it(tmp_path: Path, more: list
     assert all(has_ended(pid, SOON) for pid in pids)
     assert not answers(address)
     assert time.monotonic() - started < SOON
+
+
+@pytest.mark.parametrize("users", ["", "the-users-own-key"])
+def test_it_has_a_key_that_is_in_no_command_line_and_in_no_log(
+    tmp_path: Path, users: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client reads the same variable, which is tested with the stages."""
+    monkeypatch.setenv(KEY, users)
+    log = tmp_path / "log"
+    with started_server(sampler_params(command=command(tmp_path / "pids")), "/base", None, False, log):
+        key = os.environ[KEY]
+        assert key == users if users else len(key) == 64
+        assert all(key not in text for process in psutil.process_iter() for text in command_line(process))
+        server = psutil.Process(pids_in(tmp_path / "pids")[0])
+        assert server.environ()[KEY] == key
+    assert key not in log.read_text()
+    assert key not in redacted(f"a server's own words, {key}")
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from flows.stages.run import run
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
+from tasks.model.sampling.vllm.json_client import KEY
 from tasks.params.file import override
 from tasks.records import Attempt, Workflow
 from tests.support import real_project
@@ -36,6 +37,7 @@ def computed(root: Path, *assignments: str) -> tuple[list[Any], list[Any], dict[
 
 def test_a_round_on_a_server_is_a_round_of_graft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(real_project.REPOSITORY))  # of the server: the stage's own is not handed on
+    monkeypatch.setenv(KEY, "")  # so that the server has a random one, as it has with no variable
     own, own_attempts, numbers = computed(tmp_path / "own")
     assert not [name for name in numbers if name.startswith("sampler/vllm")]
     assert numbers["sampler/gap_max"] < 1e-4

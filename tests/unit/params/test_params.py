@@ -206,6 +206,8 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
     ([*VLLM, "search.top_k=20"], r"FILE: sampler: kind is vllm, .* set these to 1 and 0, or kind to own"),
     (["grpo.sampler_correction=mask"],
      r"FILE: grpo: sampler_correction \(mask\) does nothing .*: set it to none, sampler\.kind to vllm, or grpo\.bf16"),
+    (["tracking.uri=./mlruns"], r"FILE: tracking\.uri: is a folder, .*; name a database: sqlite:///mlflow\.db"),
+    (["tracking.uri=file:///data/mlruns"], r"FILE: tracking\.uri: is a folder, in which MLflow keeps no runs any more"),
     (["curriculum.exploration=0"], r"FILE: curriculum\.exploration: .*greater than 0, not 0"),
     ([*REVISING, "search.revisions=-1"], r"FILE: search\.revisions: .*greater than or equal to 0, not -1"),
     ([*REVISING, "operators.backend=none"],

@@ -89,6 +89,25 @@ def test_a_dead_port_and_a_file_that_is_no_database_are_warnings(
 
 
 @pytest.mark.slow
+def test_an_experiment_that_was_deleted_is_restored_and_has_the_run(
+    layout: Layout, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Until then a line says so, and nothing is lost."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{layout.root}/mlflow.db")
+    number = client.create_experiment("graft")
+    client.delete_experiment(number)
+    assert record(layout, tracking(), cached=True) is None
+    *_, warning = capfd.readouterr().err.splitlines()
+    assert f"its experiment 'graft' was deleted; restore it: mlflow experiments restore -x {number}. The" in warning
+    client.restore_experiment(number)
+    run_id = record(layout, tracking(), cached=True)
+    assert run_id is not None
+    assert len(children(client, run_id)) == 7
+
+
+@pytest.mark.slow
 def test_a_server_receives_what_was_recorded_while_it_was_away(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +158,7 @@ def test_a_server_that_is_killed_keeps_what_it_had_received(
         recorder.finish("FINISHED")
         printed = capfd.readouterr().err
         assert printed.startswith(f"warning: MLflow ({server.url}): ")
-        assert "the results under" in printed
+        assert "The results under" in printed
     assert _finished_stages(store(layout)) == taken == ["reward@1"]
 
 

@@ -6,6 +6,7 @@ states of a name and a path, so that one loaded in place of another would be sam
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from http.client import UNAUTHORIZED
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.foreign_files import is_trusted
 from tasks.model.policy import ServedModel
-from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
+from tasks.model.sampling.vllm.json_client import KEY, JsonClient, Refusal
 from tasks.model.sampling.vllm.server import started_server
 from tasks.model.sampling.vllm.server_params import server_params
 from tasks.model.served_model import base_to_serve
@@ -86,7 +87,9 @@ def _base_card(client: JsonClient, base: str) -> _Card:
     """The base in the server's list. Raises GraftError where there is none, or no length of its context."""
     try:
         cards = _Cards.model_validate(client.get("/models")).data
-    except (ValidationError, Refusal):
+    except (ValidationError, Refusal) as error:
+        if isinstance(error, Refusal) and error.status == UNAUTHORIZED:
+            raise GraftError(f"{error}; export {KEY} with the key of that server") from error
         raise GraftError(
             f"sampler: {client.address} gives no list of models; name a server of vLLM, its address ends in /v1"
         ) from None

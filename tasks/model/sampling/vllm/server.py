@@ -1,5 +1,7 @@
 """A sampling server that Graft starts: `sampler.command` with the policy's base, on a free port of the loopback."""
 
+import os
+import secrets
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from tasks.core.child_process import kill_tree, last_line, spawn
 from tasks.core.loopback import HOST, answers, free_port
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
+from tasks.model.sampling.vllm.json_client import KEY
 from tasks.params.sampler import Sampler
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -31,9 +34,11 @@ END = 10.0
 def started_server(params: Sampler, base: str, rank: int | None, trusted: bool, log: Path) -> Iterator[str]:
     """Run a server of `base` during the block; its address, which ends in /v1.
 
-    `rank`: of the adapters that it will load, None: none. Raises GraftError with the last line of its log where it ends
-    before it answers.
+    `rank`: of the adapters that it will load, None: none. Its key, which keeps other users of the machine out, is the
+    user's VLLM_API_KEY or a random one. Raises GraftError with the last line of its log if it ends before it answers.
     """
+    if not os.environ.get(KEY):
+        os.environ[KEY] = secrets.token_hex(32)  # read by the server and by JsonClient, and so removed from all texts
     port = free_port()
     command = server_command(params, base, rank, trusted, port)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +60,7 @@ def server_command(params: Sampler, base: str, rank: int | None, trusted: bool, 
     place = command.index("serve") + 1 if "serve" in command else len(command)
     command[place:place] = [base] if "serve" in command else ["--model", base]
     command += ["--served-model-name", BASE, "--host", HOST, "--port", str(port), "--dtype", params.dtype]
-    command += ["--generation-config", "vllm", "--logprobs-mode", "processed_logprobs"]
+    command += ["--generation-config", "vllm", "--logprobs-mode", "processed_logprobs", "--allowed-origins", "[]"]
     if rank is not None:
         command += ["--enable-lora", "--max-lora-rank", str(_max_rank(rank))]
     return [*command, "--trust-remote-code"] if trusted else command

@@ -97,6 +97,17 @@ def test_a_server_of_another_kind_is_refused(folder: Path, answer: Any, message:
         pass
 
 
+def test_a_server_with_a_key_is_used_by_those_who_have_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with vllm_server(folder, key="the-key-of-this-test") as server:
+        monkeypatch.setenv("VLLM_API_KEY", server.key)
+        with serving(folder, server):
+            pass
+        monkeypatch.delenv("VLLM_API_KEY")
+        message = rf"^sampler: {server.address}/models answers 401 .*; export VLLM_API_KEY with the key of that server$"
+        with pytest.raises(GraftError, match=message), serving(folder, server):
+            pass
+
+
 def test_no_server_is_one_line(folder: Path) -> None:
     with vllm_server(folder) as server:
         pass
@@ -125,6 +136,7 @@ def test_a_server_is_started_with_all_that_the_samples_depend_on(
     pairs = dict(pairwise(line))
     assert (pairs["--dtype"], pairs["--port"], pairs["--host"]) == ("float16", "8011", "127.0.0.1")
     assert (pairs["--logprobs-mode"], pairs["--generation-config"]) == ("processed_logprobs", "vllm")
+    assert pairs["--allowed-origins"] == "[]"
     assert pairs.get("--max-lora-rank") == most
     assert ("--enable-lora" in line) == (rank is not None)
     assert "--trust-remote-code" in server_command(params, "/base", rank, trusted=True, port=1)

@@ -96,7 +96,7 @@ def test_a_model_that_16_bits_are_too_few_for_is_refused(
 
     monkeypatch.setattr(scorer_module.Scorer, "score", rounded)
     with pytest.raises(
-        GraftError, match=r"cannot be trained, .*% of its .* not those of float32: set policy\.dtype to"
+        GraftError, match=r"cannot be trained in 16 bits, .*% of its .* not those of float32; set policy\.dtype to"
     ):
         scorer_for(policy, samples, 1.0)
 
