@@ -22,9 +22,9 @@ Truncated = Literal["learn", "leave_out"]
 OnInvalid = Literal["stop", "skip"]
 SamplerCorrection = Literal["none", "truncate", "mask"]
 Schedule = Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup", "constant"]
-ValidationLoss = Literal["seqloss_lastadv", "seqloss_reward", "contrastive", "good_only", "policy_gradient"]
-Selection = Literal["positive", "reweight", "drop_worst_negative", "top_fraction", "bottom_fraction", "random", "none"]
+ValidationLoss = Literal["seqloss_lastadv", "seqloss_reward", "contrastive"]
+Selection = Literal["positive", "drop_worst_negative", "top_fraction", "bottom_fraction", "random", "none"]
 UNMEASURED: tuple[Selection, ...] = ("none", "random")
 """Selections that need no influence, and so no validation completions."""
 
-Similarity = Literal["dot", "cosine", "centred", "local"]
+Similarity = Literal["dot", "cosine", "local"]

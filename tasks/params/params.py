@@ -220,14 +220,10 @@ class Params(Section):
         influence = others.data.get("influence")
         if others.data.get("algorithm") != "ppo" or influence is None or influence.selection in UNMEASURED:
             return ppo
-        if influence.similarity in ("centred", "local"):
+        if influence.similarity == "local":
             raise ValueError(
-                f"influence.similarity is {influence.similarity}, which compares completions by one advantage each, "
-                "but algorithm ppo has one for each token: set influence.similarity to dot or cosine"
-            )
-        if influence.loss == "policy_gradient":
-            raise ValueError(
-                "influence.loss is policy_gradient, the loss of algorithm grpo: set influence.loss to seqloss_lastadv"
+                "influence.similarity is local, which compares completions by one advantage each, but algorithm ppo "
+                "has one for each token: set influence.similarity to dot or cosine"
             )
         return ppo
 
