@@ -323,8 +323,7 @@ class Lineage(Record):
 class KlWeight(Record):
     """Weight of the KL term after a round, where it differs from step to step: `policy/kl_weight.json`."""
 
-    beta: float  # of the next step, before any warm-up
-    steps: int  # of the run so far
+    beta: float  # of the next step
 
 
 class PromptFormat(Record):

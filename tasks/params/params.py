@@ -207,11 +207,6 @@ class Params(Section):
                 f"search.samples ({search.samples}) and grpo.group_size to at least that, or environment to one "
                 "without a tree search, answer for instance"
             )
-        if ppo.kl_in_reward == "full" and (search.top_p < 1 or search.top_k > 0):
-            raise ValueError(
-                "kl_in_reward is full, over the whole vocabulary, but tokens are drawn from a part of it: set "
-                "ppo.kl_in_reward to kl, or search.top_p to 1.0 and search.top_k to 0"
-            )
         return ppo
 
     @field_validator("ppo")

@@ -19,7 +19,7 @@ LONGEST = 64
 
 
 @pytest.mark.parametrize("importance", ["token", "sequence"])
-@pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"])
+@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"])
 def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
     loss: str, importance: str, policy: Policy, samples: list[Sample]
 ) -> None:
