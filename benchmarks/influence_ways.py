@@ -95,13 +95,13 @@ def lean_pass(scorer: "Scorer", samples: "Sequence[Sample]") -> None:
 
 
 def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample] | None") -> list[float]:
-    from tasks.influence.loss_gradients import Validation
+    from tasks.influence.losses import Validation
     from tasks.influence.tracin import influences
     from tasks.objective.token_weights import TokenWeights
 
     averaging = TokenWeights("dapo", longest=1)
     judges = samples if validation is None else validation
-    loss = Validation(judges, [s.advantage for s in judges], averaging, same_batch=validation is None)
+    loss = Validation(judges, [s.advantage for s in judges], same_batch=validation is None)
     return [float(s.influence or 0) for s in influences(scorer, samples, averaging, loss).each]
 
 

@@ -290,7 +290,7 @@ class Selected(Record):
     influence: float | None  # None: not measured, `influence.selection` is none, or a sample of validation
     gradient_norm: float | None
     selected: bool
-    weight: float = 1.0  # factor of its advantage if it is selected; differs from 1 with `reweight`
+    weight: float = 1.0  # factor of its advantage if it is selected
     split: Split = "train"  # validation: trained on because of `influence.train_on_validation`
 
 
@@ -323,8 +323,7 @@ class Lineage(Record):
 class KlWeight(Record):
     """Weight of the KL term after a round, where it differs from step to step: `policy/kl_weight.json`."""
 
-    beta: float  # of the next step, before any warm-up
-    steps: int  # of the run so far
+    beta: float  # of the next step
 
 
 class PromptFormat(Record):

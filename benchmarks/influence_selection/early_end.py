@@ -27,8 +27,8 @@ from benchmarks.selection import prepare, shipped_params
 from flows.process.exit_codes import exit_code
 from tasks.artifacts import digest_text
 from tasks.influence.conformal_control import calibration_influences, shift_by_threshold
-from tasks.influence.loss_gradients import Validation
-from tasks.influence.sequential_measurement import Calibration, Measured, measure_groups
+from tasks.influence.losses import Validation
+from tasks.influence.sequential_test import Calibration, Measured, measure_groups
 from tasks.influence.tracin import Measure, Products, cache_validation_gradients, measure_products
 from tasks.objective.groups import SampleGroup, samples_in
 
@@ -61,7 +61,7 @@ def measure_round(world: World, policy: "Policy", condition: Condition, trusted:
     own = [successes(s) for s in voting]
     tokens, measure = world.params.grpo.micro_batch_tokens, Measure(similarity="local")
     scorer = with_constant_prompts(scorer_for(policy, [*samples, *own], 1.0, tokens), [*samples, *own])
-    validation = Validation(own, [s.advantage for s in voting], BY_TOKEN)
+    validation = Validation(own, [s.advantage for s in voting])
     cached = cache_validation_gradients(scorer, validation, measure.budget)
     sizes = [abs(s.advantage) for s in voting]
     calibrated = calibration_influences(scorer, BY_TOKEN, validation, measure, sizes, samples, cached)

@@ -11,16 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tasks.influence.loss_gradients import loss_gradient
+from tasks.influence.losses import Validation
 from tasks.model.sample import Sample
-from tasks.objective.token_weights import TokenWeights
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from tasks.model.scoring.scorer import Scorer
-
-BY_TOKEN = TokenWeights("dapo", longest=1)
 
 
 def aligned_problems(
@@ -34,8 +31,12 @@ def aligned_problems(
     ranked = {name: group for name, group in groups.items() if any(s.advantage for s in group)}
     if not any(s.advantage for s in trusted):
         return dict.fromkeys(ranked, 0.0)
-    direction = loss_gradient(scorer, trusted, BY_TOKEN)
-    cosines = {name: cosine(loss_gradient(scorer, group, BY_TOKEN), direction) for name, group in ranked.items()}
+
+    def gradient(samples: Sequence[Sample]) -> "Mapping[str, Tensor]":
+        return Validation(samples, [s.advantage for s in samples]).gradient(scorer)
+
+    direction = gradient(trusted)
+    cosines = {name: cosine(gradient(group), direction) for name, group in ranked.items()}
     order = sorted(cosines, key=lambda name: -cosines[name])
     return {name: cosines[name] for name in order[: math.ceil(share * len(order))]}
 

@@ -20,7 +20,7 @@ from benchmarks.influence_selection.reward_corrections import (
     vote_of,
 )
 from benchmarks.influence_selection.variants import PROBLEMS, STEPS, Variant
-from benchmarks.influence_selection.weights import RoundSamples, successes, weights_of
+from benchmarks.influence_selection.weights import RoundSamples, kept_by, successes
 from benchmarks.influence_selection.world import (
     Condition,
     Rollout,
@@ -122,10 +122,8 @@ def _round(
         samples_of(policy, held_out, trusted_of(held_out.groups)),
     )
     scorer = scorer_for(policy, [*given.training, *given.trusted], 1.0, world.params.grpo.micro_batch_tokens)
-    weights = weights_of(job.variant, scorer, given, job.seed, round) if given.training else []
-    kept = [
-        replace(s, advantage=weight * s.advantage) for s, weight in zip(given.learnable, weights, strict=True) if weight
-    ]
+    chosen = kept_by(job.variant, scorer, given, job.seed, round) if given.training else []
+    kept = [s for s, learned_from in zip(given.learnable, chosen, strict=True) if learned_from]
     share = len(kept) / max(sum(s.advantage != 0 for s in given.learnable), 1)
     learned.kept.append(share)
     if job.variant.mixed or job.variant.rule == "trusted_alone":

@@ -16,7 +16,6 @@ STEPS = 8  # of each pass over them
 Rule = Literal[
     "all",
     "positive",
-    "reweight",
     "negative",
     "random",
     "bottom",
@@ -38,7 +37,6 @@ class Variant:
     trusted: int | None = None
     exclude_self: bool = True
     similarity: Similarity = "dot"
-    adam: bool = False
     control: bool = False
     mixed: bool = False  # the trusted completions are learned from, too
     times: int = 1  # as many training problems
@@ -58,8 +56,7 @@ class Variant:
     @property
     def measure(self) -> Measure:
         """The influence measure."""
-        steps_of_problems = PROBLEMS // STEPS if self.adam else None
-        return Measure(self.exclude_self, similarity=self.similarity, adam=steps_of_problems)
+        return Measure(self.exclude_self, similarity=self.similarity)
 
 
 TRUSTED = (16, 64, 256, 1024)
@@ -123,10 +120,7 @@ CLAIMS: dict[str, Variant] = {
 
 MORE: dict[str, Variant] = {
     "no selection, three times the problems": Variant("all", times=3),
-    "held-out 512, adam": Variant("positive", 512, adam=True),
     "held-out 512, cosine": Variant("positive", 512, similarity="cosine"),
-    "held-out 512, centred": Variant("positive", 512, similarity="centred"),
-    "held-out 1024, reweighted": Variant("reweight", 1024, similarity="local", control=True),
 }
 ALL = METHODS | VARIATIONS | CLAIMS | MORE
 

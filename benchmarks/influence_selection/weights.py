@@ -1,4 +1,4 @@
-"""Weights of a round's training samples under a variant of `benchmarks.selection`."""
+"""The training samples of a round that a variant of `benchmarks.selection` learns from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from benchmarks.influence_selection.gradalign import aligned_problems
 from benchmarks.influence_selection.variants import Variant
 from tasks.influence.conformal_control import calibration_influences, shift_by_threshold
-from tasks.influence.loss_gradients import Validation
+from tasks.influence.losses import Validation
 from tasks.influence.selection import select
 from tasks.influence.tracin import cache_validation_gradients, influences
 from tasks.model.sample import Sample
@@ -42,23 +42,23 @@ def successes(sample: Sample) -> Sample:
     return replace(sample, advantage=max(sample.advantage, 0.0))
 
 
-def weights_of(variant: Variant, scorer: "Scorer", given: RoundSamples, seed: int, round: int) -> list[float]:
-    """The weight of each training sample; 0: not learned from."""
+def kept_by(variant: Variant, scorer: "Scorer", given: RoundSamples, seed: int, round: int) -> list[bool]:
+    """Whether each training sample is learned from."""
     samples, rule = given.learnable, variant.rule
     advantages = [s.advantage for s in samples]
     if rule in ("all", "noise_corrected", "majority", "olr"):
         return select("none", advantages, [None] * len(samples))
     if rule == "truly_helpful":
-        return [float(s.advantage * t.advantage > 0) for s, t in zip(samples, given.truth, strict=True)]
+        return [s.advantage * t.advantage > 0 for s, t in zip(samples, given.truth, strict=True)]
     if rule == "gradalign":
         kept = aligned_problems(scorer, given.training, given.trusted, GRADALIGN_SHARE)
-        return [float(s.advantage != 0 and s.problem_id in kept) for s in samples]
+        return [s.advantage != 0 and s.problem_id in kept for s in samples]
     found = compute_influences(scorer, given, variant)
-    if rule in ("positive", "reweight"):
-        return select("positive" if rule == "positive" else "reweight", advantages, found)
     if rule == "negative":
-        return [float(i < 0) for i in found]
+        return [i < 0 for i in found]
     positive = select("positive", advantages, found)
+    if rule == "positive":
+        return positive
     fraction = max(sum(positive), 1) / max(sum(a != 0 for a in advantages), 1)
     lots = [derive_seed("random", seed, round, s.problem_id, s.member) for s in samples]
     return select("random" if rule == "random" else "bottom_fraction", advantages, found, fraction, lots=lots)
@@ -78,7 +78,7 @@ def compute_influences(scorer: "Scorer", given: RoundSamples, variant: Variant) 
     if not any(s.advantage for s in samples) or not any(s.advantage for s in voting):
         return [1.0] * len(samples)
     scorer = with_constant_prompts(scorer, [*samples, *own])
-    validation = Validation(own, [s.advantage for s in voting], BY_TOKEN, same_batch=not given.trusted)
+    validation = Validation(own, [s.advantage for s in voting], same_batch=not given.trusted)
     local = variant.similarity == "local"
     cached = cache_validation_gradients(scorer, validation, variant.measure.budget) if local else None
     found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares, cached=cached).each

@@ -26,10 +26,7 @@ def numbers_of(settings: dict[str, Any], inputs: dict[str, Any]) -> dict[str, An
     trainer = types.SimpleNamespace(config=config, kl_ctl=types.SimpleNamespace(value=settings["beta"]))
     trainer._kl_penalty = lambda ours, theirs: PPOTrainer._kl_penalty(trainer, ours, theirs)
     behaviour, reference, mask = given["behaviour"], given["reference"], given["mask"]
-    of_kl = (behaviour, reference)
-    if settings["kl_penalty"] == "full":
-        of_kl = (given["logits"].log_softmax(-1), given["reference_logits"].log_softmax(-1))
-    rewards, *_ = PPOTrainer.compute_rewards(trainer, list(given["scores"]), *of_kl, mask)
+    rewards, *_ = PPOTrainer.compute_rewards(trainer, list(given["scores"]), behaviour, reference, mask)
     values, advantages, returns = PPOTrainer.compute_advantages(trainer, given["values"], rewards, mask)
     logprobs, now = given["logprobs"].requires_grad_(), given["values_now"].requires_grad_()
     logits = torch.zeros(*logprobs.shape, 2, dtype=torch.float64)  # for its entropy alone

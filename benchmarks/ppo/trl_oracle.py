@@ -16,19 +16,17 @@ from typing import Any
 from benchmarks.support.short_runs import params_of
 from tasks.objective.kl_weight import after_step
 from tasks.objective.losses import token_losses
-from tasks.ppo.gae import estimate_advantages, whiten
+from tasks.ppo.gae import estimate_advantages, token_kl, token_rewards, whiten
 from tasks.ppo.losses import first_step_objective, value_losses
-from tasks.ppo.rewards import token_kl, token_rewards
-from tasks.ppo.vocabulary_kl import vocabulary_kl
 from tasks.records import KlWeight
 
 SCRIPT = Path(__file__).with_name("trl_numbers.py")
 PACKAGES = ("trl==0.11.4", "tyro==1.0.17")
 """Without what they depend on: that is in the environment of the tests."""
 
-ROWS, TOKENS, VOCABULARY = 4, 6, 3
+ROWS, TOKENS = 4, 6
 SETTINGS: dict[str, list[Any]] = {
-    "kl_penalty": ["kl", "abs", "mse", "full"],
+    "kl_penalty": ["kl", "abs", "mse"],
     "gamma": [1.0, 0.97],
     "lam": [1.0, 0.95, 0.0],
     "beta": [0.0, 0.3],
@@ -67,8 +65,6 @@ def random_case(seed: int) -> Case:
         "values_now": values + 0.4 * normal(*shape),
         "scores": normal(ROWS),
     }
-    if settings["kl_penalty"] == "full":
-        given |= {"logits": normal(*shape, VOCABULARY), "reference_logits": normal(*shape, VOCABULARY)}
     return {
         "settings": settings,
         "inputs": {name: own.double().mul(1e4).round().div(1e4).tolist() for name, own in given.items()},
@@ -81,11 +77,8 @@ def our_numbers(case: Case) -> dict[str, Any]:
 
     settings = case["settings"]
     given = {name: torch.tensor(value, dtype=torch.float64) for name, value in case["inputs"].items()}
-    mask, kind = given["mask"].bool(), settings["kl_penalty"]
-    if kind == "full":
-        kl = vocabulary_kl(given["logits"], given["reference_logits"])
-    else:
-        kl = token_kl(given["behaviour"], given["reference"], kind)
+    mask = given["mask"].bool()
+    kl = token_kl(given["behaviour"], given["reference"], settings["kl_penalty"])
     rewards = token_rewards(given["scores"], kl, mask, settings["beta"])
     shown = whiten(rewards, mask, centre=False) if settings["whiten_rewards"] else rewards
     advantages, returns = estimate_advantages(shown, given["values"], mask, settings["gamma"], settings["lam"])
@@ -112,7 +105,7 @@ def our_numbers(case: Case) -> dict[str, Any]:
 def our_betas(beta: float, target: float, horizon: int, steps: Sequence[tuple[float, int]]) -> list[float]:
     """The weight of the KL after each (KL, completions)."""
     grpo = params_of([f"grpo.beta={beta}", f"grpo.kl_target={target}", f"grpo.kl_horizon={horizon}"]).grpo
-    weight, found = KlWeight(beta=beta, steps=0), []
+    weight, found = KlWeight(beta=beta), []
     for kl, count in steps:
         weight = after_step(weight, kl, int(count), grpo)
         found.append(weight.beta)

@@ -107,7 +107,7 @@ def compute(folder: Path, kind: str, sharded: bool, checkpointing: bool, influen
     from tasks.grpo.gradient import accumulate_gradient
     from tasks.grpo.step_plan import UpdateGroup
     from tasks.influence.certificate import certify
-    from tasks.influence.loss_gradients import Validation
+    from tasks.influence.losses import Validation
     from tasks.influence.tracin import Measure, influences
     from tasks.model.distributed.sharding import shard_base
     from tasks.model.policy import load_policy
@@ -127,7 +127,7 @@ def compute(folder: Path, kind: str, sharded: bool, checkpointing: bool, influen
     by_token = TokenWeights("dapo", longest=64)
     if influence:
         train, held_out = samples[: len(samples) // 2], samples[len(samples) // 2 :]
-        validation = Validation(held_out, [s.advantage for s in held_out], by_token)
+        validation = Validation(held_out, [s.advantage for s in held_out])
         each = influences(scorer, train, by_token, validation, Measure()).each
         products = [s.product or 0.0 for s in each]
         found["slope"] = certify(scorer, train, products, by_token, validation, seed=0).slope

@@ -10,8 +10,8 @@ the head's (tasks/ppo/losses.py), and AdamW trains the head, too, at a rate of i
 
 What a reader may expect and will not find: no weight decay, no reference model (what the policy that the
 run started from gives to each token is scored before, and handed in), no optimiser state carried from round to round:
-its running means start at 0, so the learning rate warms up again (tasks/grpo/lr_schedule.py). A weight of the KL term
-that differs from step to step is carried (tasks/objective/kl_weight.py). Nothing here draws random numbers.
+its running means start at 0, so the learning rate warms up again. A weight of the KL term that differs from step to
+step is carried (tasks/objective/kl_weight.py). Nothing here draws random numbers.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
 signal (advantage 0), or what else `grpo.loss` divides by (tasks/objective/token_weights.py): a problem that is always
@@ -22,6 +22,7 @@ that pull away from it.
 """
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,17 +33,31 @@ from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, TrainingState
 from tasks.grpo.gradient import accumulate_gradient, sample_names
-from tasks.grpo.lr_schedule import schedule_of
 from tasks.grpo.metrics import Metrics, step_metrics
 from tasks.grpo.step_plan import Step
-from tasks.grpo.throughput import ThroughputMeter
 from tasks.model.distributed.collectives import rank
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.kl_weight import after_step, beta_of_step, first_weight, varies
+from tasks.objective.kl_weight import after_step, first_weight, varies
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
+from tasks.params.fields import Schedule
 from tasks.params.grpo import Grpo
 from tasks.params.ppo import Ppo
 from tasks.records import KlWeight
+
+
+class ThroughputMeter:
+    """Completion tokens per second since construction. For display alone: times differ from run to run."""
+
+    def __init__(self) -> None:
+        self._tokens, self._started = 0.0, time.monotonic()
+
+    def add(self, tokens: float) -> None:
+        """Count a finished step of `tokens` completion tokens."""
+        self._tokens += tokens
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self._tokens / max(time.monotonic() - self._started, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -124,6 +139,27 @@ def start_training(
     return TrainingState(weights, optimizer, schedule, kl_weight or first_weight(params))
 
 
+def schedule_of(optimizer: Any, name: Schedule, warmup_steps: int, steps: int) -> Any:
+    """A scheduler that has set the rate of the first of `steps` steps; its step() sets the next one's.
+
+    The rate rises straight over `warmup_steps`, w, and then follows transformers' schedule. At step s of n, from 1:
+
+        linear      (n + 1 - s) / (n + 1 - w)
+        cosine      (1 + cos(π (s - w) / (n + 1 - w))) / 2
+        constant    1
+
+    Without a decline the noise of the last few steps stays in the weights, and the round ends worse than its mean.
+    transformers counts from step 0 to step n, where its rates are 0; these two steps are left out.
+    """
+    from transformers import get_scheduler
+
+    kind = "constant_with_warmup" if name == "constant" else name  # its `constant` has no warm-up
+    schedule = get_scheduler(kind, optimizer, num_warmup_steps=warmup_steps, num_training_steps=steps + 1)
+    optimizer.step()  # without a gradient it moves nothing; torch warns where a schedule goes ahead of its optimiser
+    schedule.step()
+    return schedule
+
+
 def optimizer_step(
     training: TrainingState,
     scorer: Scorer,
@@ -137,7 +173,7 @@ def optimizer_step(
     import torch
 
     training.optimizer.zero_grad()
-    beta = beta_of_step(training.kl_weight, params)
+    beta = training.kl_weight.beta
     in_loss = params.model_copy(update={"beta": 0.0 if ppo else beta})
     sums = accumulate_gradient(scorer, step.groups, behaviour, reference, in_loss, ppo)
     clip, groups = torch.nn.utils.clip_grad_norm_, training.optimizer.param_groups

@@ -24,11 +24,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
-from tasks.influence.loss_gradients import (
+from tasks.influence.losses import (
     Row,
     TokenLosses,
     Validation,
-    distinct_rows,
     loss_denominator,
     row_of,
     summed_losses,
@@ -178,22 +177,22 @@ def _gradient(
 
 
 def _loss(scorer: Scorer, validation: Validation) -> float:
-    """-Σ_j c_j w_j Σ_t log p_jt / M, in float32 where weights have 16 bits; the sums are in float64."""
+    """L_val, in float32 where weights have 16 bits; the sums are in float64."""
     parts = [math.fsum(losses) for losses in all_gather(_row_losses(scorer, validation))]
-    return math.fsum(parts) / loss_denominator(validation.samples, validation.averaging)
+    return math.fsum(parts) / validation.tokens
 
 
 def _row_losses(scorer: Scorer, validation: Validation) -> list[float]:
-    """-c_j w_j Σ_t log p_jt of the distinct rows that this process computes."""
+    """-c_j Σ_t log p_jt of the distinct rows that this process computes."""
     import torch
 
-    rows, coefficients = distinct_rows(validation.samples, validation.coefficients)
+    rows, coefficients = validation.distinct_rows()
     losses: dict[Row, float] = {}
     with torch.no_grad(), float32_weights(scorer.model), fast_layers(scorer.model):
         for batch, counts in local_steps(scorer.model, scorer.batches(rows, world_size())):
             sums = scorer.score(batch).logprobs.double().sum(1).tolist()
             for value, s in zip(sums, batch.samples if counts else [], strict=counts):
-                losses[row_of(s)] = -coefficients[row_of(s)] * validation.averaging.weight(len(s.completion)) * value
+                losses[row_of(s)] = -coefficients[row_of(s)] * value
     return [losses[row_of(s)] for s in rows if row_of(s) in losses]
 
 
@@ -205,17 +204,16 @@ def _noise(scorer: Scorer, validation: Validation) -> float:
     """
     import torch
 
-    samples, averaging = validation.samples, validation.averaging
     narrow, dtype = has_narrow_weights(scorer.model), next(scorer.model.parameters()).dtype
     unit = ROUNDING * torch.finfo(torch.float32 if narrow else dtype).eps
-    pairs = zip(samples, validation.coefficients, strict=True)
-    squares = sum(len(s.completion) * (c * averaging.weight(len(s.completion))) ** 2 for s, c in pairs)
+    pairs = zip(validation.samples, validation.coefficients, strict=True)
+    squares = sum(len(s.completion) * c**2 for s, c in pairs)
     error: float = unit * squares**0.5
     if narrow and world_size() == 1:
         again = _row_losses(replace(scorer, tokens=max(scorer.tokens // 2, 1)), validation)
         changes = zip(_row_losses(scorer, validation), again, strict=True)
         error = max(error, sum((a - b) ** 2 for a, b in changes) ** 0.5)
-    return error / loss_denominator(samples, averaging)
+    return error / validation.tokens
 
 
 @contextmanager

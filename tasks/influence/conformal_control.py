@@ -15,18 +15,16 @@ there is no threshold.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean
 
 from tasks.influence.gradient_passes import GradientPasses
-from tasks.influence.loss_gradients import TokenLosses, Validation
-from tasks.influence.sequential_test import low_levels
+from tasks.influence.losses import TokenLosses, Validation
 from tasks.influence.tracin import Measure, SampleInfluence, influences
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Selection
 
-CONTROLLED_RULES: tuple[Selection, ...] = ("positive", "reweight", "drop_worst_negative")
+CONTROLLED_RULES: tuple[Selection, ...] = ("positive", "drop_worst_negative")
 """The rules without a fixed share of samples to drop."""
 
 FALSE_DISCOVERY_RATE = 1 / 3
@@ -64,49 +62,27 @@ def shift_by_threshold(
     compared, since these depend on the number of samples.
     """
     lengths = _lengths(scored, measure)
-    own = _per_length(scored, lengths)
+    own = [(s.influence or 0.0) / length for s, length in zip(scored, lengths, strict=True)]
     threshold = rejection_threshold(
-        _with_signal(samples, scored, measure), _with_signal(calibration_samples, calibration, measure)
+        comparable_influences(samples, scored, measure),
+        comparable_influences(calibration_samples, calibration, measure),
     )
     if threshold is None or all(x > 0 for s, x in zip(samples, own, strict=True) if s.has_signal):
         return None
     return [(x - min(threshold, 0.0)) * length for x, length in zip(own, lengths, strict=True)]
 
 
-def low_shares(
-    samples: Sequence[Sample],
-    scored: Sequence[SampleInfluence],
-    calibration_samples: Sequence[Sample],
-    calibration: Sequence[SampleInfluence],
-    measure: Measure,
-) -> dict[float, list[float]]:
-    """The share of low samples in each problem's samples with a signal [problems], at each level of sequential_test.py.
-
-    Samples that control would keep for their influence above 0 are not low.
-    """
-    own = _per_length(scored, _lengths(scored, measure))
-    theirs = _with_signal(calibration_samples, calibration, measure)
-    by_problem: dict[str, list[float]] = {}
-    for sample, x, p in zip(samples, own, p_values(own, theirs), strict=True):
-        if sample.has_signal:
-            by_problem.setdefault(sample.problem_id, []).append(p if x <= 0 else 1.0)
-    return {
-        level: [fmean(p <= level for p in each) for each in by_problem.values()] for level in low_levels(len(theirs))
-    }
+def comparable_influences(
+    samples: Sequence[Sample], scored: Sequence[SampleInfluence], measure: Measure
+) -> list[float]:
+    """Influence of each sample with a signal, for `dot` divided by its gradient's norm."""
+    rows = zip(samples, scored, _lengths(scored, measure), strict=True)
+    return [(one.influence or 0.0) / length for sample, one, length in rows if sample.has_signal]
 
 
 def _lengths(scored: Sequence[SampleInfluence], measure: Measure) -> list[float]:
     """The norms that influences are divided by."""
     return [s.gradient_norm or 1.0 for s in scored] if measure.similarity == "dot" else [1.0] * len(scored)
-
-
-def _per_length(scored: Sequence[SampleInfluence], lengths: Sequence[float]) -> list[float]:
-    return [(s.influence or 0.0) / length for s, length in zip(scored, lengths, strict=True)]
-
-
-def _with_signal(samples: Sequence[Sample], scored: Sequence[SampleInfluence], measure: Measure) -> list[float]:
-    each = _per_length(scored, _lengths(scored, measure))
-    return [x for s, x in zip(samples, each, strict=True) if s.has_signal]
 
 
 def calibration_influences(

@@ -1,20 +1,15 @@
-"""Directions that samples are projected on: ∇L_val, the sum of normalized gradients, and Adam's scale."""
+"""Directions that samples are projected on: ∇L_val, and the sum of normalized gradients."""
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
 
 from tasks.influence.gradient_algebra import sum_directions, unit_rows, weighted_sum
 from tasks.influence.gradient_passes import GradientPasses
-from tasks.influence.loss_gradients import Row, TokenLosses, Validation, loss_gradient
+from tasks.influence.losses import Row, Validation
 from tasks.influence.sample_gradients import Direction, lora_factors
 from tasks.model.distributed.collectives import all_reduce_sum
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import TokenWeights
-
-EPSILON = 1e-8
-"""Adam's."""
 
 
 def validation_directions(
@@ -73,19 +68,6 @@ def sum_by_row(passes: GradientPasses, samples: Sequence[Sample], numbers: Seque
     for sample, number in zip(samples, numbers, strict=True):
         sums[passes.row_of(sample)] = sums.get(passes.row_of(sample), 0.0) + number
     return sums
-
-
-def adam_scale(
-    scorer: Scorer, samples: Sequence[Sample], averaging: TokenWeights, problems: int, token_losses: TokenLosses | None
-) -> Direction:
-    """P, from steps of `problems` problems in the order of the samples."""
-    groups = [list(group) for _, group in groupby(samples, key=lambda s: s.problem_id)]
-    steps = [groups[start : start + problems] for start in range(0, len(groups), problems)]
-    squares = []
-    for step in steps:
-        gradient = loss_gradient(scorer, [s for group in step for s in group], averaging, token_losses)
-        squares.append({name: own.double().square() / len(steps) for name, own in gradient.items()})
-    return {name: 1 / (own.sqrt() + EPSILON) for name, own in sum_directions(squares).items()}
 
 
 def sign(number: float) -> float:

@@ -33,14 +33,11 @@ def products(scores: SampleGradients, direction: Direction) -> "Tensor":
     return torch.stack(parts).sum(0)
 
 
-def paired_products(scores: SampleGradients, others: SampleGradients, scale: Direction | None) -> "Tensor":
-    """⟨s_i, scale · others_i⟩ [B], in float64."""
+def paired_products(scores: SampleGradients, others: SampleGradients) -> "Tensor":
+    """⟨s_i, others_i⟩ [B], in float64."""
     import torch
 
-    parts = []
-    for name, own in scores.items():
-        each = (own.double() * others[name].double()).flatten(1)
-        parts.append(each.sum(1) if scale is None else each @ scale[name].double().flatten())
+    parts = [(own.double() * others[name].double()).flatten(1).sum(1) for name, own in scores.items()]
     return torch.stack(parts).sum(0)
 
 
@@ -55,11 +52,6 @@ def squared_norms(scores: SampleGradients) -> "Tensor":
 def weighted_sum(scores: SampleGradients, weights: "Tensor") -> dict[str, "Tensor"]:
     """Σ_i weights_i s_i, of the factors' shapes; weights [B]."""
     return {name: (weights.to(own) @ own.flatten(1)).view(own.shape[1:]) for name, own in scores.items()}
-
-
-def rescale(direction: Direction, scale: Direction | None) -> Direction:
-    """scale · direction, number by number; the direction itself without one."""
-    return direction if scale is None else {name: own * scale[name] for name, own in direction.items()}
 
 
 def sum_directions(parts: Sequence[Direction]) -> Direction:

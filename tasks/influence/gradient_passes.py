@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.core.progress import show_progress
 from tasks.errors import GraftError
-from tasks.influence.loss_gradients import Row, TokenLosses, row_of, summed_losses
+from tasks.influence.losses import Row, TokenLosses, row_of, summed_losses
 from tasks.influence.sample_gradients import SampleGradients, collect_gradients, lora_factors, stream_gradients
 from tasks.model.distributed.collectives import all_gather, in_step, local_part
 from tasks.model.sample import Sample
@@ -186,8 +186,7 @@ def _by_group(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[Mi
         if len(group) > most:
             raise GraftError(
                 f"influence.memory_budget: has room for the gradients of {most} samples, but problem {name!r} has "
-                f"{len(group)}, which influence.fdr_control and leave_group_out need at once; raise it, or switch "
-                "them off"
+                f"{len(group)}, which influence.fdr_control needs at once; raise it, or switch that off"
             )
         if len(found[-1]) + len(group) > room:
             found.append([])

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 from tasks.influence.gradient_algebra import safe_inverse
 from tasks.influence.gradient_passes import GradientBlock, GradientPasses
-from tasks.influence.loss_gradients import Row, Validation, row_of
-from tasks.influence.sample_gradients import Direction
+from tasks.influence.losses import Row, Validation, row_of
 from tasks.model.sample import Sample
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Normed = tuple[list[Sample], "Tensor", "Tensor"]
-"""Rows, √scale · s of each [B, P], and one over their norms [B] in float64."""
+"""Rows, s of each [B, P], and one over their norms [B] in float64."""
 
 SHARPNESS = 3
 """Power of the cosine. With 1 the common part of all gradients decides; 2 to 9 find flipped rewards about as well."""
@@ -33,20 +32,14 @@ class LocalSimilarity:
             similarity.add(block)
     """
 
-    def __init__(
-        self,
-        validation: Validation,
-        cached: GradientPasses,
-        leave_group_out: bool,
-        scale: Direction | None,
-    ) -> None:
+    def __init__(self, validation: Validation, cached: GradientPasses, leave_group_out: bool) -> None:
         """`cached` passes over all validation rows, in every process. With `leave_group_out` no sample of the same
-        problem counts; cosines are those of √scale · s."""
-        self._leave_group_out, self._scale = leave_group_out, scale
+        problem counts."""
+        self._leave_group_out = leave_group_out
         self._weights = dict[Row, float]()
         for sample, c in zip(validation.samples, validation.score_weights, strict=True):
             self._weights[row_of(sample)] = self._weights.get(row_of(sample), 0.0) + c
-        self._parts = _parts(cached, scale)
+        self._parts = _parts(cached)
         self._part: list[Normed] = []
         self._sums = dict[Row, float]()
 
@@ -57,7 +50,7 @@ class LocalSimilarity:
 
     def add(self, block: GradientBlock) -> None:
         """Add the part's terms to the sums of the block's rows."""
-        _, own, inverse_norms = _normed(block, self._scale)
+        _, own, inverse_norms = _normed(block)
         for others, theirs, their_inverse_norms in self._part:
             kernel = ((own @ theirs.T).double() * inverse_norms[:, None] * their_inverse_norms).clamp(min=0)
             self._add(block.rows, others, kernel**SHARPNESS)
@@ -74,11 +67,11 @@ class LocalSimilarity:
         return self._sums.get(row, 0.0)
 
 
-def _parts(passes: GradientPasses, scale: Direction | None) -> Iterator[list[Normed]]:
+def _parts(passes: GradientPasses) -> Iterator[list[Normed]]:
     """Blocks of together at most the passes' budget, or one block."""
     part: list[Normed] = []
     for block in passes:
-        normed = _normed(block, scale)
+        normed = _normed(block)
         if part and sum(matrix.nbytes for _, matrix, _ in part) + normed[1].nbytes > passes.budget:
             yield part
             part = []
@@ -87,10 +80,7 @@ def _parts(passes: GradientPasses, scale: Direction | None) -> Iterator[list[Nor
         yield part
 
 
-def _normed(block: GradientBlock, scale: Direction | None) -> Normed:
+def _normed(block: GradientBlock) -> Normed:
     import torch
 
-    matrix = block.matrix
-    if scale is not None:
-        matrix = matrix * torch.cat([scale[name].flatten() for name in block.own]).sqrt().to(matrix.dtype)
-    return block.rows, matrix, safe_inverse(torch.linalg.vector_norm(matrix, dim=1).double())
+    return block.rows, block.matrix, safe_inverse(torch.linalg.vector_norm(block.matrix, dim=1).double())

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tasks.influence.gradient_algebra import (
     paired_products,
     products,
-    rescale,
     safe_inverse,
     squared_norms,
     unit_rows,
@@ -15,7 +14,7 @@ from tasks.influence.gradient_algebra import (
 )
 from tasks.influence.gradient_passes import GradientBlock, GradientPasses
 from tasks.influence.local_similarity import LocalSimilarity
-from tasks.influence.loss_gradients import Row
+from tasks.influence.losses import Row
 from tasks.influence.sample_gradients import Direction, SampleGradients
 from tasks.model.distributed.collectives import all_gather
 from tasks.model.sample import Sample
@@ -29,13 +28,12 @@ class Projector:
     """The directions that gradients are projected on."""
 
     plain: Direction  # ∇L_val
-    used: Direction  # P D
-    scale: Direction | None  # P, 1 if None
+    used: Direction  # D
     weights: dict[Row, float]  # of the rows in D, where groups are left out; else {}
     normalized: bool  # gradients have length 1 in D
 
     def numbers(self, own: SampleGradients, scores: SampleGradients | None = None) -> "Tensor":
-        """‖g‖², ⟨g, ∇L_val⟩, ⟨g, P D⟩, ⟨g, P s⟩ and ‖s‖² of each row over these factors, [5, B] in float64.
+        """‖g‖², ⟨g, ∇L_val⟩, ⟨g, D⟩, ⟨g, s⟩ and ‖s‖² of each row over these factors, [5, B] in float64.
 
         `scores` are s where g is not.
         """
@@ -45,7 +43,7 @@ class Projector:
         squares, plain_products = squared_norms(own), products(own, self.plain)
         counted = plain_products if self.used is self.plain else products(own, self.used)
         theirs = squares if scores is own else squared_norms(scores)
-        own_products = squares if scores is own and self.scale is None else paired_products(own, scores, self.scale)
+        own_products = squares if scores is own else paired_products(own, scores)
         return torch.stack([squares, plain_products, counted, own_products, theirs])
 
     def projections(self, keys: Sequence[Row], numbers: "Tensor", of_group: "Tensor | None") -> "dict[Row, Projection]":
@@ -60,15 +58,14 @@ class Projector:
         return {key: Projection(*own) for key, own in zip(keys, columns.T.tolist(), strict=True)}
 
     def group_products(self, keys: Sequence[Row], part: GradientBlock) -> "Tensor":
-        """⟨g, P (what its group gives to D)⟩ of each row, [B] in float64. All rows of a problem are in the part."""
+        """⟨g, what its group gives to D⟩ of each row, [B] in float64. All rows of a problem are in the part."""
         import torch
 
         scores = unit_rows(part.scores) if self.normalized else part.scores
         found = torch.zeros(len(keys), dtype=torch.float64, device=next(iter(part.own.values())).device)
         for places in _by_problem(keys):
             weights = torch.tensor([self.weights[keys[place]] for place in places], dtype=torch.float64)
-            given = rescale(weighted_sum(_rows(scores, places), weights), self.scale)
-            found[places] = products(_rows(part.own, places), given)
+            found[places] = products(_rows(part.own, places), weighted_sum(_rows(scores, places), weights))
         return found
 
 
@@ -81,9 +78,9 @@ class Projection:
 
     norm: float  # ‖g‖
     plain: float  # ⟨g, ∇L_val⟩
-    used: float  # ⟨ĝ, P D⟩
-    own: float  # ⟨ĝ, P ŝ⟩
-    group: float  # ⟨ĝ, P (what its group gives to D)⟩
+    used: float  # ⟨ĝ, D⟩
+    own: float  # ⟨ĝ, ŝ⟩
+    group: float  # ⟨ĝ, what its group gives to D⟩
 
 
 class GradientSum:

@@ -11,10 +11,10 @@ from tasks.influence.certificate import certify, check_self_influence
 from tasks.influence.conformal_control import CONTROLLED_RULES, calibration_influences, shift_by_threshold
 from tasks.influence.gradient_algebra import direction_cosine, direction_norm
 from tasks.influence.gradient_passes import GradientPasses
-from tasks.influence.loss_gradients import TokenLosses, Validation, score_weights
+from tasks.influence.losses import TokenLosses, Validation, keep_top_k, score_weights, validation_coefficients
 from tasks.influence.metrics import advantage_metrics, selection_metrics
 from tasks.influence.selection import select
-from tasks.influence.sequential_measurement import Calibration, measure_groups
+from tasks.influence.sequential_test import Calibration, measure_groups
 from tasks.influence.tracin import (
     NOT_MEASURED,
     Measure,
@@ -23,7 +23,6 @@ from tasks.influence.tracin import (
     cache_validation_gradients,
     measure_products,
 )
-from tasks.influence.validation_losses import keep_top_k, validation_coefficients
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
@@ -32,7 +31,6 @@ from tasks.objective.advantages import single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import UNMEASURED
-from tasks.params.grpo import Grpo
 from tasks.params.params import Params
 from tasks.params.sections import Influence
 from tasks.ppo.losses import first_step_losses
@@ -54,10 +52,10 @@ class Selection:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The influence of each training sample, its weight in the update (0 = dropped), and the metrics of both."""
+    """The influence of each training sample, whether the update sees it, and the metrics of both."""
 
     influences: list[SampleInfluence]
-    weights: list[float]
+    kept: list[bool]
     metrics: dict[str, float]
 
 
@@ -81,13 +79,13 @@ def compute(
     mixed: list[Selected] = []
     if own.selection in UNMEASURED:
         samples = samples_in(train)
-        found = Measurement([NOT_MEASURED] * len(samples), _weights(own, samples, [None] * len(samples), round), {})
+        found = Measurement([NOT_MEASURED] * len(samples), _select(own, samples, [None] * len(samples), round), {})
     else:
         found = measure(policy, train, validation, params, round, value_head)
         if own.validation == "held_out" and own.train_on_validation:
             samples = samples_in(validation)
             mixed = _lines(validation, [NOT_MEASURED] * len(samples), _with_signal(samples), "validation")
-    lines = _lines(train, found.influences, found.weights)
+    lines = _lines(train, found.influences, found.kept)
     rewards = [reward for group in train for reward in group.baseline_rewards]
     numbers = selection_metrics(lines, rewards, [proposer for group in train for proposer in group.proposers])
     numbers |= {
@@ -105,7 +103,7 @@ def measure(
     round: int,
     value_head: Any = None,
 ) -> Measurement:
-    """Influence of the samples of `train` on those of `held_out`, checked, controlled and turned into weights.
+    """Influence of the samples of `train` on those of `held_out`, checked and controlled, and what is kept by it.
 
     Where no sample of `train`, or none of `held_out`, has a signal, nothing is computed: those of `train` with a signal
     are kept.
@@ -116,13 +114,13 @@ def measure(
         "validation_with_signal": sum(c != 0 for c in validation.coefficients),
         **advantage_metrics([advantage for group in held_out for advantage in group.advantages]),
     }
-    weights = _with_signal(samples)
-    if not any(weights) or not numbers["validation_with_signal"]:
-        if any(weights):
+    kept = _with_signal(samples)
+    if not any(kept) or not numbers["validation_with_signal"]:
+        if any(kept):
             logger.warning("no validation sample has a signal: every training sample that has one is kept")
-        return Measurement([NOT_MEASURED] * len(samples), weights, numbers | {"all_kept": int(any(weights))})
+        return Measurement([NOT_MEASURED] * len(samples), kept, numbers | {"all_kept": int(any(kept))})
     averaging = TokenWeights(params.grpo.loss, params.policy.max_new_tokens)
-    tokens, options = params.grpo.micro_batch_tokens, _options(own, params.grpo)
+    tokens, options = params.grpo.micro_batch_tokens, _options(own)
     scorer = scorer_for(
         policy,
         [*samples, *validation.samples],
@@ -149,7 +147,7 @@ def measure(
             given = (_sizes(groups), losses, cached, samples)
             return measure_products(scorer, samples_in(groups), averaging, validation, options, *given)
 
-        in_parts = own.sequential_test and own.precondition == "none" and _is_cached(cached, validation)
+        in_parts = own.sequential_test and _is_cached(cached, validation)
         measured = measure_groups(train, measure_part, options, calibration if in_parts else None, round)
         found = measured.influences
         numbers["measured_share"] = measured.share
@@ -165,17 +163,14 @@ def measure(
                 controlled = shift_by_threshold(samples, found.each, trusted, theirs, options)
             numbers["fault_share"] = _fault_share(samples, controlled)
     if controlled is not None:
-        weights = _weights(own, samples, controlled, round)
-    return Measurement(found.each, weights, numbers | {"all_kept": int(controlled is None)})
+        kept = _select(own, samples, controlled, round)
+    return Measurement(found.each, kept, numbers | {"all_kept": int(controlled is None)})
 
 
 def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:
     """The validation loss of these groups that `influence.loss` and `influence.top_k` name."""
     own, samples, rewards = params.influence, samples_in(groups), [group.baseline_rewards for group in groups]
-    advantages = [group.advantages for group in groups]
-    coefficients = validation_coefficients(
-        own.loss, rewards, advantages, [[s.advantage for s in g.samples] for g in groups]
-    )
+    coefficients = validation_coefficients(own.loss, rewards, [group.advantages for group in groups])
     if own.top_k is not None:
         coefficients = keep_top_k(coefficients, rewards, own.top_k)
         logger.warning(
@@ -185,10 +180,8 @@ def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:
             "best" if own.top_k > 0 else "worst",
             len(samples),
         )
-    loss = params.grpo.loss if own.loss == "policy_gradient" else "dapo"  # every token the same weight
-    averaging = TokenWeights(loss, params.policy.max_new_tokens)
     flat = [c for group in coefficients for c in group]
-    return Validation(samples, flat, averaging, same_batch=own.validation == "same_batch")
+    return Validation(samples, flat, same_batch=own.validation == "same_batch")
 
 
 def certified(
@@ -224,9 +217,8 @@ def _sizes(groups: Sequence[SampleGroup]) -> list[float]:
     return [abs(advantage) for group in groups for advantage in group.advantages]
 
 
-def _with_signal(samples: Sequence[Sample]) -> list[float]:
-    """Weight 1 for each sample with a signal."""
-    return [float(s.has_signal) for s in samples]
+def _with_signal(samples: Sequence[Sample]) -> list[bool]:
+    return [s.has_signal for s in samples]
 
 
 def _fault_share(samples: Sequence[Sample], controlled: Sequence[float] | None) -> float:
@@ -236,29 +228,22 @@ def _fault_share(samples: Sequence[Sample], controlled: Sequence[float] | None) 
     return fmean(x <= 0 for s, x in zip(samples, controlled, strict=True) if s.has_signal)
 
 
-def _weights(own: Influence, samples: Sequence[Sample], controlled: Sequence[float | None], round: int) -> list[float]:
+def _select(own: Influence, samples: Sequence[Sample], controlled: Sequence[float | None], round: int) -> list[bool]:
     return select(
         own.selection,
         _with_signal(samples),
         controlled,
         fraction=own.fraction,
-        minimum=own.minimum_kept,
         lots=[derive_seed("random", round, s.problem_id, s.member) for s in samples],
     )
 
 
-def _options(own: Influence, grpo: Grpo) -> Measure:
-    return Measure(
-        exclude_self=own.exclude_self,
-        leave_group_out=own.leave_group_out,
-        similarity=own.similarity,
-        adam=grpo.prompts_per_step if own.precondition == "adam" else None,
-        budget=own.memory_budget * MEBIBYTE,
-    )
+def _options(own: Influence) -> Measure:
+    return Measure(own.exclude_self, similarity=own.similarity, budget=own.memory_budget * MEBIBYTE)
 
 
 def _lines(
-    groups: Sequence[SampleGroup], scored: Sequence[SampleInfluence], weights: Sequence[float], split: Split = "train"
+    groups: Sequence[SampleGroup], scored: Sequence[SampleInfluence], kept: Sequence[bool], split: Split = "train"
 ) -> list[Selected]:
     members = [row for g in groups for row in zip(g.samples, g.workflow_ids, g.advantages, strict=True)]
     return [
@@ -269,9 +254,8 @@ def _lines(
             advantage=advantage,
             influence=score.influence,
             gradient_norm=score.gradient_norm,
-            selected=weight > 0,
-            weight=weight or 1.0,
+            selected=selected,
             split=split,
         )
-        for (sample, name, advantage), score, weight in zip(members, scored, weights, strict=True)
+        for (sample, name, advantage), score, selected in zip(members, scored, kept, strict=True)
     ]

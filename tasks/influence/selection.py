@@ -1,8 +1,7 @@
-"""Selection rules: which samples the update sees, and their weights."""
+"""Selection rules: which samples the update sees."""
 
 import math
 from collections.abc import Sequence
-from math import fsum
 
 from tasks.params.fields import Selection
 
@@ -12,13 +11,11 @@ def select(
     signals: Sequence[float],
     influences: Sequence[float | None],
     fraction: float = 1.0,
-    minimum: int = 0,
     lots: Sequence[int] = (),
-) -> list[float]:
-    """What each sample weighs, 0 = dropped; signals [n], influences [n] → [n]. An influence of None: not measured.
+) -> list[bool]:
+    """Whether each sample is kept; signals [n], influences [n] → [n]. An influence of None: not measured.
 
     positive              influence > 0: a small gradient step on such a sample lowers the validation loss
-    reweight              the same, each by influence / mean of the kept (I-PPO)
     drop_worst_negative   all but that `fraction` of those with influence < 0 which is worst (IIF, Hu et al. 2025)
     top_fraction          the `fraction` of the samples with the highest influence
     bottom_fraction       … with the lowest: a control, it should do harm
@@ -27,31 +24,21 @@ def select(
 
     A sample whose signal is 0, its advantage for instance, is never kept, nor counted in a fraction. Fractions are
     rounded up.
-    Where a rule keeps less than `minimum` samples, those of the next highest influence are kept too, at the least
-    weight.
     """
     places = [place for place, signal in enumerate(signals) if signal != 0]
-    if rule == "none":
-        return [float(signal != 0) for signal in signals]
     value = {place: influences[place] or 0.0 for place in places}
     if rule == "random":
         order = sorted(places, key=lambda place: lots[place])
     else:
         order = sorted(places, key=lambda place: -value[place])  # of equal ones the first
-    kept = dict.fromkeys(_kept(rule, order, value, fraction), 1.0)
-    if rule == "reweight" and kept:
-        mean = fsum(value[place] for place in kept) / len(kept)
-        kept = {place: value[place] / mean for place in kept}
-    least = min(kept.values(), default=1.0)
-    for place in order:
-        if len(kept) >= minimum:
-            break
-        kept.setdefault(place, least)
-    return [kept.get(place, 0.0) for place in range(len(signals))]
+    kept = set(_kept(rule, order, value, fraction))
+    return [place in kept for place in range(len(signals))]
 
 
 def _kept(rule: Selection, order: Sequence[int], value: dict[int, float], fraction: float) -> Sequence[int]:
     """`order`: the best first."""
+    if rule == "none":
+        return order
     if rule in ("top_fraction", "random"):
         return order[: math.ceil(fraction * len(order))]
     if rule == "bottom_fraction":

@@ -1,12 +1,12 @@
 """TracIn at the policy that the update starts from: which samples' gradients point along the validation gradient.
 
     L_i   = -A_i w_i Σ_t log p_it / N          a sample's part of the GRPO loss while the ratio is 1
-    L_val = -Σ_j c_j w_j Σ_t log p_jt / M      over the validation samples; validation_losses.py says what c may be
+    L_val = -Σ_j c_j Σ_t log p_jt / M          over the validation samples; losses.py says what c may be
     influence_i = ⟨∇L_i, ∇L_val⟩               over the LoRA factors (Pruthi et al. 2020)
 
-w is 1, N and M are all their tokens; where `grpo.loss` gives completions or a constant the weight, they are what
-tasks/objective/token_weights.py says. At ratio 1 every surrogate, with the ratio of tokens or of completions, has the
-gradient -A ∇ log p.
+M is all their tokens. So is N, and w is 1; where `grpo.loss` gives completions or a constant the weight, these are
+what tasks/objective/token_weights.py says. At ratio 1 every surrogate, with the ratio of tokens or of completions, has
+the gradient -A ∇ log p.
 
 Both are losses, so a step θ - η ∇L_i changes L_val by -η · influence_i: above 0 helps. This leaves three parts of the
 update's loss out: ratios other than 1 and their clipping, which occur after the first step; the KL term, whose gradient
@@ -19,15 +19,12 @@ The measures:
 
     cosine   Σ_j ⟨∇L_i / ‖∇L_i‖, ∇L_j / ‖∇L_j‖⟩ / n over the n validation samples: length gives none of them more weight
              (LESS, Xia et al. 2024)
-    centred  cosine, less half of its mean over the sample's group and half of that over the batch, both weighted by
-             |advantage| before negative_weight: the part that all completions' gradients share separates no good
-             completion from a bad one. With the group's mean alone, half of each group whose rewards are all wrong
-             would be kept; with the batch's alone, the rare success on a hard problem would be dropped for its
-             resemblance to failures
-    local    sign(A_i) Σ_j c_j max(0, cos(s_i, s_j))³ with s = ∇ Σ_t log p, centred likewise: a validation sample counts
-             for the samples similar to it, so that families of problems cannot outvote each other
-    adam     ⟨∇L_i, P ∇L_val⟩ with P = 1 / (√v + ε), v the mean square of the gradients of the round's steps: Adam's
-             step without its momentum, which is the same for all samples
+    local    sign(A_i) x_i with x_i = Σ_j c_j max(0, cos(s_i, s_j))³ and s = ∇ Σ_t log p: a validation sample counts for
+             the samples similar to it, so that families of problems cannot outvote each other. x is less half of its
+             mean over the sample's group and half of that over the batch, both weighted by |advantage| before
+             negative_weight: the part that all completions' gradients share separates no good completion from a bad
+             one. With the group's mean alone, half of each group whose rewards are all wrong would be kept; with the
+             batch's alone, the rare success on a hard problem would be dropped for its resemblance to failures
 
 With the n training samples as their own validation, by the update's own loss, mean influence = ‖∇L_val‖² / n ≥ 0 for
 any samples: unless self-influence is excluded, it is most of the influence in a batch of unlike problems.
@@ -38,11 +35,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.errors import GraftError
-from tasks.influence.directions import adam_scale, add_up, sign, sum_by_row, validation_directions
-from tasks.influence.gradient_algebra import rescale, sum_directions
+from tasks.influence.directions import add_up, sign, sum_by_row, validation_directions
+from tasks.influence.gradient_algebra import sum_directions
 from tasks.influence.gradient_passes import GradientPasses
 from tasks.influence.local_similarity import LocalSimilarity
-from tasks.influence.loss_gradients import TokenLosses, Validation, score_weights, token_loss_weights
+from tasks.influence.losses import TokenLosses, Validation, score_weights, token_loss_weights
 from tasks.influence.projections import GradientSum, Projection, Projector, project
 from tasks.influence.sample_gradients import Direction
 from tasks.model.sample import Sample
@@ -61,18 +58,7 @@ class Measure:
     exclude_self: bool = False
     leave_group_out: bool = False
     similarity: Similarity = "dot"
-    adam: int | None = None  # problems in an optimiser step, where influence is to be in Adam's scale
     budget: int = BUDGET
-
-    @property
-    def centred(self) -> bool:
-        """Whether means of group and batch are subtracted."""
-        return self.similarity in ("centred", "local")
-
-    @property
-    def normalized(self) -> bool:
-        """Whether gradients are normalized before they are summed."""
-        return self.similarity in ("cosine", "centred")
 
 
 @dataclass(frozen=True)
@@ -99,7 +85,7 @@ class Influences:
 
 @dataclass(frozen=True)
 class Products:
-    """Samples on the validation gradient, before the means that `centred` subtracts; all lists [n]."""
+    """Samples on the validation gradient, before the means that `local` subtracts; all lists [n]."""
 
     samples: Sequence[Sample]
     weights: list[float]  # of the samples' gradients in the update's loss
@@ -123,10 +109,10 @@ def influences(
 ) -> Influences:
     """Influence of each sample, in order; 0, without computing it, where its advantage is 0.
 
-    `mean_weights` [n] weigh the samples in the means that `centred` subtracts: |advantage| before the update scaled it;
-    by default |advantage|. N and Adam's scale are those of steps on `step_samples`, by default these samples. With
-    `token_losses` the influence of ∇ of these is measured instead of that of A ∇ log p; `centred` and `local` compare
-    completions by ∇ log p and raise GraftError.
+    `mean_weights` [n] weigh the samples in the means that `local` subtracts: |advantage| before the update scaled it;
+    by default |advantage|. N is that of steps on `step_samples`, by default these samples. With `token_losses` the
+    influence of ∇ of these is measured instead of that of A ∇ log p; `local` compares completions by ∇ log p and raises
+    GraftError.
 
     One pass makes the direction; a second one computes the products layer by layer, so that no sample's gradient is in
     memory. Gradients are in memory, within `measure.budget` bytes, where one pass does for both because all of the same
@@ -151,38 +137,33 @@ def measure_products(
     step_samples: Sequence[Sample] | None = None,
 ) -> Products:
     """The part of `influences` that computes gradients, with the same arguments."""
-    if token_losses and measure.centred:
+    local, cosine = measure.similarity == "local", measure.similarity == "cosine"
+    if token_losses and local:
         raise GraftError(
-            f"influence.similarity: {measure.similarity} compares completions by ∇ Σ log p, which is not the gradient "
-            "of the token losses that are given; take dot or cosine"
+            "influence.similarity: local compares completions by ∇ Σ log p, which is not the gradient of the token "
+            "losses that are given; take dot or cosine"
         )
-    steps = samples if step_samples is None else step_samples
-    if token_losses:
-        own = token_loss_weights(samples, averaging, steps)
-    else:
-        own = score_weights(samples, averaging, step_samples=steps)
+    own = (token_loss_weights if token_losses else score_weights)(samples, averaging, step_samples)
     in_loss = validation.score_weights
-    in_direction = [sign(c) / len(in_loss) for c in in_loss] if measure.normalized else in_loss
+    in_direction = [sign(c) / len(in_loss) for c in in_loss] if cosine else in_loss
     of_samples = in_direction if validation.same_batch else [0.0] * len(samples)
     mean_weights = [abs(s.advantage) for s in samples] if mean_weights is None else mean_weights
-    mean_weights = mean_weights if measure.centred else [0.0] * len(samples)
+    mean_weights = mean_weights if local else [0.0] * len(samples)
     rows = [s for s, a, c, w in zip(samples, own, of_samples, mean_weights, strict=True) if a or c or w]
     groups = validation.same_batch and measure.leave_group_out
-    scale = adam_scale(scorer, steps, averaging, measure.adam, token_losses) if measure.adam else None
-    local = None
-    if measure.similarity == "local":
+    similarity = None
+    if local:
         cached = cached or cache_validation_gradients(scorer, validation, measure.budget)
-        local, groups = LocalSimilarity(validation, cached, groups, scale), False
+        similarity, groups = LocalSimilarity(validation, cached, groups), False
     if cached and cached.has_cached(rows) and not (token_losses or groups):
         passes = cached
     else:
         passes = GradientPasses(scorer, rows, measure.budget, groups, token_losses, scores=validation.same_batch)
-    plain, used = validation_directions(scorer, passes, validation, in_direction, measure.normalized, cached)
-    used = rescale(used, scale)
+    plain, used = validation_directions(scorer, passes, validation, in_direction, cosine, cached)
     weights = sum_by_row(passes, validation.samples, in_direction) if groups else {}
     in_memory = bool(token_losses and validation.same_batch and measure.exclude_self)
     total = GradientSum(passes, sum_by_row(passes, samples, own))
-    projections = project(passes, Projector(plain, used, scale, weights, measure.normalized), total, local, in_memory)
+    projections = project(passes, Projector(plain, used, weights, cosine), total, similarity, in_memory)
     products = [
         _without_own(c, projections[passes.row_of(s)], measure) if a or w else 0.0
         for s, a, c, w in zip(samples, own, of_samples, mean_weights, strict=True)
@@ -230,7 +211,7 @@ def shared_means(samples: Sequence[Sample], products: Sequence[float], mean_weig
 
 
 def _without_own(c: float, projection: Projection, measure: Measure) -> float:
-    """⟨ĝ, P D⟩ without the terms that are left out; c is the weight of the sample's ŝ in D."""
+    """⟨ĝ, D⟩ without the terms that are left out; c is the weight of the sample's ŝ in D."""
     if measure.leave_group_out:
         return projection.used - projection.group
     if measure.exclude_self:

@@ -1,8 +1,6 @@
-"""The weight beta of the KL term at each step: constant, risen from 0 in a warm-up, or adapted to a target KL.
+"""The weight beta of the KL term at each step: constant, or adapted to a target KL.
 
-Warm-up: at step s of the run, from 1, beta · min(1, s / beta_warmup_steps).
-
-Adapted, after each step that follows the warm-up, from `grpo.beta` on:
+Adapted, after each step, from `grpo.beta` on:
 
     e    = clip((KL - kl_target) / kl_target, -0.2, 0.2)
     beta = beta · (1 + e · min(1, n / kl_horizon))
@@ -12,7 +10,7 @@ in the place of n / kl_horizon; that is in their code and in TRL's AdaptiveKLCon
 step. The bound of 1 keeps beta above 0 where a step has more completions than the horizon. KL is the metric `kl` of the
 step, of a token, from the completions that it learned from; theirs is of a completion.
 
-There is one reference in a run, so both go on from round to round.
+There is one reference in a run, so it goes on from round to round.
 """
 
 from pathlib import Path
@@ -27,12 +25,12 @@ MOST = 0.2
 
 def varies(params: Grpo) -> bool:
     """Whether beta differs from step to step."""
-    return params.kl_target is not None or params.beta_warmup_steps > 0
+    return params.kl_target is not None
 
 
 def first_weight(params: Grpo) -> KlWeight:
     """The weight before the first step of a run."""
-    return KlWeight(beta=params.beta, steps=0)
+    return KlWeight(beta=params.beta)
 
 
 def read_weight(path: Path, params: Grpo) -> KlWeight:
@@ -40,17 +38,9 @@ def read_weight(path: Path, params: Grpo) -> KlWeight:
     return read_json(path, KlWeight) if varies(params) and path.exists() else first_weight(params)
 
 
-def beta_of_step(weight: KlWeight, params: Grpo) -> float:
-    """The beta of the next step."""
-    if weight.steps >= params.beta_warmup_steps:
-        return weight.beta
-    return weight.beta * (weight.steps + 1) / params.beta_warmup_steps
-
-
 def after_step(weight: KlWeight, kl: float, completions: int, params: Grpo) -> KlWeight:
     """The weight after a step with this KL of a token and number of completions."""
-    beta = weight.beta
-    if params.kl_target is not None and weight.steps >= params.beta_warmup_steps:
-        error = min(max(kl / params.kl_target - 1, -MOST), MOST)
-        beta *= 1 + error * min(1.0, completions / params.kl_horizon)
-    return KlWeight(beta=beta, steps=weight.steps + 1)
+    if params.kl_target is None:
+        return weight
+    error = min(max(kl / params.kl_target - 1, -MOST), MOST)
+    return KlWeight(beta=weight.beta * (1 + error * min(1.0, completions / params.kl_horizon)))

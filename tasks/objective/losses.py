@@ -6,7 +6,6 @@ r is the importance ratio, A the advantage, H the entropy of the distribution th
 
     loss         surrogate                                     mean over                     from
     dapo         -min(r A, clip(r, 1 - low, 1 + high) A)       tokens of the step            Yu et al. 2025, eq. 8
-    bnpo         the same                                      the same (in TRL: of a micro-batch)
     grpo         the same                                      each completion, then them    Shao et al. 2024, eq. 3
     dr_grpo      the same                                      a constant length             Liu et al. 2025
     cispo        -sg[min(r, 1 + high)] A log p                 tokens of the step            MiniMax-M1 2025
@@ -24,8 +23,7 @@ r is the importance ratio, A the advantage, H the entropy of the distribution th
 GSPO as published is `loss: grpo` with `importance: sequence`, Dr. GRPO `loss: dr_grpo` with `advantages: none`. The
 "manual" loss of rookworld-trl is MANUAL below.
 The means are in tasks/objective/token_weights.py: influence needs them too. Loss and gradients are those of TRL 1.16
-(tests/unit/grpo/test_trl_oracle.py), but for bnpo with several micro-batches, and for the entropy of grpo, sapo and
-dr_grpo, which TRL averages over tokens.
+(tests/unit/grpo/test_trl_oracle.py), but for the entropy of grpo, sapo and dr_grpo, which TRL averages over tokens.
 """
 
 from dataclasses import dataclass

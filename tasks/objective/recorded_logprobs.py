@@ -1,6 +1,6 @@
 """Log-probabilities and values of an update's samples before its first step, for its importance ratio and its KL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from tasks.model.distributed.collectives import gather_parts, local_steps, world_size
@@ -26,23 +26,11 @@ def score_samples(
     """Log-probabilities of samples by the model as it is now, or their values, no gradient; all in every process."""
     import torch
 
-    def scores_of(batch: MicroBatch) -> "Tensor":
-        found: Tensor = getattr(scorer.score(batch), kind)
-        return found
-
-    with torch.no_grad(), fast_layers(scorer.model):
-        return rows_of_samples(scorer, samples, scores_of)
-
-
-def rows_of_samples(scorer: Scorer, samples: Sequence[Sample], rows_of: "Callable[[MicroBatch], Tensor]") -> Logprobs:
-    """The rows [R, C] of all micro-batches, no gradient, by sample; each process computes a part, and all get all."""
-    import torch
-
     def by_sample(batch: MicroBatch) -> Logprobs:
-        rows = rows_of(batch).cpu()  # where processes exchange them
+        rows = getattr(scorer.score(batch), kind).cpu()  # where processes exchange them
         return {sample_key(s): row[: len(s.completion)].clone() for row, s in zip(rows, batch.samples, strict=True)}
 
-    with torch.no_grad():
+    with torch.no_grad(), fast_layers(scorer.model):
         computed = [
             (by_sample(batch), counts)
             for batch, counts in local_steps(scorer.model, scorer.batches(samples, world_size()))

@@ -3,13 +3,12 @@
 Σ_i over the step's n completions, Σ_t over the |o_i| tokens of one, l_it the loss of a token:
 
     loss                  the step's number                                from
-    dapo, bnpo, cispo     Σ_i Σ_t l_it / Σ_i |o_i|                         DAPO, Yu et al. 2025, eq. 8
+    dapo, cispo           Σ_i Σ_t l_it / Σ_i |o_i|                         DAPO, Yu et al. 2025, eq. 8
     grpo, sapo, reinforce Σ_i (Σ_t l_it / |o_i|) / n                       DeepSeekMath, Shao et al. 2024, eq. 3
     dr_grpo               Σ_i Σ_t l_it / (n · policy.max_new_tokens)       Dr. GRPO, Liu et al. 2025
 
 Each is Σ_i weight_i Σ_t l_it / denominator, where the denominator is a sum over completions: it is known before the
-micro-batches are made, so that their sizes never change the gradient. `bnpo` is in TRL a mean over each micro-batch,
-which depends on their sizes; over the whole step it is `dapo`.
+micro-batches are made, so that their sizes never change the gradient.
 """
 
 from collections.abc import Sequence

@@ -43,23 +43,12 @@ class Grpo(Section):
     delta: Annotated[float, Field(gt=1, le=100)] | None
     negative_weight: Share
     beta: Annotated[float, Field(ge=0, le=10)]
-    beta_warmup_steps: Annotated[int, Field(ge=0, le=100_000, strict=True)]
     kl_target: Annotated[float, Field(gt=0, le=100)] | None
     kl_horizon: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     kl: KlEstimate
     kl_correction: bool
     entropy: Annotated[float, Field(ge=0, le=10)]
     max_grad_norm: Annotated[float, Field(gt=0)]
-
-    @field_validator("warmup_steps")
-    @classmethod
-    def _check_warmup(cls, steps: int, others: ValidationInfo) -> int:
-        if steps and others.data.get("schedule") == "constant":
-            raise ValueError(
-                f"warmup_steps ({steps}) does nothing in schedule constant: set it to 0, or schedule to "
-                "constant_with_warmup"
-            )
-        return steps
 
     @field_validator("sharded")
     @classmethod
@@ -83,10 +72,6 @@ class Grpo(Section):
 
     @model_validator(mode="after")
     def _check_beta(self) -> "Grpo":
-        if self.beta == 0 and self.beta_warmup_steps:
-            raise ValueError(
-                f"beta_warmup_steps ({self.beta_warmup_steps}) does nothing where beta is 0: set it to 0, or raise beta"
-            )
         if self.beta == 0 and self.kl_target is not None:
             raise ValueError(
                 f"kl_target ({self.kl_target}) does nothing where beta is 0, which no factor changes: set it to null, "

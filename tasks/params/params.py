@@ -177,31 +177,14 @@ class Params(Section):
 
     @field_validator("ppo")
     @classmethod
-    def _check_samples(cls, ppo: Ppo, others: ValidationInfo) -> Ppo:
-        search = others.data.get("search")
-        if others.data.get("algorithm") != "ppo" or search is None:
-            return ppo
-        if ppo.kl_in_reward == "full" and (search.top_p < 1 or search.top_k > 0):
-            raise ValueError(
-                "kl_in_reward is full, over the whole vocabulary, but tokens are drawn from a part of it: set "
-                "ppo.kl_in_reward to kl, or search.top_p to 1.0 and search.top_k to 0"
-            )
-        return ppo
-
-    @field_validator("ppo")
-    @classmethod
     def _check_influence(cls, ppo: Ppo, others: ValidationInfo) -> Ppo:
         influence = others.data.get("influence")
         if others.data.get("algorithm") != "ppo" or influence is None or influence.selection in UNMEASURED:
             return ppo
-        if influence.similarity in ("centred", "local"):
+        if influence.similarity == "local":
             raise ValueError(
-                f"influence.similarity is {influence.similarity}, which compares completions by one advantage each, "
-                "but algorithm ppo has one for each token: set influence.similarity to dot or cosine"
-            )
-        if influence.loss == "policy_gradient":
-            raise ValueError(
-                "influence.loss is policy_gradient, the loss of algorithm grpo: set influence.loss to seqloss_lastadv"
+                "influence.similarity is local, which compares completions by one advantage each, but algorithm ppo "
+                "has one for each token: set influence.similarity to dot or cosine"
             )
         return ppo
 

@@ -296,15 +296,12 @@ class Influence(Section):
     loss: ValidationLoss
     selection: Selection
     fraction: Annotated[float, Field(gt=0, le=1)]
-    minimum_kept: CountFrom0
     fdr_control: bool
     sequential_test: bool
     train_on_validation: bool
     exclude_self: bool
-    leave_group_out: bool
     similarity: Similarity
     positions: Literal["all", "completion"]
-    precondition: Literal["none", "adam"]
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
 
     @field_validator("top_k")

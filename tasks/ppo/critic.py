@@ -14,14 +14,12 @@ from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample, TokenTargets
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.groups import SampleGroup, samples_in
-from tasks.objective.kl_weight import beta_of_step, read_weight
+from tasks.objective.kl_weight import read_weight
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
-from tasks.ppo.gae import estimate_advantages, whiten
-from tasks.ppo.rewards import token_kl, token_rewards
+from tasks.ppo.gae import estimate_advantages, token_kl, token_rewards, whiten
 from tasks.ppo.value_head import read_head
-from tasks.ppo.vocabulary_kl import Weights, score_vocabulary_kl, trained_weights
 from tasks.records import Split
 
 if TYPE_CHECKING:
@@ -56,18 +54,16 @@ def start_round(layout: Layout, params: Params, round: int, policy: Policy, grou
     """
     check_independent(groups["train"])
     reference: dict[Split, Logprobs] = {}
-    weights = None
     if params.grpo.beta > 0:
         reference = {split: score_samples(_scorer(policy, own, params), own) for split, own in _samples(groups).items()}
-        weights = trained_weights(policy.model) if params.ppo.kl_in_reward == "full" else None
         policy = load_policy(layout.policy(round - 1), instead_of=policy)
     head = read_head(layout.value_head(round - 1), policy)
-    beta = beta_of_step(read_weight(layout.kl_weight(round - 1), params.grpo), params.grpo)
+    beta = read_weight(layout.kl_weight(round - 1), params.grpo).beta
     found: dict[Split, list[SampleGroup]] = {}
     for split, own in groups.items():
         samples = samples_in(own)
         scorer = replace(_scorer(policy, samples, params), value_head=head)
-        kl = _kl(scorer, samples, reference.get(split), weights, params.ppo) if beta > 0 else None
+        kl = _kl(scorer, samples, reference[split], params.ppo) if beta > 0 else None
         found[split] = with_targets(own, score_samples(scorer, samples, "values"), kl, beta, params.ppo)
     return CriticRound(policy, head, found, reference)
 
@@ -139,12 +135,7 @@ def _with_targets(group: SampleGroup, targets: Mapping[tuple[str, int], TokenTar
     return replace(group, samples=samples, advantages=[s.advantage for s in samples])
 
 
-def _kl(
-    scorer: Scorer, samples: Sequence[Sample], reference: Logprobs | None, weights: Weights | None, ppo: Ppo
-) -> Logprobs:
-    if weights is not None:
-        return score_vocabulary_kl(scorer, samples, weights)
-    assert reference is not None
+def _kl(scorer: Scorer, samples: Sequence[Sample], reference: Logprobs, ppo: Ppo) -> Logprobs:
     behaviour = behaviour_logprobs(scorer, samples)
     return {key: token_kl(own, reference[key], ppo.kl_in_reward) for key, own in behaviour.items()}
 

@@ -1,22 +1,46 @@
-"""Generalised advantage estimation, and whitening.
+"""Rewards of tokens, generalised advantage estimation, and whitening.
 
-With V_t the value of the prefix before token t, and V = 0 after the last:
+The KL to the reference is paid token by token, the completion's reward comes with the last. With
+d = log p - log p_reference of the token drawn, both before the update, V_t the value of the prefix before token t, and
+V = 0 after the last:
 
+    r_t = -beta · KL_t, + reward at the last token    KL_t by ppo.kl_in_reward: kl: d, abs: |d|, mse: d² / 2
     δ_t = r_t + γ V_{t+1} - V_t
     A_t = δ_t + γ λ A_{t+1}
     R_t = A_t + V_t                    what the value of the prefix is trained to be
 
 Schulman et al. 2016, "High-Dimensional Continuous Control Using Generalized Advantage Estimation" (arXiv 1506.02438),
-eq. 16. With λ = 1 and γ = 1, A_t is the sum of the rewards from t on minus V_t; with λ = 0 it is δ_t.
+eq. 16. With λ = 1 and γ = 1, A_t is the sum of the rewards from t on minus V_t; with λ = 0 it is δ_t. The KL in the
+reward: Ziegler et al. 2019, "Fine-Tuning Language Models from Human Preferences" (arXiv 1909.08593), §2.2; its kinds
+are those of TRL 0.11's PPOTrainer.
 """
 
 from typing import TYPE_CHECKING
+
+from tasks.objective.kl import kl_estimate
+from tasks.params.fields import KlInReward
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 EPSILON = 1e-8
 """Added to the variance, as in TRL 0.11: a batch of equal advantages gives 0."""
+
+
+def token_kl(logprobs: "Tensor", reference: "Tensor", kind: KlInReward) -> "Tensor":
+    """KL_t of each token, of the shape of `logprobs`."""
+    if kind == "abs":
+        return (logprobs - reference).abs()
+    return kl_estimate(logprobs, reference, "k1" if kind == "kl" else "k2")
+
+
+def token_rewards(rewards: "Tensor", kl: "Tensor", mask: "Tensor", beta: float) -> "Tensor":
+    """r_t of each token, [R, C], 0 where padded; rewards [R], kl and mask [R, C], each row has a token."""
+    import torch
+
+    found = -beta * kl * mask
+    last = mask.sum(1).long() - 1
+    return found.index_put((torch.arange(len(found), device=found.device), last), rewards, accumulate=True)
 
 
 def estimate_advantages(

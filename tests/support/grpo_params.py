@@ -27,7 +27,6 @@ PLAIN: dict[str, Any] = {
     "delta": None,
     "negative_weight": 1.0,
     "beta": 0.0,
-    "beta_warmup_steps": 0,
     "kl_target": None,
     "kl_horizon": 1000,
     "kl": "k3",

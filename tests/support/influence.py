@@ -1,6 +1,6 @@
 """Influence of a policy's samples, and what it is made of by plain autograd."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,7 +27,7 @@ def scorer_of(policy: Policy, layout: Layout = "packed", tokens: int = 2048, tem
 
 def measured(scorer: Scorer, samples: list[Sample], others: list[Sample] | None, **measure: Any) -> Influences:
     """By token; without other samples, against the samples themselves."""
-    validation = advantage_validation(others or samples, BY_TOKEN, same_batch=others is None)
+    validation = advantage_validation(others or samples, same_batch=others is None)
     return influences(scorer, samples, BY_TOKEN, validation, Measure(**measure))
 
 
@@ -100,13 +100,6 @@ def uneven_model() -> Any:
     torch.manual_seed(0)
     config = LoraConfig(r=2, target_modules=["twice", "vain", "once", "never"], init_lora_weights=False)
     return get_peft_model(Uneven(), config).double()
-
-
-def adam_scale(samples: list[Sample], gradient: Callable[[list[Sample]], torch.Tensor]) -> torch.Tensor:
-    """1 / (√v + ε) after the steps of an update that takes two problems a step, [P]."""
-    names = list(dict.fromkeys(s.problem_id for s in samples))
-    steps = [[s for s in samples if s.problem_id in names[at : at + 2]] for at in range(0, len(names), 2)]
-    return 1 / ((sum(gradient(step) ** 2 for step in steps) / len(steps)).sqrt() + 1e-8)
 
 
 def without_own(votes: torch.Tensor, samples: list[Sample], measure: Measure) -> torch.Tensor:

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from tasks.influence.loss_gradients import Validation
+from tasks.influence.losses import Validation
 from tasks.model.sample import Sample
-from tasks.objective.token_weights import TokenWeights
 
 
-def advantage_validation(samples: Sequence[Sample], averaging: TokenWeights, same_batch: bool = False) -> Validation:
+def advantage_validation(samples: Sequence[Sample], same_batch: bool = False) -> Validation:
     """c = A."""
-    return Validation(samples, [s.advantage for s in samples], averaging, same_batch)
+    return Validation(samples, [s.advantage for s in samples], same_batch)

@@ -67,7 +67,7 @@ class OneStep:
 def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Grpo, reference: Logprobs | None) -> OneStep:
     """Take one step of these groups, in the scorer's model, and measure it.
 
-    At `grpo.learning_rate` and `grpo.beta` themselves: schedule and warm-ups, which make an update's first step a small
+    At `grpo.learning_rate` and `grpo.beta` themselves: schedule and warm-up, which make an update's first step a small
     one, are left out. `reference`: log-probabilities of all samples by the reference, None where `grpo.beta` is 0.
     Raises GraftError where its loss or gradient is not finite.
     """
@@ -94,7 +94,7 @@ def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Grpo, refere
 
 def constant_rates(params: Grpo) -> Grpo:
     """With a constant learning rate and a constant beta."""
-    constant = {"schedule": "constant", "warmup_steps": 0, "beta_warmup_steps": 0, "kl_target": None}
+    constant = {"schedule": "constant", "warmup_steps": 0, "kl_target": None}
     return params.model_copy(update=constant)
 
 

@@ -32,7 +32,6 @@ from tasks.model.scoring.layouts.rows import RowBatch, collate_rows
 from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attention_pairs, make_micro_batches
 from tasks.model.scoring.mismatch import mismatch_of
 from tasks.model.scoring.packed_attention import use_packed_attention
-from tasks.model.scoring.padded_rows import scale_logits
 from tasks.model.scoring.prompt_attention import use_prompt_attention
 from tasks.model.scoring.prompt_cache import PromptCache
 from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens, score_values
@@ -144,18 +143,6 @@ class Scorer:
                 return score_tokens(collated.chunks(forward_to_logits(self.model)), collated.index, temperature)
             forward, head = forward_to_hidden(self.model)
             return score_tokens(collated.chunks(forward), collated.index, temperature, head, most)
-
-    def scaled_logits(self, batch: MicroBatch) -> "tuple[Tensor, TokenIndex]":
-        """The logits of each of N completion tokens at its temperature, [N, V], and their index."""
-        import torch
-
-        collated = self.collate(batch)
-        with self._forward(batch):
-            logits = torch.cat(list(collated.chunks(forward_to_logits(self.model))))
-            rows = logits[collated.index.rows.to(logits.device)]
-            temperature = self._temperature(batch.samples, collated.index)
-        by = temperature if isinstance(temperature, int | float) else temperature[:, None]
-        return scale_logits(rows, by), collated.index
 
     @contextmanager
     def _forward(self, batch: MicroBatch) -> Iterator[None]:

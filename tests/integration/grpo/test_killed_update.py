@@ -23,7 +23,7 @@ from tests.support.selections import selected
 MOMENTS = {"grpo": 20, "ppo": 6}
 PARAMS = ["grpo.epochs=6", "grpo.prompts_per_step=2", "grpo.negative_weight=1.0", "grpo.beta=0.05"]
 PARAMS += ["grpo.learning_rate=0.01", "grpo.truncated=learn", "grpo.on_invalid_completion=stop"]
-PARAMS += ["grpo.beta_warmup_steps=3", "grpo.kl_target=0.001", "grpo.kl_horizon=10"]
+PARAMS += ["grpo.kl_target=0.001", "grpo.kl_horizon=10"]
 PPO = ["algorithm=ppo", "search.simulations=8"]
 ADDRESS = "update@1"
 

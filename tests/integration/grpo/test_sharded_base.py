@@ -87,7 +87,7 @@ def measured(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, In
         for layout in ("rows", "completions"):
             scorer = scorer_in(policy, layout, samples)
             for measure in (Measure(), Measure(similarity="local", budget=300_000), Measure(similarity="cosine")):
-                validation = advantage_validation(held_out, BY_TOKEN)
+                validation = advantage_validation(held_out)
                 each = influences(scorer, train, BY_TOKEN, validation, measure).each
                 products = [s.product or 0.0 for s in each]
                 certificate = certify(scorer, train, products, BY_TOKEN, validation, seed=0)

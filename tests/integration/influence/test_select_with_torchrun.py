@@ -74,14 +74,15 @@ def test_what_goes_wrong_in_one_process_is_one_line_here(
     layout: Layout, make_trajectory: MakeTrajectory, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The larger of two groups has more rows than there is memory for; one process has it, the other waits."""
-    groups = [make_trajectory("small", [1.0, 0.0]), make_trajectory("large", [float(m % 2) for m in range(200)])]
-    write_jsonl(layout.rewarded(1), groups)
+    judges = {"small": [1.0, 0.0], "large": [float(m % 2) for m in range(200)]}
+    groups = [make_trajectory(name, rewards, split="validation") for name, rewards in judges.items()]
+    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 0.0]), *groups])
     capfd.readouterr()
     with pytest.raises(GraftError) as caught:
-        run(layout, params(2, similarity="dot", validation="same_batch", leave_group_out=True, memory_budget=1), 1)
+        run(layout, params(2, similarity="dot", fdr_control=True, memory_budget=1), 1)
     line = str(caught.value)
     assert line.startswith("influence.memory_budget: has room for the gradients of ")
-    assert "problem 'large' has 200, which influence.fdr_control and leave_group_out need at once; raise it" in line
+    assert "problem 'large' has 200, which influence.fdr_control needs at once; raise it" in line
     assert "\n" not in line
     assert "in _by_group" in caught.value.__notes__[0]
     assert capfd.readouterr().err == ""

@@ -108,7 +108,7 @@ def test_two_processes_give_the_gradient_of_one(tmp_path: Path, base: Path, make
 def test_influence_says_what_a_step_does(base: Path, make_samples: MakeSamples) -> None:
     policy, samples = trained(base), make_samples(problems=7)
     train, held_out = samples[:15], samples[15:]
-    scorer, validation = scorer_for(policy, samples, TEMPERATURE), advantage_validation(held_out, BY_TOKEN)
+    scorer, validation = scorer_for(policy, samples, TEMPERATURE), advantage_validation(held_out)
     products = [own.product or 0.0 for own in influences(scorer, train, BY_TOKEN, validation, Measure()).each]
     assert certify(scorer, train, products, BY_TOKEN, validation, seed=0).slope == pytest.approx(-1, abs=0.01)
 

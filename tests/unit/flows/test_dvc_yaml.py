@@ -26,9 +26,9 @@ PARAMS = {
     "reward": "environment environment_sha256 shard_size rewards policy.max_new_tokens operators.calls "
     "operators.max_tokens operators.price",
     "select": "environment environment_sha256 algorithm policy.max_new_tokens search.temperature influence ppo "
-    "grpo.beta grpo.beta_warmup_steps grpo.kl_target grpo.kl_horizon grpo.bf16 "
+    "grpo.beta grpo.kl_target grpo.kl_horizon grpo.bf16 "
     "grpo.negative_weight grpo.advantages grpo.loss grpo.truncated "
-    "grpo.prompts_per_step grpo.micro_batch_tokens grpo.checkpointing grpo.processes "
+    "grpo.micro_batch_tokens grpo.checkpointing grpo.processes "
     "grpo.sharded grpo.on_invalid_completion",
     "update": "seed environment environment_sha256 algorithm policy.max_new_tokens search.temperature grpo ppo",
     "validate": "seed environment environment_sha256 rounds.last policy.max_new_tokens sampler.kind sampler.dtype "

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tasks.objective.losses import Objective, reduce, token_losses
 
 ROWS, WIDTH = 5, 7
-LOSSES = ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"]
+LOSSES = ["dapo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"]
 
 
 def objective(**changes: Any) -> Objective:

@@ -100,7 +100,7 @@ def test_samples_with_the_reward_0_are_learned_from_too(layout: Layout) -> None:
     "changes",
     [{"gamma": 0.5}, {"lam": 0.2}, {"clip": 0.01}, {"value_clip": None}, {"value_weight": 2.0}, {"value_rate": 0.001},
      {"detach_value": True}, {"whiten": False}, {"whiten_rewards": True}, {"kl_in_reward": "abs"},
-     {"kl_in_reward": "full"}, {"missing_eos": 0.5}],
+     {"missing_eos": 0.5}],
     ids=str,
 )  # fmt: skip
 def test_each_param_does_something(layout: Layout, changes: dict[str, Any]) -> None:

@@ -45,7 +45,7 @@ pytestmark = [
 
 VOCABULARY = 300
 LONGEST = 16
-LOSSES = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo"]
+LOSSES = ["grpo", "dr_grpo", "dapo", "cispo", "sapo"]
 LEVELS = ["token", "sequence"]
 CLIP_LOW, CLIP_HIGH = 0.2, 0.28
 

@@ -65,7 +65,7 @@ def test_influence_predicts_a_step(constant: bool, make_policy: MakePolicy, make
     asked = [replace(s, temperature=1.2 if s.problem_id == "p1" else None) for s in make_samples(problems=8, seed=1)]
     training = drawn(policy, asked, TEMPERATURE)
     held_out = drawn(policy, make_samples(problems=16, seed=2), TEMPERATURE)
-    scorer, validation = scorer_of(policy), advantage_validation(held_out, BY_TOKEN)
+    scorer, validation = scorer_of(policy), advantage_validation(held_out)
     if constant:
         scorer = with_constant_prompts(scorer, [*training, *held_out])
     found = [s.product or 0.0 for s in influences(scorer, training, BY_TOKEN, validation).each]

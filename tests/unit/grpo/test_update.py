@@ -340,7 +340,7 @@ def test_the_update_learns_where_mean_logp_times_mean_reward_does_not(make_polic
 
 
 @pytest.mark.parametrize("importance", ["token", "sequence"])
-@pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"])
+@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"])
 def test_every_loss_learns_the_least_likely_arm(loss: str, importance: str, policy: Policy) -> None:
     before = chances(policy)
     right = min(before, key=before.__getitem__)

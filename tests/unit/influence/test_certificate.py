@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.influence import certificate, gradient_passes, loss_gradients, projections
+from tasks.influence import certificate, gradient_passes, projections
 from tasks.influence.certificate import Certificate, certify, check_self_influence
 from tasks.influence.gradient_algebra import products
-from tasks.influence.loss_gradients import loss_gradient
+from tasks.influence.losses import Validation
 from tasks.influence.tracin import influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tests.support.influence import BY_TOKEN, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
@@ -26,7 +27,7 @@ def certified(
     policy: Policy, make_samples: MakeSamples, averaging: TokenWeights = BY_TOKEN, then: Callable[[], Any] = dict
 ) -> Certificate:
     scorer, training = scorer_of(policy), make_samples(problems=8, seed=1)
-    validation = advantage_validation(make_samples(problems=16, seed=2), averaging)
+    validation = advantage_validation(make_samples(problems=16, seed=2))
     found = [s.product or 0.0 for s in influences(scorer, training, averaging, validation).each]
     then()
     return certify(scorer, training, found, averaging, validation, seed=0)
@@ -55,8 +56,11 @@ def wrong_sign(scores: Any, direction: Any) -> Any:
     return -products(scores, direction)
 
 
-def objective_for_loss(*given: Any, **options: Any) -> Any:
-    return {name: -value for name, value in loss_gradient(*given, **options).items()}
+validation_gradient = Validation.gradient
+
+
+def objective_for_loss(validation: Validation, scorer: Scorer) -> Any:
+    return {name: -value for name, value in validation_gradient(validation, scorer).items()}
 
 
 def wrong_mask(own: gradient_passes.GradientPasses, batch: Any) -> Any:
@@ -66,7 +70,7 @@ def wrong_mask(own: gradient_passes.GradientPasses, batch: Any) -> Any:
 
 PLANTED = {
     "a sign error": (projections, "products", wrong_sign),
-    "an objective for a loss": (loss_gradients, "loss_gradient", objective_for_loss),
+    "an objective for a loss": (Validation, "gradient", objective_for_loss),
     "a wrong mask": (gradient_passes.GradientPasses, "_sums", wrong_mask),
 }
 
@@ -87,7 +91,7 @@ def test_a_planted_fault_is_caught(fault: str, policy: Policy, make_samples: Mak
 
 
 def test_without_influence_no_step_is_tried(policy: Policy, samples: list[Sample]) -> None:
-    validation = advantage_validation(samples, BY_TOKEN)
+    validation = advantage_validation(samples)
     found = certify(scorer_of(policy), samples, [0.0] * len(samples), BY_TOKEN, validation, seed=0)
     assert (found.steps, found.draws) == (0, 0)
     found.check()

@@ -15,7 +15,7 @@ from tasks.influence.conformal_control import (
     rejection_threshold,
     shift_by_threshold,
 )
-from tasks.influence.loss_gradients import Validation, loss_denominator
+from tasks.influence.losses import Validation, loss_denominator
 from tasks.influence.tracin import Measure, SampleInfluence, cache_validation_gradients, influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
@@ -107,20 +107,19 @@ def test_what_lowers_the_loss_is_not_dropped_however_unlike_validations_own() ->
 
 
 @pytest.mark.parametrize("budget", [100_000, 2**30], ids=["small budget", "large budget"])
-@pytest.mark.parametrize("adam", [None, 2])
 @pytest.mark.parametrize("similarity", ["dot", "cosine"])
 def test_validation_samples_are_compared_with_the_other_problems(
-    similarity: Any, adam: int | None, budget: int, exact: Policy, make_samples: MakeSamples
+    similarity: Any, budget: int, exact: Policy, make_samples: MakeSamples
 ) -> None:
     scorer, samples = scorer_of(exact), make_samples(problems=4, seed=5)
-    measure = Measure(exclude_self=True, similarity=similarity, adam=adam, budget=budget)
+    measure = Measure(exclude_self=True, similarity=similarity, budget=budget)
     shares = [1.0] * len(samples)
     learned = [replace(s, advantage=max(s.advantage, 0.0)) for s in samples]
-    validation = Validation(learned, [s.advantage for s in samples], BY_TOKEN)
+    validation = Validation(learned, [s.advantage for s in samples])
     found = calibration_influences(scorer, BY_TOKEN, validation, measure, shares, learned)
     for name in {s.problem_id for s in samples}:
         others = [s for s in samples if s.problem_id != name]
-        expected = influences(scorer, learned, BY_TOKEN, advantage_validation(others, BY_TOKEN), measure).each
+        expected = influences(scorer, learned, BY_TOKEN, advantage_validation(others), measure).each
         size = loss_denominator if similarity == "dot" else (lambda given, _: len(given))
         scale = size(others, BY_TOKEN) / size(samples, BY_TOKEN)
         for sample, x, one in zip(samples, found, expected, strict=True):
@@ -132,7 +131,7 @@ def test_control_needs_no_gradient_that_was_not_made_before(
     exact: Policy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer, samples = scorer_of(exact), make_samples(problems=4, seed=5)
-    validation, measure = advantage_validation(samples, BY_TOKEN), Measure(similarity="local")
+    validation, measure = advantage_validation(samples), Measure(similarity="local")
     given = (scorer, BY_TOKEN, validation, measure, [1.0] * len(samples), samples)
     expected = calibration_influences(*given)
     judges = cache_validation_gradients(scorer, validation, measure.budget)

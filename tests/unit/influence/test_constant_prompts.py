@@ -111,7 +111,7 @@ def test_the_certificate_holds_for_constant_prompts_and_only_for_them(
 ) -> None:
     policy = make_policy("gpt2", "float64")
     training, held_out = make_samples(problems=8, seed=1), make_samples(problems=16, seed=2)
-    validation = advantage_validation(held_out, BY_TOKEN)
+    validation = advantage_validation(held_out)
     whole = scorer_of(policy)
     constant = with_constant_prompts(whole, [*training, *held_out])
     found = [s.product or 0.0 for s in influences(constant, training, BY_TOKEN, validation).each]

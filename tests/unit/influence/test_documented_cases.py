@@ -13,8 +13,7 @@ from typing import get_args
 import pytest
 import torch
 
-from tasks.influence.loss_gradients import loss_denominator, loss_gradient
-from tasks.influence.validation_losses import keep_top_k, validation_coefficients
+from tasks.influence.losses import keep_top_k, loss_denominator, validation_coefficients
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
@@ -24,6 +23,7 @@ from tasks.objective.samples import merge_equal_samples
 from tasks.params.fields import Baseline, ValidationLoss
 from tests.support.influence import BY_TOKEN, flat, gradient_of, loss_of, measured, scorer_of, stepped
 from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.validation import advantage_validation
 
 Tokens = tuple[int, ...]
 Numbers = list[list[float]]  # [n][G]
@@ -93,7 +93,7 @@ class Batch:
         """As validation samples of this loss; `rewards` where they are not the right ones."""
         given = rewards or self.rewards()
         advantages = advantages_of("none", given)
-        found = validation_coefficients(loss, given, advantages, advantages)
+        found = validation_coefficients(loss, given, advantages)
         return self.samples(keep_top_k(found, given, top_k) if top_k else found)
 
     def parts(self, size: int) -> list["Batch"]:
@@ -114,7 +114,7 @@ def written(policy: Policy, size: int, seed: int, group: int = 8) -> Batch:
 
 def agreement(policy: Policy, samples: list[Sample], truth: torch.Tensor) -> float:
     """Cosine of the step that the samples ask for with the one that raises J most."""
-    asked = -flat(loss_gradient(scorer(policy), samples, BY_TOKEN).values()).double()
+    asked = -flat(advantage_validation(samples).gradient(scorer(policy)).values()).double()
     return float(asked @ truth / asked.norm() / truth.norm())
 
 
@@ -123,12 +123,12 @@ def test_sixteen_hand_picked_best_samples_are_not_enough(seed: int, make_policy:
     """CLAIM: sixteen hand-picked best samples are enough to validate with.
 
     MEASURED, cosine with ∇J, mean of four draws: of the 16 best of 1024 samples 0.32, 0.21, 0.25; of 128 random ones
-    0.60, 0.83, 0.72; of 1024 random ones 0.92, 0.97, 0.94. With good_only 0.28, 0.26, 0.31; 0.50, 0.52, 0.52; 0.79,
-    0.91, 0.87: sixteen are too few, whatever the loss.
+    0.60, 0.83, 0.72; of 1024 random ones 0.92, 0.97, 0.94. With seqloss_reward 0.28, 0.26, 0.31; 0.50, 0.52, 0.52;
+    0.79, 0.91, 0.87: sixteen are too few, whatever the loss.
     """
     policy = make_policy("gpt2", seed=seed)
     truth, parts = full_gradient(policy), written(policy, 4096, seed).parts(1024)
-    losses: list[ValidationLoss] = ["seqloss_lastadv", "good_only"]
+    losses: list[ValidationLoss] = ["seqloss_lastadv", "seqloss_reward"]
     for loss in losses:
         drawn = [
             [p.as_validation(loss, top_k=16), p.parts(128)[0].as_validation(loss), p.as_validation(loss)] for p in parts
@@ -146,28 +146,27 @@ def flipped(rewards: Numbers, share: float, seed: int) -> Numbers:
 
 
 @every_seed
-def test_good_only_validation_is_right_but_less_exact_and_robust(seed: int, make_policy: MakePolicy) -> None:
+def test_validation_by_good_samples_only_is_right_but_less_exact_and_robust(seed: int, make_policy: MakePolicy) -> None:
     """CLAIM: validation by good samples only is wrong, it must be contrastive.
 
-    MEASURED: with fresh rewards of 0 and 1 it is seqloss_reward, sample by sample, and estimates ∇J: cosine 0.97, 0.99,
-    0.99 with 8192 samples. With 1024 it is less exact than the contrastive loss, 0.81, 0.90, 0.92 against 0.92, 0.95,
-    0.94 (mean of eight draws); where 30 % of their rewards are flipped it loses more: good_only 0.52, 0.64, 0.74;
-    contrastive 0.71, 0.74, 0.81; advantages 0.72, 0.73, 0.80.
+    MEASURED: with rewards of 0 and 1 it is seqloss_reward, and estimates ∇J: cosine 0.97, 0.99, 0.99 with 8192 samples.
+    With 1024 it is less exact than the contrastive loss, 0.81, 0.90, 0.92 against 0.92, 0.95, 0.94 (mean of eight
+    draws); where 30 % of their rewards are flipped it loses more: seqloss_reward 0.52, 0.64, 0.74; contrastive
+    0.71, 0.74, 0.81; advantages 0.72, 0.73, 0.80.
     """
     policy = make_policy("gpt2", seed=seed)
     truth, batch = full_gradient(policy), written(policy, 8192, seed)
-    assert batch.as_validation("good_only") == batch.as_validation("seqloss_reward")
 
     def mean(loss: ValidationLoss, noise: float) -> float:
         parts = enumerate(batch.parts(1024))
         return fmean(agreement(policy, p.as_validation(loss, flipped(p.rewards(), noise, k)), truth) for k, p in parts)
 
-    losses: list[ValidationLoss] = ["good_only", "contrastive", "seqloss_lastadv"]
+    losses: list[ValidationLoss] = ["seqloss_reward", "contrastive", "seqloss_lastadv"]
     clean = {loss: mean(loss, 0) for loss in losses}
     noisy = {loss: mean(loss, 0.3) for loss in losses}
-    assert agreement(policy, batch.as_validation("good_only"), truth) > 0.9
+    assert agreement(policy, batch.as_validation("seqloss_reward"), truth) > 0.9
     assert min(clean.values()) > 0.75
-    assert noisy["good_only"] + 0.03 < min(noisy["contrastive"], noisy["seqloss_lastadv"])
+    assert noisy["seqloss_reward"] + 0.03 < min(noisy["contrastive"], noisy["seqloss_lastadv"])
 
 
 def after_a_step(policy: Policy, own: Sample, observe: Callable[[], torch.Tensor]) -> torch.Tensor:

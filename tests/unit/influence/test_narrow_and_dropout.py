@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from tasks.influence.loss_gradients import loss_denominator, loss_gradient
+from tasks.influence.losses import loss_denominator
 from tasks.model.policy import load_policy
 from tasks.model.sample import Sample
 from tests.support.influence import BY_TOKEN, gradient_of, loss_of, measured, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.validation import advantage_validation
 
 
 def test_dropout_is_off_while_influence_is_measured(
@@ -50,5 +51,5 @@ def test_signs_in_bf16_are_those_of_a_loop_over_samples(
 
 
 def test_gradients_of_narrow_weights_are_summed_in_float32(make_policy: MakePolicy, samples: list[Sample]) -> None:
-    found = loss_gradient(scorer_of(make_policy(dtype="bfloat16")), samples, BY_TOKEN)
+    found = advantage_validation(samples).gradient(scorer_of(make_policy(dtype="bfloat16")))
     assert all(own.dtype == torch.float32 for own in found.values())

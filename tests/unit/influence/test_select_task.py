@@ -215,7 +215,7 @@ def test_what_does_not_fit_stops_or_is_skipped_and_counted(layout: Layout, make_
 
 
 def test_validation_says_how_long_its_gradient_is(layout: Layout) -> None:
-    run(layout, params(validation="same_batch", loss="policy_gradient", exclude_self=False), 1)
+    run(layout, params(validation="same_batch", exclude_self=False), 1)
     squared = numbers(layout)["validation_gradient_norm"] ** 2
     lines = read_jsonl(layout.selection(1), Selected)
     assert sum(line.influence or 0 for line in lines) == pytest.approx(squared, rel=1e-4)

@@ -82,10 +82,10 @@ def test_the_levels_are_p_values_that_there_are(calibration: int) -> None:
 
 def test_parts_give_what_one_measurement_does(exact: Policy, make_samples: MakeSamples) -> None:
     scorer, samples = scorer_of(exact), make_samples(problems=6, seed=5)
-    validation = advantage_validation([replace(s, problem_id="v" + s.problem_id) for s in samples], BY_TOKEN)
+    validation = advantage_validation([replace(s, problem_id="v" + s.problem_id) for s in samples])
     names = sorted({s.problem_id for s in samples})
     samples = sorted(samples, key=lambda s: names.index(s.problem_id))
-    for measure in (Measure(similarity="local"), Measure(similarity="centred"), Measure()):
+    for measure in (Measure(similarity="local"), Measure()):
         whole = influences(scorer, samples, BY_TOKEN, validation, measure)
         halves = [[s for s in samples if (s.problem_id in names[:3]) == first] for first in (True, False)]
         parts = centre(

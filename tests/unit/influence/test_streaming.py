@@ -21,14 +21,13 @@ HELD, STREAMED = 2**30, 1
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
-@pytest.mark.parametrize("adam", [None, 2])
-@pytest.mark.parametrize("similarity", ["dot", "cosine", "centred"])
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
 @pytest.mark.parametrize("kind", ["gpt2", "llama"], ids=["hooks", "merged"])
 def test_computed_layer_by_layer_influence_is_the_same(
-    kind: str, similarity: Any, adam: int | None, exclude_self: bool, make_policy: MakePolicy, make_samples: MakeSamples
+    kind: str, similarity: Any, exclude_self: bool, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     scorer, samples = scorer_of(make_policy(kind, "float64"), "rows"), make_samples(problems=6)
-    measure = {"similarity": similarity, "adam": adam, "exclude_self": exclude_self}
+    measure = {"similarity": similarity, "exclude_self": exclude_self}
     held, streamed = (measured(scorer, samples, None, budget=size, **measure).each for size in (HELD, STREAMED))
     size = max(abs(s.influence or 0) for s in held)
     for ours, theirs in zip(streamed, held, strict=True):
@@ -57,7 +56,7 @@ def watched() -> Iterator[dict[str, int]]:
         yield bytes_
 
 
-@pytest.mark.parametrize("similarity", ["dot", "cosine", "centred"])
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
 @pytest.mark.parametrize("same_batch", [False, True])
 def test_no_more_than_one_layers_gradients_are_held(
     same_batch: bool, similarity: Any, policy: Policy, samples: list[Sample], others: list[Sample]

@@ -12,7 +12,7 @@ import torch
 
 from tasks.errors import GraftError
 from tasks.grpo.gradient import objective_of
-from tasks.influence.loss_gradients import loss_denominator, loss_gradient
+from tasks.influence.losses import loss_denominator
 from tasks.influence.tracin import Measure, influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
@@ -24,7 +24,6 @@ from tasks.objective.token_weights import TokenWeights
 from tests.support.grpo_params import grpo_params
 from tests.support.influence import (
     BY_TOKEN,
-    adam_scale,
     flat,
     gradient_of,
     loss_of,
@@ -48,7 +47,6 @@ CASES = pairwise_cases(
     name=list(OBJECTIVES),
     validation=["held out", "same batch", "exclude_self", "leave_group_out"],
     similarity=["dot", "cosine"],
-    adam=[None, 2],
     budget=[200_000, 2**30],  # bytes for the gradients of one group, or of all
 )
 
@@ -117,8 +115,8 @@ def test_it_is_the_product_of_the_losses_gradients(
     others = samples if same_batch else make_samples(problems=4, seed=4)
     others = [replace(s, advantage=float((-1) ** place * (place % 4))) for place, s in enumerate(others)]
     left_out = {case["validation"]: True} if case["validation"] in ("exclude_self", "leave_group_out") else {}
-    measure = Measure(similarity=case["similarity"], adam=case["adam"], budget=case["budget"], **left_out)
-    validation = advantage_validation(others, BY_TOKEN, same_batch)
+    measure = Measure(similarity=case["similarity"], budget=case["budget"], **left_out)
+    validation = advantage_validation(others, same_batch)
     found = influences(scorer_of(exact), samples, averaging, validation, measure, token_losses=losses).each
     assert same_batch or losses.seen == {sample_key(s) for s in samples if s.advantage}
     assert losses.clipped or name == "entropy"
@@ -130,8 +128,6 @@ def test_it_is_the_product_of_the_losses_gradients(
     if case["similarity"] == "cosine":
         ours, theirs = own / own.norm(dim=1).clamp(min=1e-300)[:, None], theirs / theirs.norm(dim=1)[:, None]
         c = c.sign() / len(others)
-    if case["adam"]:
-        ours = ours * adam_scale(samples, lambda step: loss_rows(exact, step, averaging, losses).sum(0))
     votes = (ours @ theirs.T) * c
     expected = (without_own(votes, samples, measure) if same_batch else votes).sum(1)
     for place, one in enumerate(found):
@@ -146,7 +142,7 @@ def test_it_predicts_the_effect_of_a_step_on_the_samples_loss(
 ) -> None:
     samples, others = make_samples(problems=6, seed=1), make_samples(seed=2)
     losses, averaging = losses_of(exact, samples, **OBJECTIVES[name]), TokenWeights(OBJECTIVES[name]["loss"], 64)
-    validation = advantage_validation(others, BY_TOKEN)
+    validation = advantage_validation(others)
     found = influences(scorer_of(exact), samples, averaging, validation, token_losses=losses).each
 
     def loss() -> float:
@@ -168,7 +164,7 @@ def test_at_ratio_1_without_other_terms_it_is_that_of_scores(
 ) -> None:
     samples = mixed(samples)
     losses, averaging = losses_of(exact, samples, noise=0.0, loss="grpo"), TokenWeights("grpo", 64)
-    validation = advantage_validation(samples if same_batch else others, averaging, same_batch)
+    validation = advantage_validation(samples if same_batch else others, same_batch)
     given = (scorer_of(exact), samples, averaging, validation, Measure(exclude_self=True, similarity=similarity))
     for ours, theirs in zip(influences(*given, token_losses=losses).each, influences(*given).each, strict=True):
         assert ours.influence == pytest.approx(theirs.influence, rel=1e-9, abs=1e-13)
@@ -179,15 +175,13 @@ def test_the_gradient_of_token_losses_is_that_of_the_written_out_loss(exact: Pol
     samples, averaging = mixed(samples), TokenWeights("grpo", 64)
     losses = losses_of(exact, samples, **OBJECTIVES["KL"])
     expected = loss_rows(exact, samples, averaging, losses).sum(0)
-    found = flat(loss_gradient(scorer_of(exact), samples, averaging, losses).values())
+    given = (scorer_of(exact), samples, averaging, advantage_validation(samples))
+    found = flat(influences(*given, token_losses=losses).train_gradient.values())
     assert (found - expected).norm() <= 1e-9 * expected.norm()
 
 
-@pytest.mark.parametrize("similarity", ["centred", "local"])
-def test_a_measure_that_compares_completions_by_their_scores_is_refused(
-    similarity: Any, policy: Policy, samples: list[Sample]
-) -> None:
-    validation, measure = advantage_validation(samples, BY_TOKEN), Measure(similarity=similarity)
+def test_a_measure_that_compares_completions_by_their_scores_is_refused(policy: Policy, samples: list[Sample]) -> None:
+    validation, measure = advantage_validation(samples), Measure(similarity="local")
     given, losses = (scorer_of(policy), samples, BY_TOKEN, validation, measure), losses_of(policy, samples)
-    with pytest.raises(GraftError, match=rf"similarity: {similarity} compares .* token losses .*; take dot or cosine"):
+    with pytest.raises(GraftError, match=r"similarity: local compares .* token losses .*; take dot or cosine"):
         influences(*given, token_losses=losses)

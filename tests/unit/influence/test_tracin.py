@@ -9,15 +9,13 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.influence.loss_gradients import loss_denominator, loss_gradient
+from tasks.influence.losses import loss_denominator
 from tasks.influence.selection import select
 from tasks.influence.tracin import Measure, influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.objective.token_weights import TokenWeights
 from tests.support.influence import (
     BY_TOKEN,
-    adam_scale,
     adapter,
     flat,
     gradient_of,
@@ -66,17 +64,17 @@ def test_the_gradient_of_a_loss_is_of_the_written_out_loss(exact: Policy, make_s
     silent = [replace(s, advantage=0.0) if s.problem_id == "p2" else s for s in samples]
     expected = gradient_of(exact, batch_loss(exact, silent))
     for layout in TRAINING_LAYOUTS:
-        found = flat(loss_gradient(scorer_of(exact, layout), silent, BY_TOKEN).values())
+        found = flat(advantage_validation(silent).gradient(scorer_of(exact, layout)).values())
         assert (found - expected).norm() <= 1e-9 * expected.norm()
 
 
 @pytest.mark.parametrize("budget", [1, 2**30], ids=["streamed", "in memory"])
-@pytest.mark.parametrize("similarity", ["dot", "centred", "local"])
+@pytest.mark.parametrize("similarity", ["dot", "cosine", "local"])
 def test_the_gradient_of_the_batch_is_added_up_on_the_way(
     similarity: str, budget: int, exact: Policy, samples: list[Sample], others: list[Sample]
 ) -> None:
     samples = [*samples, replace(samples[0], member=99), replace(samples[1], member=98, advantage=0.0)]
-    expected = flat(loss_gradient(scorer_of(exact), samples, BY_TOKEN).values())
+    expected = flat(advantage_validation(samples).gradient(scorer_of(exact)).values())
     for validation in (others, None):
         found = measured(scorer_of(exact), samples, validation, similarity=similarity, budget=budget).train_gradient
         assert (flat(found.values()) - expected).norm() <= 1e-9 * expected.norm()
@@ -87,7 +85,7 @@ def test_the_same_batch_as_validation_has_mean_influence_of_its_squared_gradient
     budget: int, exact: Policy, samples: list[Sample]
 ) -> None:
     samples, scorer = [*samples, replace(samples[0], member=99)], scorer_of(exact)  # with an equal row
-    direction = flat(loss_gradient(scorer, samples, BY_TOKEN).values())
+    direction = flat(advantage_validation(samples).gradient(scorer).values())
     scored = measured(scorer, samples, None, budget=budget).each
     for ours, theirs in zip(scored, measured(scorer, samples, samples).each, strict=True):
         assert ours.influence == pytest.approx(theirs.influence, rel=1e-8, abs=1e-14)
@@ -116,7 +114,7 @@ def test_micro_batches_order_and_memory_never_change_influence(
 ) -> None:
     validation = make_samples(seed=9)
     expected = dict(zip(samples, measured(scorer_of(policy), samples, validation).each, strict=True))
-    size = float(flat(loss_gradient(scorer_of(policy), validation, BY_TOKEN).values()).norm())
+    size = float(flat(advantage_validation(validation).gradient(scorer_of(policy)).values()).norm())
     random.Random(0).shuffle(samples)
     found = measured(scorer_of(policy, tokens=limit), samples, validation, budget=budget).each
     for sample, scored in zip(samples, found, strict=True):
@@ -131,32 +129,31 @@ def test_a_sample_without_signal_has_no_influence(policy: Policy, samples: list[
         assert (scored[0].influence, scored[0].gradient_norm) == (0.0, 0.0)
         assert all(s.influence and s.gradient_norm for s in scored[1:])
     mute = with_weights(samples, [0.0] * len(samples))
-    assert not flat(loss_gradient(scorer, mute, BY_TOKEN).values()).any()
+    assert not flat(advantage_validation(mute).gradient(scorer).values()).any()
     assert not any(s.influence for s in measured(scorer, mute, None).each)
 
 
-@pytest.mark.parametrize("similarity", ["dot", "cosine", "centred", "local"])
+@pytest.mark.parametrize("similarity", ["dot", "cosine", "local"])
 @pytest.mark.parametrize("same_batch", [False, True])
 @pytest.mark.parametrize("budget", [1, 2**30])
 def test_with_validation_without_a_signal_no_sample_has_influence(
     budget: int, same_batch: bool, similarity: Any, policy: Policy, samples: list[Sample]
 ) -> None:
-    mute = advantage_validation(with_weights(samples, [0.0] * len(samples)), BY_TOKEN, same_batch)
+    mute = advantage_validation(with_weights(samples, [0.0] * len(samples)), same_batch)
     measure = Measure(similarity=similarity, budget=budget)
     assert all(s.influence == 0 for s in influences(scorer_of(policy), samples, BY_TOKEN, mute, measure).each)
 
 
 CASES = pairwise_cases(
-    similarity=["dot", "cosine", "centred", "local"],
+    similarity=["dot", "cosine", "local"],
     validation=["held out", "same batch", "exclude_self", "leave_group_out"],
-    adam=[None, 2],
     budget=[100_000, 2**30],
 )
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_every_measure_is_its_formula(case: dict[str, Any], exact: Policy, make_samples: MakeSamples) -> None:
-    """Against gradients of one sample at a time, float64; the two losses weigh the samples differently."""
+    """Against gradients of one sample at a time, float64."""
     similarity, same_batch = case["similarity"], case["validation"] != "held out"
     samples = make_samples(problems=5, seed=3)
     samples = [*samples, replace(samples[-1], member=99)]  # with an equal row
@@ -165,27 +162,22 @@ def test_every_measure_is_its_formula(case: dict[str, Any], exact: Policy, make_
     samples = with_weights(samples, [0.0 if place % 5 == 2 else s.advantage for place, s in enumerate(samples)])
     shares = [float(place % 3) for place in range(len(samples))]
     left_out = {case["validation"]: True} if case["validation"] in ("exclude_self", "leave_group_out") else {}
-    measure = Measure(similarity=similarity, adam=case["adam"], budget=case["budget"], **left_out)
-    validation = advantage_validation(others, TokenWeights("grpo", longest=64), same_batch)
+    measure = Measure(similarity=similarity, budget=case["budget"], **left_out)
+    validation = advantage_validation(others, same_batch)
     found = influences(scorer_of(exact), samples, BY_TOKEN, validation, measure, shares).each
 
     ours, theirs = score_rows(exact, samples), score_rows(exact, others)
     a = torch.tensor([-s.advantage for s in samples], dtype=torch.float64) / loss_denominator(samples, BY_TOKEN)
-    c = torch.tensor([-s.advantage / len(s.completion) / len(others) for s in others], dtype=torch.float64)
+    c = torch.tensor([-s.advantage for s in others], dtype=torch.float64) / loss_denominator(others, BY_TOKEN)
     products = a * (ours @ (c @ theirs))
-    scale = torch.ones(ours.shape[1], dtype=torch.float64)
-    if case["adam"]:
-        scale = adam_scale(samples, lambda step: gradient_of(exact, batch_loss(exact, step)))
-    if similarity == "local":
-        ours, theirs, scale = ours * scale.sqrt(), theirs * scale.sqrt(), torch.ones(())
     if similarity != "dot":
         a, ours, theirs = a.sign(), ours / ours.norm(dim=1)[:, None], theirs / theirs.norm(dim=1)[:, None]
-    c = c.sign() / len(others) if similarity in ("cosine", "centred") else c
-    near = (ours * scale) @ theirs.T
+    c = c.sign() / len(others) if similarity == "cosine" else c
+    near = ours @ theirs.T
     votes = (near.clamp(min=0) ** 3 if similarity == "local" else near) * c  # [n, validation samples]
     votes = without_own(votes, samples, measure) if same_batch else votes
     counted = votes.sum(1)
-    if similarity in ("centred", "local"):
+    if similarity == "local":
         weights, names = torch.tensor(shares, dtype=torch.float64), [s.problem_id for s in samples]
         groups = torch.tensor([[float(a == b) for b in names] for a in names], dtype=torch.float64)
         of_group = (groups @ (weights * counted)) / (groups @ weights)

@@ -4,37 +4,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.influence.validation_losses import keep_top_k, validation_coefficients
-from tasks.objective.advantages import advantages_of, scale_negatives
+from tasks.influence.losses import keep_top_k, validation_coefficients
+from tasks.objective.advantages import advantages_of
 from tasks.params.fields import ValidationLoss
 
 REWARDS = [[1.0, 0.0, None, 0.5], [0.0, 0.0], [1.0, 1.0]]
 ADVANTAGES = advantages_of("none", REWARDS)
-LEARNED = [scale_negatives(group, 0.25) for group in ADVANTAGES]
 
 
 @pytest.mark.parametrize(
     ("loss", "expected"),
     [
         ("seqloss_lastadv", [[0.5, -0.5, 0, 0], [0, 0], [0, 0]]),
-        ("policy_gradient", [[0.5, -0.125, 0, 0], [0, 0], [0, 0]]),
         ("seqloss_reward", [[1, 0, 0, 0.5], [0, 0], [1, 1]]),
         ("contrastive", [[1, -1, 0, 0], [0, 0], [0, 0]]),
-        ("good_only", [[1, 0, 0, 1], [0, 0], [1, 1]]),  # the mean of all is 0.5
     ],
 )
 def test_the_losses_are_what_their_table_says(loss: ValidationLoss, expected: list[list[float]]) -> None:
-    found = validation_coefficients(loss, REWARDS, ADVANTAGES, LEARNED)
+    found = validation_coefficients(loss, REWARDS, ADVANTAGES)
     assert [list(map(float, group)) for group in expected] == [pytest.approx(group) for group in found]
-
-
-@given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=5), min_size=1, max_size=5))
-def test_good_only_is_the_reward_where_that_is_0_or_1(rewards: list[list[float]]) -> None:
-    advantages = advantages_of("group", rewards)
-    good, reward = (
-        validation_coefficients(loss, rewards, advantages, advantages) for loss in ("good_only", "seqloss_reward")
-    )
-    assert good == reward
 
 
 @given(

@@ -18,7 +18,7 @@ from tasks.grpo.task import run
 from tasks.grpo.update import train
 from tasks.layout import Layout
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.kl_weight import after_step, beta_of_step, first_weight, read_weight
+from tasks.objective.kl_weight import after_step, first_weight, read_weight
 from tasks.objective.recorded_logprobs import score_samples
 from tasks.records import KlWeight, Lineage
 from tests.support.grpo_params import grpo_params
@@ -39,7 +39,6 @@ def test_a_step_is_the_formula_and_beta_stays_above_0(kl: float, n: int, target:
     error = max(-0.2, min(0.2, (kl - target) / target))
     assert after.beta == pytest.approx(beta * (1 + error * min(n / 1000, 1)))
     assert 0.8 * beta * (1 - 1e-9) <= after.beta <= 1.2 * beta * (1 + 1e-9)
-    assert after.steps == 1
 
 
 @pytest.mark.parametrize(("kl", "factor"), [(0.1, 1.0), (0.11, 1.05), (0.09, 0.95), (9.0, 1.1), (0.0, 0.9), (-3, 0.9)])
@@ -58,20 +57,11 @@ def test_a_kl_that_falls_with_beta_comes_to_the_target() -> None:
         assert 0.01 / weight.beta == pytest.approx(0.05, rel=1e-3)
 
 
-def test_beta_rises_in_the_warm_up_and_is_adapted_only_after_it() -> None:
-    params = grpo_params(beta=0.8, beta_warmup_steps=4, kl_target=0.1, kl_horizon=10)
-    weight, betas = first_weight(params), []
-    for _ in range(6):
-        betas.append(beta_of_step(weight, params))
-        weight = after_step(weight, 9.0, 10, params)
-    assert betas == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.96])
-
-
 @given(st.lists(st.tuples(KLS, COMPLETIONS), min_size=1, max_size=8), st.data())
 def test_rounds_go_on_where_the_one_before_has_ended(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[float, int]], data: st.DataObject
 ) -> None:
-    params = grpo_params(beta=0.3, beta_warmup_steps=3, kl_target=0.2)
+    params = grpo_params(beta=0.3, kl_target=0.2)
     whole = weight = first_weight(params)
     for kl, n in steps:
         whole = after_step(whole, kl, n, params)
@@ -117,15 +107,14 @@ def test_the_policy_stays_closer_to_the_reference_where_the_target_is_low(learn:
     assert near[-1]["kl_loss"] == pytest.approx(near[-1]["beta"] * near[-1]["kl"], rel=1e-4)
 
 
-def test_without_target_and_warm_up_nothing_differs(learn: Learn) -> None:
+def test_without_a_target_nothing_differs(learn: Learn) -> None:
     """Neither the weights nor the names of the metrics."""
     plain, rows = learn()
     constant, constant_rows = learn(kl_horizon=1)
     assert torch.equal(plain, constant)
     assert rows == constant_rows
     assert "beta" not in rows[0]
-    for changes in ({"kl_target": 0.02}, {"beta_warmup_steps": 5}):
-        assert "beta" in learn(**changes)[1][0]
+    assert "beta" in learn(kl_target=0.02)[1][0]
 
 
 def test_the_stage_takes_up_the_weight_of_the_round_before(
@@ -147,9 +136,8 @@ def test_the_stage_takes_up_the_weight_of_the_round_before(
 
     assert update(1, {}) is None
     assert not layout.kl_weight(1).exists()
-    varying = {"beta": 0.3, "beta_warmup_steps": 3, "kl_target": 0.01, "kl_horizon": 4}
-    assert update(1, varying) == pytest.approx(0.1)
+    varying = {"beta": 0.3, "kl_target": 0.01, "kl_horizon": 4}
+    assert update(1, varying) == 0.3
     weight = read_json(layout.kl_weight(1), KlWeight)
-    assert weight.steps == 4
     assert update(2, varying) == weight.beta != 0.3
-    assert read_json(layout.kl_weight(2), KlWeight).steps == 8
+    assert read_json(layout.kl_weight(2), KlWeight).beta != weight.beta

@@ -28,7 +28,7 @@ def test_the_numbers_are_those_that_trl_gave(place: int) -> None:
 def test_the_recorded_cases_have_clips_and_rows_of_unlike_lengths() -> None:
     """There is something to compare."""
     numbers, cases = RECORDED["numbers"]["cases"], RECORDED["given"]["cases"]
-    assert len(cases) >= 5
+    assert len(cases) >= 4
     assert {case["settings"]["kl_penalty"] for case in cases} == {*SETTINGS["kl_penalty"]}
     assert all(own["policy_clip"] > 0 for own in numbers)
     assert any(own["value_clip"] > 0 for own in numbers)

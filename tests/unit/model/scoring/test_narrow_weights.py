@@ -111,7 +111,7 @@ def test_ratios_start_at_1(make_policy: MakePolicy, samples: list[Sample]) -> No
 
 def test_the_certificate_takes_steps(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, training = with_large_logits(make_policy, "llama"), make_samples(problems=8, seed=1)
-    validation = advantage_validation(make_samples(problems=16, seed=2), BY_TOKEN)
+    validation = advantage_validation(make_samples(problems=16, seed=2))
     scorer = scorer_for(policy, [*training, *validation.samples], 1.0)
     products = [s.product or 0.0 for s in influences(scorer, training, BY_TOKEN, validation).each]
     certificate = certify(scorer, training, products, BY_TOKEN, validation, seed=0)
