@@ -71,8 +71,8 @@ def try_run(root: Path, text: str, params: Params) -> Trial:
         for entry in root.iterdir():
             if entry.name not in WORKSPACE:
                 (trial / entry.name).symlink_to(entry.resolve())
-        write_sources(trial)
         prepared = _write_params(trial, text, params.problems, PREPARED)
+        write_sources(trial)
         seconds = {stage: _seconds(partial(run, trial, stage)) for stage in PREPARATION}
         searched = _write_params(trial, text, params.problems, SEARCHED)
         run(trial, "problems")

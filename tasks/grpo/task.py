@@ -96,5 +96,6 @@ def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> C
     import torch
 
     reads = [layout.policy(0), layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
+    reads.append(layout.sources / "update.json")  # with the digest of a user's environment
     machine = (torch.__version__, torch.get_num_threads(), policy.device.type)
     return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")

@@ -10,5 +10,4 @@ from tasks.params.sections import Section
 
 class Civil(Section):
     prompts: Annotated[str, Field(min_length=1)] | None
-    prompts_sha256: str | None
     prompt_toxicity: Share

@@ -36,7 +36,6 @@ class Params(Section):
 
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
     environment: str
-    environment_sha256: str | None
     algorithm: Algorithm
     rookworld: RookWorld
     civil: Civil

@@ -25,7 +25,7 @@ WORKFLOW = WorkflowEnvironment()
 
 OK, WRONG = Result(status="ok", value=5), Result(status="ok", value=6)
 KILLED = Result(status="failed", error=SANDBOX_DIED)
-UNSET: dict[str, Any] = dict.fromkeys(("own_sha256", "model", "model_sha256"))
+UNSET: dict[str, Any] = {"model": None}
 PLAIN = {
     "environment": {},
     "strict": False,
