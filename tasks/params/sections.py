@@ -255,9 +255,7 @@ class Rewards(Section):
     correctness: Weight
     runs: Weight
     length: Weight
-    operations: Weight
-    model_calls: Weight
-    cost: Weight
+    efficiency: Weight
     environment: dict[str, Weight]
     strict: bool
     partial_tests: bool
