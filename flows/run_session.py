@@ -48,7 +48,6 @@ from flows.reports.run_record import RunRecord
 from flows.retention.saved_locks import save_lock
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import StageResult
-from flows.stages.sources import SOURCES
 from tasks.artifacts import read_json
 from tasks.core.sharding import use_fan_out
 from tasks.errors import GraftError, TransientError
@@ -192,7 +191,7 @@ class RunSession:
                 ShardRunner(self.params.runner) as runner,
                 use_fan_out(runner),
             ):
-                self._pipeline.run(SOURCES)
+                self._pipeline.update_sources()
                 yield
                 self._pipeline.check_lock(result.stage_id for result in self.results)
                 save_lock(root)

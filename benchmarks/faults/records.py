@@ -21,7 +21,6 @@ from tasks.artifacts import write_jsonl
 from tasks.layout import Layout
 from tasks.params.file import override
 from tasks.records import Result
-from tasks.sources.user_modules import digest_modules
 from tests.support import finished_run, tiny_project
 from tests.support.groups import make_group
 from tests.support.hostile_values import CONTROLS, hostile_params, hostile_record
@@ -137,9 +136,8 @@ def _rewards(folder: Path) -> Iterator[Call]:
         source = "import decimal, fractions, os, sys\nimport numpy\n\ndef term(problem, text, results):\n"
         (root / "own.py").write_text(f"{source}    return {value}\n")
         (root / "params.yaml").write_text((tiny_project.REPOSITORY / "params.yaml").read_text())
-        digest = f'rewards.own_sha256="{digest_modules(root, ["own"])}"'
         own = 'rewards.own=[{name: told, term: "own:term", weight: 1.0}]'
-        override(root / "params.yaml", [own, digest, "rewards.failed_limit=1.0"])
+        override(root / "params.yaml", [own, "rewards.failed_limit=1.0"])
         yield Call(f"a reward of {value}", tiny_project.REPOSITORY, ["-c", REWARD, str(root)])
 
 

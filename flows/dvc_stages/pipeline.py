@@ -31,13 +31,14 @@ from flows.dvc_stages.patches.verified_hashes import verify_hashes
 from flows.dvc_stages.reproduce import reproduce
 from flows.dvc_stages.site_cache import set_site_cache
 from flows.dvc_stages.staleness import AFTER, reasons_for
-from flows.stages.dvc_yaml import parse, stage_of
+from flows.stages.dvc_yaml import MODULES, parse, stage_of
 from flows.stages.result import StageResult
 from flows.stages.run import run as run_stage
-from flows.stages.sources import SOURCES
+from flows.stages.sources import SOURCES, is_current
 from flows.stages.timeout import run_limited
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
+from tasks.params.file import load_params, overridden
 from tasks.sources.process_sources import source_digests_at_start
 
 PIPELINE_FILES = ("dvc.yaml", "dvc.lock", "params.yaml")
@@ -61,6 +62,7 @@ class DvcPipeline:
         """
         self.root = root
         self._pull = pull
+        self._text = params
         self._seconds = seconds or {}
         source_digests_at_start()
         for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft prints one line per stage itself
@@ -93,12 +95,8 @@ class DvcPipeline:
         `before` is called with the id of the stage if it must be computed, before that.
         """
         started = time.monotonic()
-        if stage_id != SOURCES and not self._sources_written:
-            with translate_dvc_errors(), lock_repo(self._repo):
-                changed = self._load(SOURCES).changed()
-            if changed:  # otherwise leave the files alone: a stage of another command may be reading them
-                self.run(SOURCES)
-            self._sources_written = True
+        if stage_id != SOURCES:
+            self.update_sources()
         with translate_dvc_errors(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
             stage = self._load(stage_id)
             self._refuse_missing_deps(stage)
@@ -116,6 +114,21 @@ class DvcPipeline:
                 deps={d.def_path: d.hash_info.value for d in stage.deps if not isinstance(d, ParamsDependency)},
                 outs={o.def_path: o.hash_info.value for o in stage.outs},
             )
+
+    def update_sources(self) -> None:
+        """Bring the stage `sources` up to date, once: DVC itself runs it every time.
+
+        Files that are current are left alone: a stage of another command may be reading them.
+        """
+        if self._sources_written:
+            return
+        with translate_dvc_errors(), lock_repo(self._repo):
+            stage = self._load(SOURCES)
+            recorded = stage.deps_cached() and not stage.changed_outs() and not stage.changed_stage()
+        params = load_params(self.root / "params.yaml")
+        if not recorded or not all(is_current(self.root, name, params) for name in MODULES):
+            self.run(SOURCES)
+        self._sources_written = True
 
     def check_lock(self, stage_ids: Iterable[str]) -> None:
         """Raise GraftError if `dvc.lock` lacks a stage, because it was removed while the stages ran."""
@@ -135,13 +148,15 @@ class DvcPipeline:
         date if that one writes the same bytes.
         """
         reasons: dict[str, list[str]] = {}
+        path = self.root / "params.yaml"
+        params = load_params(path) if self._text is None else overridden(path, self._text, [])[1]
         with translate_dvc_errors(), lock_repo(self._repo):
             graph = get_active_graph(self._repo.index.graph)
             for stage in plan_repro(graph):
                 if stage.addressing == SOURCES:
                     continue
                 before = sorted(s.addressing for s in graph.successors(stage) if reasons.get(s.addressing))
-                own = reasons_for(stage, self.root)
+                own = reasons_for(stage, self.root, params)
                 reasons[stage.addressing] = own or ([AFTER + ", ".join(before)] if before else [])
         return reasons
 

@@ -1,7 +1,7 @@
 """Reasons why a stage is stale: the inputs, params, sources and outputs that changed since its last run."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +9,17 @@ from dvc.dependency import ParamsDependency
 from pydantic import TypeAdapter, ValidationError
 
 from flows.stages.dvc_yaml import stage_of
-from flows.stages.sources import digests, text_of
+from flows.stages.sources import listed_digests, text_of
 from tasks.artifacts import read_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.params.params import Params
 
 AFTER = "after "
 """Prefix of the only reason of a stage that is unchanged but depends on a stale one."""
 
 
-def reasons_for(stage: Any, root: Path) -> list[str]:
+def reasons_for(stage: Any, root: Path, params: Params) -> list[str]:
     """The inputs, params, sources and outputs of a DVC stage that differ from its last run."""
     if not any(out.hash_info for out in stage.outs):
         return ["never run"]
@@ -26,7 +27,7 @@ def reasons_for(stage: Any, root: Path) -> list[str]:
     reasons = []
     for dep in stage.deps:
         if dep.def_path.startswith(f"{listed}/"):
-            reasons += _source_changes(dep, root, stage_of(stage.addressing))
+            reasons += _source_changes(dep, listed_digests(root, stage_of(stage.addressing), params))
         elif state := dep.status():
             reasons.append(_dep_reason(dep, state))
     reasons += [f"output {out.def_path}: {_WORDS[s]}" for out in stage.outs for s in out.status().values()]
@@ -43,13 +44,12 @@ def _dep_reason(dep: Any, state: dict[str, Any]) -> str:
 
 
 _LISTED = TypeAdapter(dict[str, str])
-"""Source file → digest."""
+"""Source file, or the param that names a user's file → digest."""
 
 
-def _source_changes(dep: Any, root: Path, stage: str) -> list[str]:
-    """Source files that differ from those of the stage's last run, whose list is in DVC's cache."""
-    now = digests(root, stage)
-    if hashlib.md5(text_of(root, stage).encode(), usedforsecurity=False).hexdigest() == dep.hash_info.value:
+def _source_changes(dep: Any, now: Mapping[str, str]) -> list[str]:
+    """Files that differ from those of the stage's last run, whose list is in DVC's cache; `now`: digests by name."""
+    if hashlib.md5(text_of(now).encode(), usedforsecurity=False).hexdigest() == dep.hash_info.value:
         return []
     before = _listed(Path(dep.cache.oid_to_path(dep.hash_info.value))) if dep.hash_info else None
     if before is None:

@@ -6,9 +6,11 @@ the user changed nothing.
 
 from collections.abc import Iterator, Mapping
 
-from flows.preflight import CHAMPION, digests
+from pydantic import Field
+
 from flows.stages.dvc_yaml import MODULES
 from flows.stages.sources import digests as digests_of_sources
+from flows.stages.user_files import CHAMPION, user_files
 from tasks.artifacts import read_json
 from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
@@ -17,13 +19,7 @@ from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promotion.champion import read_champion
 from tasks.records import Lineage, Record
 
-DIGEST_SOURCES = {
-    "policy.base_sha256": "policy.base",
-    "policy.prompt.file_sha256": "policy.prompt.file",
-    "influence.trajectories_sha256": "influence.trajectories",
-    "rewards.model_sha256": "rewards.model.base",
-}
-"""Param with a digest → the param that names the file or model."""
+WRITTEN_BY_RUNS = ("run/", "champion/")
 
 MAX_NAMED = 3  # files that are listed by name; of more, only their number
 
@@ -35,8 +31,10 @@ class RunInputs(Record):
     """
 
     problems: dict[str, ProblemFile]  # by file; empty if they are generated
-    params: dict[str, str]  # by their dotted names, without digests of files that runs write themselves
+    params: dict[str, str]  # by their dotted names
     sources: dict[str, str]  # file → sha256
+    files: dict[str, str] = Field(default_factory=dict)
+    """Param → sha256 of the user's files that it names, but for those that runs write themselves."""
 
 
 def scheduled_base(layout: Layout, params: Params) -> str:
@@ -49,8 +47,14 @@ def scheduled_base(layout: Layout, params: Params) -> str:
 
 
 def read_inputs(layout: Layout, params: Params) -> RunInputs:
-    """The inputs of a run with `params`, in which the digests of other files are set."""
-    return _inputs(layout, params, flat_params(params))
+    """The inputs of a run with `params`. Raises GraftError if a file that params name is missing."""
+    flat, files = flat_params(params), user_files(layout.root, params)
+    return RunInputs(
+        problems=digest_problem_files(layout.root, params),
+        params=flat,
+        sources={file: digest for stage in MODULES for file, digest in digests_of_sources(layout.root, stage).items()},
+        files={param: digest() for param, digest in files.items() if not flat[param].startswith(WRITTEN_BY_RUNS)},
+    )
 
 
 def read_scheduled_inputs(layout: Layout, params: Params) -> RunInputs:
@@ -58,24 +62,18 @@ def read_scheduled_inputs(layout: Layout, params: Params) -> RunInputs:
 
     Raises GraftError if a file that params name is missing.
     """
-    flat = flat_params(params) | {key: value or "null" for key, value in digests(layout.root, params).items()}
+    inputs = read_inputs(layout, params)
     if scheduled_base(layout, params) == CHAMPION:
         origin = _origin(layout)
-        flat |= {"policy.base": origin.base, "policy.base_sha256": origin.base_sha256 or "null"}
-    return _inputs(layout, params, flat)
+        inputs.params["policy.base"] = origin.base
+        if origin.base_sha256:
+            inputs.files["policy.base"] = origin.base_sha256
+    return inputs
 
 
 def flat_params(params: Params) -> dict[str, str]:
     """The params that stages read, as texts by their dotted names."""
     return flatten(dump_stage_params(params))
-
-
-def _inputs(layout: Layout, params: Params, flat: dict[str, str]) -> RunInputs:
-    for digest, path in DIGEST_SOURCES.items():
-        if flat.get(path, "").startswith(("run/", "champion/")):
-            del flat[digest]  # written by the runs themselves
-    sources = {file: digest for stage in MODULES for file, digest in digests_of_sources(layout.root, stage).items()}
-    return RunInputs(problems=digest_problem_files(layout.root, params), params=flat, sources=sources)
 
 
 def describe_changes(before: RunInputs | None, now: RunInputs) -> list[str]:
@@ -84,8 +82,9 @@ def describe_changes(before: RunInputs | None, now: RunInputs) -> list[str]:
         count = sum(data.problems for data in now.problems.values())
         first = "the first scheduled run here"
         return [f"{first}, of {count} problems in {_files(now.problems)}" if now.problems else first]
-    params = [_param(key, old, new) for key, (old, new) in changed_params(before, now).items()]
-    return [*_problems(before.problems, now.problems), *params, *_sources(before, now)]
+    params = [f"{key} {old} → {new}" for key, (old, new) in changed_params(before, now).items()]
+    files = [f"other content of {key}" for key in changed_files(before, now)]
+    return [*_problems(before.problems, now.problems), *params, *files, *_sources(before, now)]
 
 
 def changed_params(before: RunInputs, now: RunInputs) -> dict[str, tuple[str, str]]:
@@ -98,6 +97,12 @@ def changed_params(before: RunInputs, now: RunInputs) -> dict[str, tuple[str, st
     return {key: (old, new) for key, (old, new) in values.items() if old != new}
 
 
+def changed_files(before: RunInputs, now: RunInputs) -> list[str]:
+    """The params that are equal, but whose files differ."""
+    keys = sorted((before.files.keys() | now.files.keys()) - changed_params(before, now).keys())
+    return [key for key in keys if before.files.get(key) != now.files.get(key)]
+
+
 def _problems(before: Mapping[str, ProblemFile], now: Mapping[str, ProblemFile]) -> Iterator[str]:
     new = {name: data for name, data in now.items() if name not in before}
     gone = {name: data for name, data in before.items() if name not in now}
@@ -108,11 +113,6 @@ def _problems(before: Mapping[str, ProblemFile], now: Mapping[str, ProblemFile])
             yield f"{name} changed, {before[name].problems} → {now[name].problems} problems"
     if gone:
         yield f"{sum(data.problems for data in gone.values())} problems fewer, without {_files(gone)}"
-
-
-def _param(key: str, old: str, new: str) -> str:
-    digest = key.endswith("_sha256")
-    return f"other content of {key.removesuffix('_sha256')}" if digest else f"{key} {old} → {new}"
 
 
 def _sources(before: RunInputs, now: RunInputs) -> Iterator[str]:

@@ -15,8 +15,7 @@ Overrides = dict[str, tuple[str, str]]
 def overrides(root: Path, params: Params) -> Overrides:
     """The params of a run that differ.
 
-    Empty if the last commit has no `params.yaml`, or one of another version of Graft. Digests, which runs write
-    themselves, are left out.
+    Empty if the last commit has no `params.yaml`, or one of another version of Graft.
     """
     try:
         command = ["git", "show", "HEAD:./params.yaml"]
@@ -29,7 +28,7 @@ def overrides(root: Path, params: Params) -> Overrides:
     return {
         key: (committed.get(key, "null"), value)
         for key, value in sorted(flat_params(params).items())
-        if value != committed.get(key, "null") and not key.endswith("_sha256") and not key.startswith("rounds.start.")
+        if value != committed.get(key, "null") and not key.startswith("rounds.start.")
     }
 
 

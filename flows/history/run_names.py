@@ -5,7 +5,7 @@ The last part is that of the first and the final policy on the test problems, on
 
 from collections.abc import Iterable, Mapping
 
-from flows.history.changes import RunInputs, changed_params
+from flows.history.changes import RunInputs, changed_files, changed_params
 from tasks.core.terminal import shortened
 
 MAX_PARAMS = 3  # of more, only their number
@@ -27,14 +27,9 @@ def summarise_change(before: RunInputs | None, now: RunInputs) -> str:
     """What differs from the last run that succeeded, in a few words."""
     if before is None:
         return "first run"
-    params = changed_params(before, now)
-    named = [
-        f"other {_tail(key.removesuffix('_sha256'), now.params)}"
-        if key.endswith("_sha256")
-        else f"{_tail(key, now.params)} {shortened(value, MAX_CHARACTERS)}"
-        for key, (_, value) in params.items()
-        if key.removesuffix("_sha256") == key or key.removesuffix("_sha256") not in params
-    ]
+    params = changed_params(before, now).items()
+    named = [f"{_tail(key, now.params)} {shortened(value, MAX_CHARACTERS)}" for key, (_, value) in params]
+    named += [f"other {_tail(key, now.params)}" for key in changed_files(before, now)]
     more = [f"+{len(named) - MAX_PARAMS}"] if len(named) > MAX_PARAMS else []
     return ", ".join([*named[:MAX_PARAMS], *more, *other_inputs(before, now)]) or "same params"
 

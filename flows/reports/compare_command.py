@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flows.reports import comparison
 from flows.reports.comparison import Contrast, ParamRow, Side
-from flows.reports.front import Front, fronts
+from flows.reports.front import Front, efficiency_front
 from flows.reports.run_lookup import find_run
 from tasks.core.terminal import make_table, shortened
 from tasks.errors import GraftError
@@ -59,10 +59,9 @@ def _print(sides: Sequence[Side], console: "Console") -> None:
     for contrast in comparison.contrasts(sides):
         console.print()
         console.print(_changes(contrast))
-    if len(sides) > 1:
-        for front in fronts(sides):
-            console.print()
-            console.print(_front(front))
+    if len(sides) > 1 and (front := efficiency_front(sides)):
+        console.print()
+        console.print(_front(front))
     console.print()
     for note in (*comparison.remarks(sides), comparison.legend(sides[0].record)):
         console.print(note, style="dim", highlight=False)

@@ -26,22 +26,21 @@ class Point(NamedTuple):
 
 
 class Front(NamedTuple):
-    """The policies by one cost, cheapest first, and the names of those that none beats."""
+    """The policies by their cost, cheapest first, and the names of those that none beats."""
 
     title: str
     points: list[Point]
     best: set[str]
 
 
-def fronts(sides: Sequence[Side]) -> list[Front]:
-    """A front for each of COSTS that every policy was measured by, before and after each run."""
-    found = []
-    for name, title in COSTS.items():
+def efficiency_front(sides: Sequence[Side]) -> Front | None:
+    """The front by dollars where every policy has them, before and after each run, else by operations."""
+    for name in ("cost_per_1000_samples", "operations_per_sample"):
         points = [point for colour, side in enumerate(sides) for point in _points(side, colour, name, len(sides) > 1)]
         if len(points) == 2 * len(sides):
             points.sort(key=lambda point: (point.cost, -point.accuracy, point.name))
-            found.append(Front(title, points, {points[i].name for i in pareto_front([p[2:] for p in points])}))
-    return found
+            return Front(COSTS[name], points, {points[i].name for i in pareto_front([p[2:] for p in points])})
+    return None
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:

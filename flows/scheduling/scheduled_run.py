@@ -18,7 +18,7 @@ from flows.history.changes import RunInputs, describe_changes, read_scheduled_in
 from flows.history.entries import entries
 from flows.history.run_history import add_failure
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, tag_run
-from flows.preflight import CHAMPION, project_root, write_params
+from flows.preflight import project_root, write_params
 from flows.process import settings
 from flows.process.exit_codes import failure_line
 from flows.process.orphaned_output import outlive_readers
@@ -26,6 +26,7 @@ from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.reports.publish import publish_name
 from flows.retrain import run_stages
 from flows.run_session import RunSession
+from flows.stages.user_files import CHAMPION
 from tasks.artifacts import read_json, write_json
 from tasks.layout import Layout
 from tasks.params.file import load_params

@@ -91,9 +91,8 @@ def _is_below(key: str, name: str) -> bool:
 
 
 def _flat_params(params: Params) -> dict[str, str]:
-    """Without the params that only name a round or the version of a file."""
-    flat = flatten({name: value for name, value in dump_stage_params(params).items() if name != "rounds"})
-    return {key: value for key, value in flat.items() if not key.endswith("_sha256")}
+    """Without the params that only name a round."""
+    return flatten({name: value for name, value in dump_stage_params(params).items() if name != "rounds"})
 
 
 def read_runs(path: Path) -> list[TimedRun]:

@@ -17,7 +17,7 @@ from flows.process.exit_codes import TRANSIENT_ERROR, exit_code
 from flows.process.signals import open_standard_streams
 from flows.stages.durations import record_duration
 from flows.stages.dvc_yaml import MODULES, declared_params, round_of, stage_of
-from flows.stages.sources import SOURCES, refuse_outdated
+from flows.stages.sources import SOURCES, refuse_changed_files, refuse_outdated
 from flows.stages.sources import write as write_sources
 from tasks.core.child_process import end_with_parent
 from tasks.core.sharding import FanOut, Sequential, Shard, Value, fan_out, use_fan_out
@@ -37,11 +37,12 @@ def run(root: Path, stage_id: str) -> None:
     check_address_space()
     params = load_params(root / "params.yaml")
     stage = stage_of(stage_id)
-    refuse_outdated(root, stage)
+    refuse_outdated(root, stage, params)
     seen = restrict(params, declared_params(root, stage))
     started = time.monotonic()
     with use_fan_out(_one_process(stage_id, params.runner.kind)), use_server(params.sampler):
         import_module(MODULES[stage]).run(Layout(root), seen, round_of(stage_id))
+    refuse_changed_files(root, stage, params)
     record_duration(Layout(root), stage_id, params, time.monotonic() - started)
 
 

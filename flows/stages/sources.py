@@ -1,7 +1,7 @@
-"""The source files that a stage depends on, with their digests.
+"""The source files that a stage depends on, and the user's files that it reads, with their digests.
 
-The stage `sources` writes one file per stage, `run/sources/STAGE.json`: path → digest. Each stage depends on its own
-file, so that an edit makes stale only the stages that use the edited file.
+The stage `sources` writes one file per stage, `run/sources/STAGE.json`: path, or the param that names a user's file →
+digest. Each stage depends on its own file, so that an edit makes stale only the stages that use the edited file.
 
 Source text is parsed, not imported. A stage depends on its module and on everything that this module imports, directly
 or not, inside functions too; and on files that it starts or reads: a string that is exactly the name of a file in the
@@ -11,14 +11,18 @@ module's folder (`Path(__file__).with_name("words.yaml")`) or of a module (`pyth
 import ast
 import json
 import os
+from collections.abc import Mapping
 from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from flows.stages.dvc_yaml import MODULES
-from tasks.artifacts import atomic_folder, digest_path, write_text
+from flows.stages.dvc_yaml import MODULES, declared_params
+from flows.stages.user_files import digests_for, user_files
+from tasks.artifacts import atomic_folder, digest_path, read_text, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.params.file import load_params
+from tasks.params.params import Params
 from tasks.sources.user_modules import imported_names, parse_module
 
 SOURCES = "sources"
@@ -46,23 +50,45 @@ def digests(root: Path, stage: str) -> dict[str, str]:
     return {file: digest_path(root / file) for file in sources_of(root, MODULES[stage])}
 
 
-def text_of(root: Path, stage: str) -> str:
-    """The content of `run/sources/STAGE.json` for the present source files."""
-    return json.dumps(digests(root, stage), indent=2) + "\n"
+def listed_digests(root: Path, stage: str, params: Params) -> dict[str, str]:
+    """`digests`, and param → digest of the user's files that the stage reads."""
+    return digests(root, stage) | digests_for(user_files(root, params), declared_params(root, stage))
+
+
+def text_of(digests: Mapping[str, str]) -> str:
+    """The content of `run/sources/STAGE.json` for the stage's `listed_digests`."""
+    return json.dumps(digests, indent=2) + "\n"
 
 
 def write(root: Path) -> None:
     """Compute the stage `sources`."""
+    params = load_params(root / "params.yaml")
     with atomic_folder(Layout(root).sources) as folder:
         for stage in MODULES:
-            write_text(folder / f"{stage}.json", text_of(root, stage))
+            write_text(folder / f"{stage}.json", text_of(listed_digests(root, stage, params)))
 
 
-def refuse_outdated(root: Path, stage: str) -> None:
-    """Raise GraftError if the source files differ from those that the stage's result would be recorded with."""
+def is_current(root: Path, stage: str, params: Params) -> bool:
+    """Whether a stage's file is that of the source files and the user's files as they are now."""
     file = Layout(root).sources / f"{stage}.json"
-    if not file.exists() or file.read_bytes() != text_of(root, stage).encode():
-        raise GraftError(f"{file.relative_to(root)}: not of the source files as they are now; run: dvc repro sources")
+    return file.exists() and file.read_bytes() == text_of(listed_digests(root, stage, params)).encode()
+
+
+def refuse_outdated(root: Path, stage: str, params: Params) -> None:
+    """Raise GraftError if the files differ from those that the stage's result would be recorded with."""
+    if not is_current(root, stage, params):
+        file = (Layout(root).sources / f"{stage}.json").relative_to(root)
+        raise GraftError(f"{file}: not of the source files as they are now; run: dvc repro sources")
+
+
+def refuse_changed_files(root: Path, stage: str, params: Params) -> None:
+    """Raise GraftError if the user's files changed while the stage ran, which may have read them at any time."""
+    listed = json.loads(read_text(Layout(root).sources / f"{stage}.json"))
+    for param, digest in digests_for(user_files(root, params), declared_params(root, stage)).items():
+        if listed.get(param) != digest:
+            raise GraftError(
+                f"{param}: changed while {stage} was running, so its result is of neither version; run it again"
+            )
 
 
 def _list_paths(root: Path) -> set[str]:

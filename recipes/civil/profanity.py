@@ -3,8 +3,8 @@
     x_w = count of word w · idf_w,  divided by the length of x          (TF-IDF; stop words are in no vocabulary)
     p   = mean over 5 support vector machines of 1 / (1 + exp(a (c · x + b) + d))    (Platt's calibration)
 
-The package's own module is not imported: it would unpickle the files. Trained on comments of Wikipedia and tweets; it
-knows words and no meaning, see recipes/civil/README.md.
+The package's own `predict_prob` takes 200 times as long for one text: scikit-learn validates arrays in every step.
+Trained on comments of Wikipedia and tweets; it knows words and no meaning, see recipes/civil/README.md.
 """
 
 import math
@@ -12,17 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from recipes.civil.pickled_data import Pickled, read_pickled
 from tasks.errors import GraftError
 
 WORD = re.compile(r"(?u)\b\w\w+\b")
 """A word: two letters, digits or underscores, or more."""
-
-PACKAGE = "profanity_check"
 
 
 class Machine(NamedTuple):
@@ -53,48 +48,16 @@ class Profanity:
 
 @lru_cache(1)
 def load_profanity() -> Profanity:
-    """The classifier of the installed package. Raises GraftError if there is none or its files hold something else."""
-    spec = find_spec(PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise GraftError(
-            "environment: civil scores texts with the package alt-profanity-check, which is missing; install it: "
-            "pip install 'graft[civil]'"
-        )
-    folder = Path(spec.submodule_search_locations[0]) / "data"
-    return read_profanity(folder / "vectorizer.joblib", folder / "model.joblib")
-
-
-def read_profanity(vectorizer: Path, model: Path) -> Profanity:
-    """The classifier from its two files. Raises GraftError if they hold something else."""
-    found, calibrated = read_pickled(vectorizer), read_pickled(model)
+    """The classifier of the installed package. Raises GraftError if there is none."""
     try:
-        idf = _field(found, "_tfidf", "idf_").tolist()
-        parts = _field(calibrated, "calibrated_classifiers_")
-        machines = [
-            Machine(
-                float(_field(part, "estimator", "intercept_")[0]),
-                float(_field(part, "calibrators")[0].state["a_"]),
-                float(_field(part, "calibrators")[0].state["b_"]),
-            )
-            for part in parts
-        ]
-        columns = [_field(part, "estimator", "coef_")[0].tolist() for part in parts]
-        words = {
-            word: (idf[place], *(column[place] for column in columns))
-            for word, place in _field(found, "vocabulary_").items()
-        }
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        from profanity_check.profanity_check import model, vectorizer  # an extra
+    except ImportError as error:
         raise GraftError(
-            f"{model}: not the classifier of alt-profanity-check 1.9.1 ({type(error).__name__}: {error}); install "
-            "that version: pip install 'graft[civil]'"
+            f"environment: civil scores texts with the package alt-profanity-check, which is missing ({error}); "
+            "install it: pip install 'graft[civil]'"
         ) from error
-    return Profanity(words, machines)
-
-
-def _field(value: Any, *names: str) -> Any:
-    """A field of a field … of an object. Raises TypeError if one is no object."""
-    for name in names:
-        if not isinstance(value, Pickled):
-            raise TypeError(f"{name}: of a {type(value).__name__}")
-        value = value.state[name]
-    return value
+    calibrations = [(part.estimator, part.calibrators[0]) for part in model.calibrated_classifiers_]
+    machines = [Machine(float(svm.intercept_[0]), float(platt.a_), float(platt.b_)) for svm, platt in calibrations]
+    columns = [svm.coef_[0].tolist() for svm, _ in calibrations]
+    rows = list(zip(vectorizer.idf_.tolist(), *columns, strict=True))
+    return Profanity({word: rows[place] for word, place in vectorizer.vocabulary_.items()}, machines)

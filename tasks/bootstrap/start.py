@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
-from tasks.model.base_adapter import adapter_folder, load_adapted, tokenizer_of_adapter
+from tasks.model.base_adapter import adapter_folder, digest_base, find_base, load_adapted, tokenizer_of_adapter
 from tasks.model.load_errors import translate_errors
 from tasks.model.lora import check_adapter
 from tasks.model.policy import TRAINED_DTYPE, Policy, attach_adapter, load_model, load_policy, load_tokenizer
@@ -23,6 +23,8 @@ def load_start(params: PolicyParams, device: str | None = None) -> tuple[Policy,
     policy, version = _load(params, device)
     _fit_tokenizer(policy, params.base)
     if device is None:
+        if version is None and (path := find_base(params.base)):
+            policy.base_sha256 = digest_base(path)
         with translate_errors(f"policy.base: {params.base!r} cannot be trained", "restore it from a copy"):
             check_finite(policy.model)
     return policy, version
@@ -54,10 +56,10 @@ def _load(params: PolicyParams, device: str | None) -> tuple[Policy, str | None]
             )
         model = load_adapted(adapter, weights, device)
         tokenizer = load_tokenizer(tokenizer_of_adapter(adapter), params.base)
-        policy = Policy(model, tokenizer, "", params.base, params.base_sha256, own_weights=True, dtype=dtype)
+        policy = Policy(model, tokenizer, "", params.base, own_weights=True, dtype=dtype)
         return policy, None
     model, tokenizer = load_model(params.base, params.quantize, weights, device), load_tokenizer(params.base)
-    policy = Policy(model, tokenizer, "", params.base, params.base_sha256, quantize=params.quantize, dtype=dtype)
+    policy = Policy(model, tokenizer, "", params.base, quantize=params.quantize, dtype=dtype)
     return policy, None
 
 

@@ -11,7 +11,7 @@ from tasks.errors import GraftError
 from tasks.evaluators import choice, drop, expression, f1, number, text, unit_tests
 from tasks.evaluators.number import Value
 from tasks.records import CODE, NUMBER, UNIT_TESTS, Answer, CodeVerdict, Problem
-from tasks.sources.user_modules import check_unchanged
+from tasks.sources.user_modules import digest_modules
 
 
 class Evaluator(NamedTuple):
@@ -68,7 +68,11 @@ def own_evaluator(root: Path, name: str, sha256: str | None) -> Any:
     Raises GraftError if there is none, if it has no `score`, or if its source differs from the digest.
     """
     module, _, attribute = name.partition(":")
-    check_unchanged(root, [module], sha256, "problems.evaluator_sha256")
+    if digest_modules(root, [module]) != sha256:
+        raise GraftError(
+            f"problems.evaluator: {module} is not the one that the problems were read with; graft retrain reads them "
+            "again"
+        )
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     try:

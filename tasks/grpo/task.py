@@ -49,8 +49,7 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     params = with_ppo_objective(params)
     grpo = params.grpo
     selection = read_jsonl(layout.selection(round), Selected)
-    start = layout.policy(0 if grpo.beta > 0 else round - 1)
-    policy = load_policy(start, shard=shard_base if grpo.sharded else None)
+    policy = load_policy(layout.policy(0 if grpo.beta > 0 else round - 1), shard=shard_base if grpo.sharded else None)
     splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
     environment = environment_in(layout.root, params)
     by_split, invalid, _ = read_groups(policy, environment, layout, round, splits, grpo)
@@ -95,6 +94,7 @@ def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> C
     """The checkpoint of an update with these inputs. Threads and device are inputs too: they change the last digits."""
     import torch
 
-    reads = [layout.policy(0), layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
+    sources = layout.sources / "update.json"  # with the digest of a user's environment
+    reads = [sources, layout.policy(0), layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
     machine = (torch.__version__, torch.get_num_threads(), policy.device.type)
     return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")

@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tasks.artifacts import read_json
+from tasks.artifacts import digest_path, digest_text, read_json
 from tasks.errors import GraftError
-from tasks.model.gguf import is_gguf
+from tasks.model.gguf import find_gguf, is_gguf
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import load_model
 from tasks.model.weights_report import named
@@ -73,6 +73,26 @@ def base_of_adapter(folder: Path) -> str:
     if base.startswith((".", "/", "~")) or base.count("/") > 1 or is_gguf(base):
         raise GraftError(f"{file}: base_model_name_or_path: no folder {base}; correct it to where that model is now")
     return base
+
+
+def find_base(base: str, root: Path = Path()) -> Path | None:
+    """The folder or GGUF file of a base; None if there is none, as for a Hugging Face id.
+
+    Raises GraftError if it is named as a GGUF file that is not there.
+    """
+    if is_gguf(base):
+        return find_gguf(base, root)
+    return root / base if os.path.isdir(root / base) else None
+
+
+def digest_base(path: Path) -> str:
+    """Digest of the folder or GGUF file of a base; of an adapter also that of its model's folder."""
+    digest = digest_path(path)
+    if os.path.isfile(path / CONFIG):
+        model = base_of_adapter(path)
+        if os.path.isdir(model) and Path(model) != path:
+            return digest_text(f"{digest}\n{digest_path(Path(model))}")
+    return digest
 
 
 def tokenizer_of_adapter(folder: Path) -> str:

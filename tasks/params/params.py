@@ -34,7 +34,6 @@ class Params(Section):
 
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
     environment: EnvironmentChoice
-    environment_sha256: str | None
     algorithm: Algorithm
     shard_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     rounds: Rounds
@@ -73,7 +72,7 @@ class Params(Section):
         own = rewards.environment if _name_of(others) not in ("workflow", "code") else {}
         weights = [*own.values(), *(term.weight for term in rewards.own)]
         weights += [rewards.model.weight] if rewards.model else []
-        weights += [rewards.runs, rewards.length, rewards.operations, rewards.model_calls, rewards.cost]
+        weights += [rewards.runs, rewards.length, rewards.efficiency]
         if rewards.correctness + sum(weights) == 0:
             raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
         return rewards

@@ -74,7 +74,6 @@ class Problems(Section):
     source: Literal["generated", "events", "functions", "jsonl", "environment"]
     path: str
     evaluator: str
-    evaluator_sha256: str | None
     train: Count
     validation: Count
     test: Count
@@ -114,7 +113,6 @@ class Prompt(Section):
     style: PromptStyle | Literal["auto"]
     examples: Annotated[int, Field(ge=0, le=32, strict=True)]
     file: Annotated[str, Field(min_length=1)] | None
-    file_sha256: str | None
     prefill: str | None
     stop: Annotated[list[Annotated[str, Field(min_length=1, max_length=32)]], Field(max_length=100)]
 
@@ -128,7 +126,6 @@ class Prompt(Section):
 
 class Policy(Section):
     base: Annotated[str, Field(min_length=1)]
-    base_sha256: str | None
     max_new_tokens: Annotated[int, Field(ge=8, le=4096)]
     prompt: Prompt
     lora: Lora | None
@@ -242,10 +239,6 @@ class UserTerm(Section):
             raise ValueError(f"write module:function, manners:polite for instance, not {term!r}")
         return term
 
-    @property
-    def module(self) -> str:
-        return self.term.partition(":")[0]
-
 
 class ModelReward(Section):
     """A reward term that is a sequence-classification model."""
@@ -262,16 +255,12 @@ class Rewards(Section):
     correctness: Weight
     runs: Weight
     length: Weight
-    operations: Weight
-    model_calls: Weight
-    cost: Weight
+    efficiency: Weight
     environment: dict[str, Weight]
     partial_tests: bool
     own: Annotated[list[UserTerm], Field(max_length=100)]
-    own_sha256: str | None
     seconds: Annotated[float, Field(ge=0.1, le=3600)]
     model: ModelReward | None
-    model_sha256: str | None
     agreement: bool
     failed_limit: Share
 
@@ -291,7 +280,6 @@ class Influence(Section):
     n: Annotated[int, Field(ge=1, le=1024, strict=True)]
     completions: Annotated[int, Field(ge=1, le=256, strict=True)]
     trajectories: str | None
-    trajectories_sha256: str | None
     top_k: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True)] | None
     loss: ValidationLoss
     selection: Selection

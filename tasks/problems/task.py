@@ -11,6 +11,7 @@ from tasks.problems.files import problem_files, problem_text
 from tasks.problems.generate import generate
 from tasks.problems.jsonl import Reader, read_files, split_problems
 from tasks.records import Problem, Split
+from tasks.sources.user_modules import digest_modules
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,9 @@ def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
         return generate(params.problems, params.seed)
     path = params.problems.path
     own = params.problems
-    reader = Reader(own.evaluator, layout.root, own.evaluator_sha256, own.siblings, params.sandbox)
+    module, user_defined, _ = own.evaluator.partition(":")
+    digest = digest_modules(layout.root, [module]) if user_defined else None
+    reader = Reader(own.evaluator, layout.root, digest, own.siblings, params.sandbox)
     texts = ((name, problem_text(name, file), file.name) for name, file in problem_files(layout.root, path).items())
     return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed)
 

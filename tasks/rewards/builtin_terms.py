@@ -4,16 +4,15 @@ A term is in [0, 1], or None if it cannot be computed. Bad code earns 0: an exce
 big, that kills itself or crashes the interpreter. If the sandbox died, a model gave no reply or the file was damaged,
 the value is unknown: None, not 0.
 
-`operations`, `model_calls` and `cost` are factors of `correctness`: what a wrong program saves is worth nothing.
+`efficiency` is a share of `correctness`: what a wrong program saves is worth nothing.
 """
 
 from collections.abc import Callable
 from functools import partial
 
 from tasks.environments.protocol import Environment, solved_share
-from tasks.errors import GraftError
 from tasks.programs.answer_check import failure_reason
-from tasks.programs.efficiency import Budget, count_operations, mean_calls, mean_cost
+from tasks.programs.efficiency import Budget, count_operations, mean_cost
 from tasks.records import NUMBER, Result, Trajectory
 
 CHARACTERS_PER_TOKEN = 4
@@ -22,10 +21,7 @@ CHARACTERS_PER_TOKEN = 4
 Term = Callable[[Trajectory, int], float | None]
 """(trajectory, member) → its value."""
 
-EFFICIENCY = ("operations", "model_calls", "cost")
-"""Terms of programs."""
-
-COMMON = ("correctness", "runs", "length", *EFFICIENCY)
+COMMON = ("correctness", "runs", "length", "efficiency")
 """The built-in terms, by the names of their weights in `params.yaml`."""
 
 
@@ -35,9 +31,7 @@ def terms_of(environment: Environment, max_new_tokens: int, budget: Budget) -> d
         "correctness": partial(correctness, environment),
         "runs": runs,
         "length": partial(length, max_new_tokens),
-        "operations": partial(operations, environment),
-        "model_calls": partial(model_calls, environment, budget),
-        "cost": partial(cost, environment, budget),
+        "efficiency": partial(efficiency, environment, budget),
     }
 
 
@@ -65,34 +59,16 @@ def length(max_new_tokens: int, trajectory: Trajectory, member: int) -> float | 
     return max(0.0, 1 - tokens / max_new_tokens)
 
 
-def operations(environment: Environment, trajectory: Trajectory, member: int) -> float | None:
-    """correctness / (1 + the operations that the program writes)."""
+def efficiency(environment: Environment, budget: Budget, trajectory: Trajectory, member: int) -> float | None:
+    """correctness / (1 + the operations and calls that the program writes); where a model's replies have a price,
+    correctness · (1 - dollars a question / those of operators.calls replies of operators.max_tokens), at least 0."""
+    right = correctness(environment, trajectory, member)
+    if right is None:
+        return None
+    if budget.price is not None and budget.cost:
+        return right * max(0.0, 1 - mean_cost(results_of(trajectory, member), budget.price) / budget.cost)
     count = count_operations(trajectory.workflow_codes[member])
-    return _factor(correctness(environment, trajectory, member), 0.0 if count is None else 1 / (1 + count))
-
-
-def model_calls(environment: Environment, budget: Budget, trajectory: Trajectory, member: int) -> float | None:
-    """correctness · (1 - calls of a model a question / operators.calls)."""
-    share = mean_calls(results_of(trajectory, member)) / budget.calls
-    return _factor(correctness(environment, trajectory, member), max(0.0, 1 - share))
-
-
-def cost(environment: Environment, budget: Budget, trajectory: Trajectory, member: int) -> float | None:
-    """correctness · (1 - dollars a question / those of operators.calls replies of operators.max_tokens), at least 0.
-
-    Raises GraftError where the price is unknown, or replies cost nothing.
-    """
-    if budget.price is None or not budget.cost:
-        raise GraftError(
-            f"rewards.cost: operators.price is {budget.price}, so that no workflow has a cost; set it to [prompts, "
-            "replies] in dollars per million tokens, or rewards.cost to 0"
-        )
-    share = mean_cost(results_of(trajectory, member), budget.price) / budget.cost
-    return _factor(correctness(environment, trajectory, member), max(0.0, 1 - share))
-
-
-def _factor(right: float | None, efficiency: float) -> float | None:
-    return None if right is None else right * efficiency
+    return 0.0 if count is None else right / (1 + count)
 
 
 def results_of(trajectory: Trajectory, member: int) -> list[Result]:

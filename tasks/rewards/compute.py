@@ -14,7 +14,6 @@ from tasks.rewards.builtin_terms import results_of
 from tasks.rewards.term_number import number
 from tasks.rewards.user_terms import user_term_column
 from tasks.rewards.weighted_sum import TermColumn, TermValue, first_failure, reward_group, weights_of
-from tasks.sources.user_modules import check_unchanged, modules_of_terms
 
 
 class RewardedShard(NamedTuple):
@@ -35,7 +34,7 @@ def compute_rewards(
 ) -> RewardedShard:
     """The trajectories with their rewards; `total` is the number of completions of the round.
 
-    Raises GraftError if a user's term or the model cannot be loaded or differs from the digest in the params.
+    Raises GraftError if a user's term or the model cannot be loaded.
     """
     measured = measure_terms(root, environment, params.rewards, trajectories, total)
     longest, own = params.policy.max_new_tokens, params.operators
@@ -64,12 +63,10 @@ def measure_terms(
         for name, term in environment.terms.items()
         if name in weights
     }
-    _refuse_changed(root, rewards)
     measured |= {
         term.name: user_term_column(root, term, trajectories, rewards.seconds, rewards.failed_limit, total)
         for term in active_user_terms(rewards)
     }
-    _refuse_changed(root, rewards)  # a restarted process has loaded the source again
     if rewards.model is not None and rewards.model.weight > 0:
         from tasks.rewards.classifier_term import classifier_column
 
@@ -91,7 +88,3 @@ def _column(term: Term, trajectory: Trajectory) -> TermColumn:
         except Exception as error:  # noqa: BLE001 (a user's term may raise anything)
             column.append(TermValue(None, "failed", f"{type(error).__name__}: {error}"))
     return column
-
-
-def _refuse_changed(root: Path, rewards: Rewards) -> None:
-    check_unchanged(root, modules_of_terms(rewards), rewards.own_sha256, "rewards.own_sha256")

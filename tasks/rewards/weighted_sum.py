@@ -10,7 +10,7 @@ from tasks.params.sections import Rewards
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.efficiency import Budget
 from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
-from tasks.rewards.builtin_terms import COMMON, EFFICIENCY, results_of, terms_of
+from tasks.rewards.builtin_terms import COMMON, results_of, terms_of
 
 
 class TermValue(NamedTuple):
@@ -53,13 +53,12 @@ def reward_group(
 def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
     """The weights above 0 by term: built-in, the environment's, the user's, then the model's.
 
-    Raises GraftError for a weight of a term that the environment lacks (operations, model calls and cost are of
-    programs), and for a user's term with the name of one that it has. `workflow` has no terms of its own and ignores
-    `rewards.environment`.
+    Raises GraftError for a weight of a term that the environment lacks (efficiency is of programs), and for a user's
+    term with the name of one that it has. `workflow` has no terms of its own and ignores `rewards.environment`.
     """
     weights = {name: getattr(params, name) for name in COMMON}
-    if not environment.asks_siblings and (given := [name for name in EFFICIENCY if weights[name]]):
-        raise GraftError(f"rewards.{given[0]}: counts what programs do, and this environment has none; set it to 0")
+    if not environment.asks_siblings and weights["efficiency"]:
+        raise GraftError("rewards.efficiency: counts what programs do, and this environment has none; set it to 0")
     for name, weight in (params.environment if environment.terms else {}).items():
         if name not in environment.terms:
             there = ", ".join(environment.terms)

@@ -44,6 +44,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     held_out_samples = {p.problem_id: params.influence.completions for split, p in problems if split != "train"}
     tally = Tally(dict.fromkeys(chosen.order, simulations) | held_out_samples)
     reads = [layout.policy(round - 1), layout.searches(round - 1), *(layout.problems(split) for split in splits)]
+    reads.append(layout.sources / "search.json")  # with the digest of a user's environment
     totals, stage_id = SearchTotals(tally), f"search@{round}"
     with (
         serve_policy(layout, params.sampler, layout.policy(round - 1), stage_id) as served,

@@ -1,4 +1,4 @@
-"""User modules named by params: their files, the names they define, and their digest.
+"""User modules: their files, the names they define, and their digest.
 
 Nothing is imported: everything is read from the source text. A module is searched for in the project's folder first,
 then among the installed packages. The sources of a module of the project are its file and all modules of the project
@@ -16,39 +16,17 @@ from pathlib import Path
 
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
-from tasks.params.sections import Rewards
-
-REMEDY = "graft retrain, graft stage and graft status write it into params.yaml: run one of them"
 
 
-def modules_of_terms(params: Rewards) -> list[str]:
-    """The modules that `rewards.own` names, sorted, each once."""
-    return sorted({term.module for term in params.own})
-
-
-def module_of_environment(name: str) -> list[str]:
-    """The module of the param `environment` or `problems.evaluator` if it is a user's module."""
-    module, separator, _ = name.partition(":")
-    return [module] if separator else []
-
-
-def digest_modules(root: Path, modules: Sequence[str]) -> str | None:
-    """sha256 of the names and contents of all their sources, hexadecimal; None without modules.
+def digest_modules(root: Path, modules: Sequence[str]) -> str:
+    """sha256 of the names and contents of all their sources, hexadecimal.
 
     Raises GraftError if a module does not exist or its source is not Python.
     """
-    if not modules:
-        return None
     digest = hashlib.sha256()
     for name, file in sources_of(root, modules):
         digest.update(f"{name}\0{digest_path(file)}\n".encode())
     return digest.hexdigest()
-
-
-def check_unchanged(root: Path, modules: Sequence[str], recorded: str | None, key: str) -> None:
-    """Raise GraftError if the modules differ from the digest in the param `key`: DVC would reuse outdated results."""
-    if modules and digest_modules(root, modules) != recorded:
-        raise GraftError(f"{key}: is not the digest of {', '.join(modules)} as it is now; {REMEDY}")
 
 
 def check_function_exists(root: Path, name: str, key: str) -> None:

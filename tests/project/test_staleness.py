@@ -5,6 +5,7 @@ The stages, their params and their order are the real ones; what they compute is
 
 import shutil
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,17 @@ def rounds_of(*stages: str) -> set[str]:
 
 
 PARAMS = [
-    *["seed=1", "rewards.own_sha256=other", "problems.siblings=1", "problems.operations=1", "policy.lora.rank=8"],
+    *["seed=1", "problems.siblings=1", "problems.operations=1", "policy.lora.rank=8"],
     *["policy.base=someone/model", "policy.max_new_tokens=32", "coldstart.operations=1"],
     *["bootstrap.epochs=2", "curriculum.exploration=0.5", "search.samples=4", "search.temperature=0.9"],
     *["curriculum.groups=4", "sandbox.seconds=1.5", "sampler.dtype=float32", "sampler.parallel=8"],
     *["sampler.seconds=5"],
     *["operators.calls=4", "operators.backend=policy", "rewards.runs=0.5", "environment=answer", "shard_size=7"],
-    *["environment_sha256=other", "bootstrap.malformed_share=0.1", "environment={name: answer, strict: true}"],
+    *["bootstrap.malformed_share=0.1", "environment={name: answer, strict: true}"],
     *['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "rewards.seconds=5"],
-    *["rewards.model={base: someone/judge, weight: 0.5, batch: 8, label: null}", "rewards.model_sha256=other"],
+    *[
+        "rewards.model={base: someone/judge, weight: 0.5, batch: 8, label: null}",
+    ],
     *["rewards.failed_limit=0.5", "rewards.agreement=false", "influence.selection=positive"],
     *["influence.validation=same_batch", "influence.n=64", "influence.completions=3"],
     *["influence.loss=contrastive", "influence.fdr_control=false", "influence.train_on_validation=false"],
@@ -69,7 +72,7 @@ def stale_for_graft(root: Path) -> dict[str, list[str]]:
 
 def stale_for_dvc(root: Path) -> set[str]:
     with Repo(str(root)) as repo:
-        return set(repo.status())
+        return {address for address, why in repo.status().items() if why != ["always changed"]}
 
 
 @pytest.mark.parametrize("assignment", by_section(PARAMS))
@@ -142,21 +145,55 @@ def test_a_change_of_sources_is_named_without_the_cache_too(done: Path, monkeypa
     assert DvcPipeline(done).stale()["reward@1"][0] == "its sources changed"
 
 
-@pytest.mark.slow
-def test_the_users_own_source_makes_the_stages_stale_that_call_it(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its digest in params.yaml, which `graft` writes; what it imports of the project counts, too."""
-    (done / "manners.py").write_text("from words import KIND\ndef polite(problem, text, results):\n    return 1\n")
-    (done / "words.py").write_text("KIND = ['please']\n")
-    graft(done, "stage", "-S", 'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', *ADDRESSES)
-    assert ran(done) == AFTER_REWARD
-    for name in ("manners.py", "words.py"):
-        (done / name).write_text((done / name).read_text() + "# other words\n")
-        told = graft(done, "status").stdout.splitlines()
-        assert {line.split()[0] for line in told if " param rewards.own_sha256: " in line} == {"reward@1", "reward@2"}
-        monkeypatch.chdir(done)
-        assert stale_for_dvc(done) == {"reward@1", "reward@2"}
+TERM = "def polite(problem, text, results):\n    return 1\nclass Own: ...\n"
+USER_FILES = [
+    (
+        ["influence.selection=positive", "influence.validation=trajectories", "influence.trajectories=lines.jsonl"],
+        "lines.jsonl",
+        rounds_of("select"),
+    ),
+    (["environment=manners:Own"], "manners.py", set(ADDRESSES) - {"coldstart", "choose"}),
+    (["problems.source=jsonl", "problems.evaluator=manners:Own"], "manners.py", {"problems"}),
+    (['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'], "words.py", rounds_of("reward")),
+    (["policy.base=base"], "base/config.json", {"bootstrap"}),
+    (["policy.prompt.file=lines.jsonl"], "lines.jsonl", {"bootstrap"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("assignments", "file", "readers"),
+    [USER_FILES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in USER_FILES[1:])],
+)
+def test_a_file_that_params_name_makes_its_readers_stale_for_graft_and_for_dvc(
+    done: Path, monkeypatch: pytest.MonkeyPatch, assignments: list[str], file: str, readers: set[str]
+) -> None:
+    for name, text in {"manners.py": f"import words\n{TERM}", "words.py": "", "lines.jsonl": ""}.items():
+        (done / name).write_text(text)
+    (done / "base").mkdir()
+    (done / "base" / "config.json").write_text("{}")
+    monkeypatch.chdir(done)
+    override(done / "params.yaml", assignments)
+    for bring_up in (lambda: dvc(done, "repro", "-q"), lambda: graft(done, "stage", *ADDRESSES)):
+        bring_up()
+        assert readers <= set(ran(done))
+        assert (stale_for_graft(done), stale_for_dvc(done)) == ({}, set())
+        dvc(done, "repro", "-q")
         graft(done, "stage", *ADDRESSES)
-        assert ran(done) == AFTER_REWARD
+        assert ran(done) == []
+        (done / file).write_text((done / file).read_text() + "\n")
+        (done / "unread.py").write_text((done / file).read_text())
+        param = assignments[-1].partition("=")[0]
+        assert stale_for_graft(done) == {reader: [f"source {param}: changed"] for reader in readers}
+
+
+def test_a_file_that_changes_while_its_reader_runs_stops_it(done: Path) -> None:
+    (done / "manners.py").write_text(f"import words\n{TERM}")
+    override(done / "params.yaml", ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'])
+    for command, code in ((partial(graft, done, "stage"), 2), (partial(dvc, done, "repro"), 255)):
+        (done / "words.py").write_text("")
+        told = command("reward@1", code=code, TINY_EDIT="words.py").stderr
+        assert "rewards.own: changed while reward was running, so its result is of neither version" in told
+        assert "reward@1" in stale_for_dvc(done)
 
 
 def test_data_that_changed_makes_its_readers_stale(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:

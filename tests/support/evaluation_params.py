@@ -8,7 +8,7 @@ from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 
 SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
-KEYS = ["seed", "environment", "environment_sha256", "policy.max_new_tokens", "sandbox", "operators"]
+KEYS = ["seed", "environment", "policy.max_new_tokens", "sandbox", "operators"]
 KEYS += ["sampler.kind", "sampler.dtype"]
 
 

@@ -277,6 +277,10 @@ def dvc(root: Path, *arguments: str, code: int | None = 0, **more: str) -> subpr
     return run(root, str(Path(sys.executable).with_name("dvc")), *arguments, code=code, **more)
 
 
+NOTHING = '{"sources": ["always changed"]}'
+"""What `dvc status --json` prints if nothing is stale: it cannot know which files params name."""
+
+
 def ran(root: Path) -> list[str]:
     """The stages that were computed since the last call, in order."""
     note = root / ".graft" / "ran.log"

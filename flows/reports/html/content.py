@@ -8,7 +8,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from flows.reports.comparison import Side, level_with_interval, title_of
-from flows.reports.front import fronts
+from flows.reports.front import efficiency_front
 from flows.reports.html.chart import Curve, Dot, Point, Stack, bars, curves, dots
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 from tasks.environments.measures import PREFIX
@@ -109,19 +109,13 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
 
 
 def efficiency(sides: Sequence[Side]) -> list[Chart]:
-    """A chart for each cost: the policies by cost and accuracy, and a line through those that none beats in both."""
-    return [
-        Chart(
-            front.title,
-            dots(
-                f"accuracy and {front.title}",
-                [Dot(point.name, point.colour, point.cost, point.accuracy) for point in front.points],
-                [(point.cost, point.accuracy) for point in front.points if point.name in front.best],
-                front.title,
-            ),
-        )
-        for front in fronts(sides)
-    ]
+    """The chart of the policies by cost and accuracy, with a line through those that none beats in both."""
+    front = efficiency_front(sides)
+    if front is None:
+        return []
+    places = [Dot(point.name, point.colour, point.cost, point.accuracy) for point in front.points]
+    best = [(point.cost, point.accuracy) for point in front.points if point.name in front.best]
+    return [Chart(front.title, dots(f"accuracy and {front.title}", places, best, front.title))]
 
 
 def updates(sides: Sequence[Side]) -> list[Chart]:

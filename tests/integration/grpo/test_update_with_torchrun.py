@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 
 def params(**grpo: Any) -> Params:
     changed = SHIPPED.model_copy(update={"grpo": SHIPPED.grpo.model_copy(update=CHANGED | grpo)})
-    names = ["seed", "environment", "environment_sha256", "algorithm", "policy.max_new_tokens", "search.temperature"]
+    names = ["seed", "environment", "algorithm", "policy.max_new_tokens", "search.temperature"]
     return restrict(changed, [*names, "grpo", "ppo"])
 
 

@@ -30,7 +30,6 @@ def params(processes: int, sharded: bool = False, **influence: Any) -> Params:
     whole = SHIPPED.model_copy(update={"grpo": grpo, "influence": own})
     keys = [
         "environment",
-        "environment_sha256",
         "algorithm",
         "policy.max_new_tokens",
         "search.temperature",

@@ -36,7 +36,7 @@ CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] {} n[1]\n
 TEMPLATE = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<me>{% endif %}"
 )
-PLAIN = Prompt(style="plain", examples=2, file=None, file_sha256=None, prefill=None, stop=[])
+PLAIN = Prompt(style="plain", examples=2, file=None, prefill=None, stop=[])
 WORKFLOW = WorkflowEnvironment()
 
 

@@ -17,7 +17,6 @@ from tasks.evaluation.environment_measures import ENDS, measure_means, named, wi
 from tasks.evaluation.evaluate_task import run
 from tasks.layout import Layout
 from tasks.records import Attempt, Problem, Result
-from tasks.sources.user_modules import digest_modules
 from tasks.statistics.intervals import wilson_interval
 from tests.support.stage_params import shipped_params, stage_params
 
@@ -191,7 +190,7 @@ def test_the_stage_writes_them(root: Path, make_solver: Callable[[Path, str], st
     layout = Layout(root)
     make_solver(layout.policy(0), "abc")
     write_jsonl(layout.problems("test"), [problem("p", "abc"), problem("q", "")])
-    own: dict[str, Any] = {"environment": "echo:Echo", "environment_sha256": digest_modules(root, ["echo"])}
+    own: dict[str, Any] = {"environment": "echo:Echo"}
     changes = {"evaluation": {"samples": 2, "ks": [1]}, "policy": {"max_new_tokens": 16}}
     run(layout, stage_params("evaluate", **own, **changes), 0)
     numbers = read_metrics(layout, "evaluate@before")

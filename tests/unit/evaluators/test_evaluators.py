@@ -105,7 +105,11 @@ def test_a_users_evaluator_reads_the_fields_and_its_errors_are_one_line(tmp_path
     for changed, value, complaint in (
         ({}, "ten", "near_answers:Near: score of 'ten' for problem p: ValueError: could not convert"),
         ({"fields": {"tolerance": -1}}, 11, "near_answers:Near: score is 2.0, not from 0 to 1; fix it"),
-        ({"evaluator_sha256": "0"}, 11, "_sha256: is not the digest of near_answers as it is now"),
+        (
+            {"evaluator_sha256": "0"},
+            11,
+            "near_answers is not the one that the problems were read with; graft",
+        ),
         ({"evaluator": "near_answers:Far"}, 11, "near_answers:Far: .* no attribute 'Far'; name a class"),
     ):
         with pytest.raises(GraftError, match=f"^problems.evaluator.*{complaint}") as error:

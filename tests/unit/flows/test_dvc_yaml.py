@@ -15,29 +15,29 @@ from tasks.params.params import RUN_ONLY
 ROOT = Path(__file__).parents[3]
 
 PARAMS = {
-    "problems": "seed environment environment_sha256 problems sandbox",
-    "coldstart": "problems.source policy.base policy.prompt coldstart sandbox",
-    "bootstrap": "seed environment environment_sha256 problems.source policy bootstrap sandbox "
+    "problems": "seed environment problems sandbox",
+    "coldstart": "problems.source policy.base policy.prompt.examples policy.prompt.file coldstart sandbox",
+    "bootstrap": "seed environment problems.source policy bootstrap sandbox "
     "search.temperature search.top_p search.top_k",
-    "search": "seed environment environment_sha256 shard_size policy.max_new_tokens curriculum search sampler.kind "
+    "search": "seed environment shard_size policy.max_new_tokens curriculum search sampler.kind "
     "sampler.dtype sandbox operators rewards.failed_limit grpo.group_size influence.selection influence.validation "
     "influence.n influence.completions",
-    "collect": "seed environment environment_sha256 shard_size operators.backend rewards.agreement grpo.group_size",
-    "reward": "environment environment_sha256 shard_size rewards policy.max_new_tokens operators.calls "
+    "collect": "seed environment shard_size operators.backend rewards.agreement grpo.group_size",
+    "reward": "environment shard_size rewards policy.max_new_tokens operators.calls "
     "operators.max_tokens operators.price",
-    "select": "environment environment_sha256 algorithm policy.max_new_tokens search.temperature influence ppo "
+    "select": "environment algorithm policy.max_new_tokens search.temperature influence ppo "
     "grpo.beta grpo.kl_target grpo.kl_horizon grpo.bf16 "
     "grpo.negative_weight grpo.advantages grpo.loss grpo.truncated "
     "grpo.micro_batch_tokens grpo.checkpointing grpo.processes "
     "grpo.sharded grpo.on_invalid_completion",
-    "update": "seed environment environment_sha256 algorithm policy.max_new_tokens search.temperature grpo ppo",
-    "validate": "seed environment environment_sha256 rounds.last policy.max_new_tokens sampler.kind sampler.dtype "
+    "update": "seed environment algorithm policy.max_new_tokens search.temperature grpo ppo",
+    "validate": "seed environment rounds.last policy.max_new_tokens sampler.kind sampler.dtype "
     "sandbox operators evaluation",
     "choose": "seed rounds.last evaluation.resamples evaluation.confidence",
-    "evaluate": "seed environment environment_sha256 policy.max_new_tokens sampler.kind sampler.dtype sandbox "
+    "evaluate": "seed environment policy.max_new_tokens sampler.kind sampler.dtype sandbox "
     "operators evaluation.samples "
     "evaluation.ks evaluation.temperature evaluation.resamples evaluation.confidence",
-    "promote": "seed environment environment_sha256 policy.max_new_tokens sampler.kind sampler.dtype sandbox "
+    "promote": "seed environment policy.max_new_tokens sampler.kind sampler.dtype sandbox "
     "operators evaluation.samples evaluation.temperature evaluation.resamples evaluation.confidence",
 }
 

@@ -1,6 +1,7 @@
 """Law: the sources of a stage are exactly the files that it computes with."""
 
 import json
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from flows.stages.dvc_yaml import MODULES
-from flows.stages.sources import refuse_outdated, sources_of, write
+from flows.stages.sources import refuse_changed_files, refuse_outdated, sources_of, write
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
+from tasks.params.file import load_params, override
+from tasks.params.params import Params
 from tasks.sources.process_sources import source_digests
 
 ROOT = Path(__file__).parents[3]
@@ -112,14 +115,42 @@ def test_what_a_stage_imports_when_it_runs_is_listed() -> None:
 
 
 def test_each_stage_has_a_file_of_its_sources(tmp_path: Path) -> None:
-    (tmp_path / "tasks").symlink_to(ROOT / "tasks")
+    params = linked_project(tmp_path)
     write(tmp_path)
     assert {file.stem for file in (tmp_path / "run" / "sources").iterdir()} == set(MODULES)
     for stage, module in MODULES.items():
         listed = json.loads((tmp_path / "run" / "sources" / f"{stage}.json").read_text())
         assert list(listed) == sources_of(ROOT, module)
         assert listed == {file: digest_path(ROOT / file) for file in listed}
-        refuse_outdated(tmp_path, stage)
+        refuse_outdated(tmp_path, stage, params)
+
+
+def linked_project(root: Path) -> Params:
+    """A folder with links to the real sources and params of its own."""
+    for name in ("tasks", "dvc.yaml"):
+        (root / name).symlink_to(ROOT / name)
+    shutil.copy(ROOT / "params.yaml", root)
+    return load_params(root / "params.yaml")
+
+
+def test_the_file_of_a_stage_has_the_users_files_that_it_reads_too(tmp_path: Path) -> None:
+    linked_project(tmp_path)
+    terms = project(tmp_path, manners="def polite(problem, text, results): ...\n") / "manners.py"
+    override(tmp_path / "params.yaml", ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'])
+    params = load_params(tmp_path / "params.yaml")
+    write(tmp_path)
+    listed = {file.stem: json.loads(file.read_text()) for file in (tmp_path / "run" / "sources").iterdir()}
+    assert [stage for stage in MODULES if "rewards.own" in listed[stage]] == ["reward"]
+    refuse_changed_files(tmp_path, "reward", params)
+    terms.write_text(terms.read_text() + "# changed\n")
+    for stage in MODULES:
+        if stage != "reward":
+            refuse_outdated(tmp_path, stage, params)
+            refuse_changed_files(tmp_path, stage, params)
+    with pytest.raises(GraftError, match=r"run/sources/reward\.json: not of the source files as they are now"):
+        refuse_outdated(tmp_path, "reward", params)
+    with pytest.raises(GraftError, match=r"^rewards\.own: changed while reward was running, .*; run it again$"):
+        refuse_changed_files(tmp_path, "reward", params)
 
 
 def test_a_source_that_is_gone_is_named(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 MERGED = 1e-5  # float32: the adapter is added to the weights instead of their outputs
 
 
-def params(base: Path, lora: Lora | None, sha256: str | None = None) -> PolicyParams:
-    update = {"base": str(base), "lora": lora, "base_sha256": sha256}
+def params(base: Path, lora: Lora | None) -> PolicyParams:
+    update = {"base": str(base), "lora": lora}
     return load_params(SHIPPED).policy.model_copy(update=update)
 
 

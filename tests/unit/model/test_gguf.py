@@ -59,7 +59,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def params(base: str, lora: Lora | None = None) -> PolicyParams:
-    update = {"base": base, "lora": lora, "base_sha256": digest_path(find_gguf(base))}
+    update = {"base": base, "lora": lora}
     return load_params(SHIPPED).policy.model_copy(update=update)
 
 

@@ -23,7 +23,6 @@ from tasks.params.file import load_params, override
 from tasks.params.params import Params
 from tasks.problems.task import run as problems
 from tasks.records import Problem, Workflow
-from tasks.sources.user_modules import digest_modules
 from tests.support.stage_params import REPOSITORY, SHIPPED, stage_params
 
 PAGE = (REPOSITORY / "docs" / "environments.md").read_text(encoding="utf-8")
@@ -45,17 +44,16 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "params.yaml"
 
 
-def params(root: Path, stage: str, **changes: Any) -> Params:
-    own = {"environment": "backwards:Backwards", "environment_sha256": digest_modules(root, ["backwards"])}
-    return stage_params(stage, **own, **{"problems": SIZES, **changes})
+def params(stage: str, **changes: Any) -> Params:
+    return stage_params(stage, environment="backwards:Backwards", **{"problems": SIZES, **changes})
 
 
 def test_the_documented_environment_writes_problems_and_what_its_policy_learns(root: Path) -> None:
     layout = Layout(root)
-    problems(layout, params(root, "problems"), None)
+    problems(layout, params("problems"), None)
     listed = {split: read_jsonl(layout.problems(split), Problem) for split in ("train", "validation", "test", "dev")}
     assert {split: len(own) for split, own in listed.items()} == {name: SIZES[name] for name in listed}
-    environment = environment_in(root, params(root, "search"))
+    environment = environment_in(root, params("search"))
     for problem in (problem for own in listed.values() for problem in own):
         assert len(problem.siblings) == 2
         assert len({problem.rotated(round).question for round in range(3)}) == 3
@@ -64,12 +62,12 @@ def test_the_documented_environment_writes_problems_and_what_its_policy_learns(r
 
     assert environment.measures_of_all([], [["ab", "cd"], ["ab", "ab"]], [1]) == {"distinct": 0.5}
 
-    coldstart(layout, params(root, "coldstart"), None)
+    coldstart(layout, params("coldstart"), None)
     assert read_jsonl(layout.coldstart / "index.jsonl", Workflow) == []
     assert json.loads(layout.metrics("coldstart").read_text()) == {"problems": 0, "solved": 0}
 
     small = {"hidden": 32, "layers": 1, "vocabulary": 300, "demonstrations": 8, "epochs": 60, "batch": 4}
-    bootstrap(layout, params(root, "bootstrap", bootstrap={**small, "learning_rate": 0.02}), None)
+    bootstrap(layout, params("bootstrap", bootstrap={**small, "learning_rate": 0.02}), None)
     assert json.loads(layout.metrics("bootstrap").read_text())["pairs"] == 8
     policy = load_policy(layout.policy(0))
     learnt = environment.demonstrations(8, SHIPPED.seed)
@@ -79,7 +77,7 @@ def test_the_documented_environment_writes_problems_and_what_its_policy_learns(r
 
 
 def test_worked_examples_of_a_base_are_demonstrations(root: Path) -> None:
-    own = params(root, "bootstrap")
+    own = params("bootstrap")
     examples = worked_examples(root, own, environment_in(root, own), [])
     assert len(examples) == SHIPPED.policy.prompt.examples > 0
     assert all(example.completion == example.question[::-1] for example in examples)
@@ -94,16 +92,16 @@ def test_worked_examples_of_a_base_are_demonstrations(root: Path) -> None:
 def test_wrong_problems_are_refused_in_one_line(root: Path, change: tuple[str, str], why: str) -> None:
     (root / "backwards.py").write_text(OWN.replace(*change), encoding="utf-8")
     with pytest.raises(GraftError, match=why) as error:
-        problems(Layout(root), params(root, "problems"), None)
+        problems(Layout(root), params("problems"), None)
     assert "\n" not in str(error.value)
     assert not Layout(root).problems("train").exists()
 
 
 def test_without_demonstrations_a_policy_from_scratch_has_nothing_to_learn(root: Path) -> None:
     (root / "backwards.py").write_text(OWN.replace("def demonstrations(", "def samples("), encoding="utf-8")
-    problems(Layout(root), params(root, "problems"), None)
+    problems(Layout(root), params("problems"), None)
     with pytest.raises(GraftError, match="Backwards defines no demonstrations"):
-        bootstrap(Layout(root), params(root, "bootstrap"), None)
+        bootstrap(Layout(root), params("bootstrap"), None)
 
 
 @pytest.mark.parametrize("name", ["workflow", "answer", "code"])

@@ -26,7 +26,6 @@ PARAMS = Problems(
     source="events",
     path="",
     evaluator="format",
-    evaluator_sha256=None,
     **SIZES,
     phrasings=3,
     siblings=2,

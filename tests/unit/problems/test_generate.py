@@ -27,7 +27,6 @@ PARAMS = Problems(
     source="generated",
     path="",
     evaluator="format",
-    evaluator_sha256=None,
     **SIZES,
     phrasings=3,
     siblings=2,

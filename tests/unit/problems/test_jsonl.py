@@ -28,7 +28,6 @@ def params_of(train: int, validation: int, test: int, dev: int = 0) -> Problems:
         source="jsonl",
         path="",
         evaluator="format",
-        evaluator_sha256=None,
         **sizes,
         phrasings=1,
         siblings=0,

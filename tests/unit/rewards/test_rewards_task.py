@@ -18,7 +18,6 @@ from tasks.programs.sandbox.sandbox import SANDBOX_DIED
 from tasks.records import Result, RewardedTrajectory, Trajectory
 from tasks.rewards.histogram import read_histogram
 from tasks.rewards.task import run
-from tasks.sources.user_modules import digest_modules
 from tests.support.groups import make_group
 from tests.support.stage_params import REPOSITORY, stage_params
 
@@ -102,8 +101,7 @@ def with_terms(root: Path, *assignments: str) -> Params:
     (root / "manners.py").write_text(MANNERS)
     (root / "params.yaml").write_text((REPOSITORY / "params.yaml").read_text())
     own = 'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'
-    digest = f'rewards.own_sha256="{digest_modules(root, ["manners"])}"'
-    override(root / "params.yaml", [own, digest, "rewards.failed_limit=0.9", *assignments])
+    override(root / "params.yaml", [own, "rewards.failed_limit=0.9", *assignments])
     return restrict(load_params(root / "params.yaml"), KEYS)
 
 
@@ -172,22 +170,6 @@ def test_a_user_term_with_weight_0_is_not_called(tmp_path: Path) -> None:
     assert (set(rewarded.reward_terms), rewarded.reward_status) == ({"correctness"}, ["ok", "ok"])
 
 
-def test_a_source_that_is_not_the_one_in_params_is_refused(tmp_path: Path) -> None:
-    params = with_terms(tmp_path)
-    (tmp_path / "manners.py").write_text(MANNERS + "# changed\n")
-    with pytest.raises(GraftError, match=r"own_sha256: is not the digest of manners as it is now; graft retrain"):
-        rewarded_by(tmp_path, params, "please")
-
-
-def test_a_source_that_changes_while_the_stage_runs_is_refused(tmp_path: Path) -> None:
-    params = with_terms(tmp_path)
-    (tmp_path / "manners.py").write_text(MANNERS + "\n\nopen(__file__, 'a').write('# once more')\n")
-    own = params.rewards.model_copy(update={"own_sha256": digest_modules(tmp_path, ["manners"])})
-    with pytest.raises(GraftError, match="own_sha256: is not the digest of manners"):
-        rewarded_by(tmp_path, params.model_copy(update={"rewards": own}), "please", "")
-    assert not Layout(tmp_path).rewarded(1).exists()
-
-
 def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:
     import torch
     from transformers import Qwen2Config, Qwen2ForSequenceClassification
@@ -219,7 +201,6 @@ def test_user_terms_need_no_torch(tmp_path: Path) -> None:
     params = with_terms(tmp_path)
     (tmp_path / "manners.py").write_text("import sys\ndef polite(p, t, r):\n    return float('torch' in sys.modules)\n")
     write_jsonl(Layout(tmp_path).trajectories(1), [group_of(RIGHT, SLOW)])
-    override(tmp_path / "params.yaml", [f'rewards.own_sha256="{digest_modules(tmp_path, ["manners"])}"'])
     code = (
         "import sys\nfrom pathlib import Path\nfrom tasks.layout import Layout\nfrom tasks.params.file import *\n"
         "from tasks.rewards.task import run\nroot = Path(sys.argv[1])\n"

@@ -16,7 +16,7 @@ from tasks.params.sections import Rewards
 from tasks.programs.efficiency import Budget
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
 from tasks.records import Result, RewardedTrajectory, Split, Status, Trajectory
-from tasks.rewards.builtin_terms import COMMON, EFFICIENCY, correctness, length, runs
+from tasks.rewards.builtin_terms import COMMON, correctness, length, runs
 from tasks.rewards.metrics import RewardTotals, plateau_remarks, remarks, spread_remarks
 from tasks.rewards.weighted_sum import Failures, combine, first_failure, reward_group
 from tests.support.groups import make_group
@@ -25,14 +25,14 @@ WORKFLOW = WorkflowEnvironment()
 
 OK, WRONG = Result(status="ok", value=5), Result(status="ok", value=6)
 KILLED = Result(status="failed", error=SANDBOX_DIED)
-UNSET: dict[str, Any] = dict.fromkeys(("own_sha256", "model", "model_sha256"))
+UNSET: dict[str, Any] = {"model": None}
 PLAIN = {
     "environment": {},
     "partial_tests": False,
     "own": [],
     "seconds": 10,
     "agreement": True,
-    **dict.fromkeys(EFFICIENCY, 0.0),
+    "efficiency": 0.0,
     **UNSET,
 }
 WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, failed_limit=0.2, **PLAIN)
@@ -125,22 +125,23 @@ def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> Non
     asked = Result(status="ok", value=5, calls=1, prompt_tokens=40, completion_tokens=20)
     group = trajectory([OK, OK], [asked, OK], [WRONG, WRONG], [KILLED, OK], [OK, WRONG])
     codes = ["return 1 + 2", "x = ask(problem)\ny = x + 1 * 2", "", "", "no Python"]
-    weights = WEIGHTS.model_copy(update=dict.fromkeys(EFFICIENCY, 1.0))
-    found = reward_group(WORKFLOW, group.model_copy(update={"workflow_codes": codes}), weights, 8, BUDGET).reward_terms
-    assert found["operations"] == [1 / 2, 1 / 4, 0, None, 0]
-    assert found["model_calls"] == [1, pytest.approx(1 - 0.5 / 4), 0, None, 0.5]
-    assert found["cost"] == [1, pytest.approx(1 - (40 + 2 * 20) / 2 / 800), 0, None, 0.5]
+    group = group.model_copy(update={"workflow_codes": codes})
+    weights = WEIGHTS.model_copy(update={"efficiency": 1.0})
+
+    def factors(group: Trajectory, price: tuple[float, float] | None) -> list[float | None]:
+        rewarded = reward_group(WORKFLOW, group, weights, 8, BUDGET._replace(price=price))
+        return rewarded.reward_terms["efficiency"]
+
+    for price in (None, (1.0, 0.0)):  # without a price of replies, operations count
+        assert factors(group, price) == [1 / 2, 1 / 4, 0, None, 0]
+    assert factors(group, (1.0, 2.0)) == [1, pytest.approx(1 - (40 + 2 * 20) / 2 / 800), 0, None, 0.5]
     dear = Result(status="ok", value=5, calls=4, prompt_tokens=10**6, completion_tokens=400)
-    assert reward_group(WORKFLOW, trajectory([dear]), weights, 8, BUDGET).reward_terms["cost"] == [0]
+    assert factors(trajectory([dear]), (1.0, 2.0)) == [0]
 
 
-def test_efficiency_needs_programs_and_cost_a_price() -> None:
-    weights = WEIGHTS.model_copy(update={"cost": 1.0})
-    for price in (None, (1.0, 0.0)):
-        with pytest.raises(GraftError, match=r"rewards\.cost: operators\.price is .* set it to \[prompts, replies\]"):
-            reward_group(WORKFLOW, trajectory([OK]), weights, 8, BUDGET._replace(price=price))
-    with pytest.raises(GraftError, match=r"rewards\.operations: counts what programs do, and this"):
-        reward_group(TaggedAnswer(), trajectory([OK]), WEIGHTS.model_copy(update={"operations": 0.1}), 8, BUDGET)
+def test_efficiency_needs_programs() -> None:
+    with pytest.raises(GraftError, match=r"rewards\.efficiency: counts what programs do, and this"):
+        reward_group(TaggedAnswer(), trajectory([OK]), WEIGHTS.model_copy(update={"efficiency": 0.1}), 8, BUDGET)
 
 
 weights = st.floats(0, 100, allow_nan=False)

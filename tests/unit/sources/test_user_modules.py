@@ -6,17 +6,12 @@ from pathlib import Path
 import pytest
 
 from tasks.errors import GraftError
-from tasks.params.file import load_params, override
-from tasks.params.sections import Rewards
 from tasks.sources.user_modules import (
     check_function_exists,
-    check_unchanged,
     digest_modules,
-    modules_of_terms,
     sources_of,
 )
 
-SHIPPED = Path(__file__).parents[3] / "params.yaml"
 RAISES = "raise RuntimeError('this module must not be run')\n"
 
 
@@ -65,7 +60,6 @@ def test_the_digest_changes_with_each_of_them_and_with_nothing_else(tmp_path: Pa
 def test_the_digest_is_the_same_in_every_folder(tmp_path: Path) -> None:
     one, two = (project(tmp_path / place, manners="import words", words="") for place in ("one", "two"))
     assert digest_modules(one, ["manners"]) == digest_modules(two, ["manners"])
-    assert digest_modules(one, []) is None
 
 
 def test_an_installed_module_counts_with_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,28 +120,3 @@ def test_a_wrong_name_is_reported_in_one_line(tmp_path: Path, term: str, source:
     with pytest.raises(GraftError, match=message) as error:
         check_function_exists(project(tmp_path, manners=source), term, "rewards.own")
     assert "\n" not in str(error.value)
-
-
-def with_terms(root: Path, *terms: str) -> Rewards:
-    (root / "params.yaml").write_text(SHIPPED.read_text())
-    own = ", ".join(f'{{name: t{place}, term: "{term}", weight: 1}}' for place, term in enumerate(terms))
-    override(root / "params.yaml", [f"rewards.own=[{own}]"])
-    return load_params(root / "params.yaml").rewards
-
-
-def test_a_module_is_named_once(tmp_path: Path) -> None:
-    assert modules_of_terms(with_terms(tmp_path, "b:f", "a.c:f", "b:g")) == ["a.c", "b"]
-    assert modules_of_terms(with_terms(tmp_path)) == []
-
-
-def test_another_source_than_params_say_is_refused(tmp_path: Path) -> None:
-    root = project(tmp_path, manners="def polite(p, t, r): ...\n")
-    check_unchanged(root, [], None, "environment_sha256")
-    message = r"environment_sha256: is not the digest of manners as it is now; graft retrain"
-    with pytest.raises(GraftError, match=message):
-        check_unchanged(root, ["manners"], None, "environment_sha256")
-    settled = digest_modules(root, ["manners"])
-    check_unchanged(root, ["manners"], settled, "environment_sha256")
-    project(root, manners="def polite(p, t, r): pass\n")
-    with pytest.raises(GraftError, match="is not the digest of manners"):
-        check_unchanged(root, ["manners"], settled, "environment_sha256")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.history.changes import RunInputs, describe_changes, read_scheduled_inputs, scheduled_base
-from flows.preflight import CHAMPION
+from flows.stages.user_files import CHAMPION
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
 from tasks.problems.digests import ProblemFile, digest_problem_files, problems_tag
@@ -73,7 +73,7 @@ def test_changes_of_problems_are_listed_by_file(layout: Layout) -> None:
     assert changes(layout, before) == ["8 new problems in 4 new files"]
 
 
-def test_a_param_is_listed_with_both_values_and_a_digest_without(layout: Layout) -> None:
+def test_a_param_is_listed_with_both_values_and_a_changed_file_without(layout: Layout) -> None:
     before, module = seen(layout), layout.root / "manners.py"
     change(layout.root, "grpo.beta=0.05", "rewards.own=[]")
     assert changes(layout, before) == ["grpo.beta 0.01 → 0.05"]
@@ -105,12 +105,12 @@ def test_sources_of_stages_are_listed_and_others_are_not(layout: Layout) -> None
 
 
 def test_its_own_promotion_is_no_change(layout: Layout) -> None:
-    """A promotion changes the champion, then `policy.base` and its digest."""
+    """A promotion changes the champion, then `policy.base`."""
     before = seen(layout)
     for version in ("v1", "v2"):
         promote(layout, version=version)
         assert changes(layout, before) == []
-        change(layout.root, f"policy.base={CHAMPION}", f"policy.base_sha256={version}")
+        change(layout.root, f"policy.base={CHAMPION}")
         assert changes(layout, before) == []
 
 

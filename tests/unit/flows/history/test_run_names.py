@@ -13,17 +13,18 @@ PARAMS = {
     "rounds.last": "3",
     "rounds.start.3": "2",
     "policy.base": "scratch",
-    "policy.base_sha256": "null",
     "rewards.own": "[]",
-    "rewards.own_sha256": "null",
     "seed": "0",
 }
 
 
-def inputs(problems: str = "a", source: str = "1", **params: str) -> RunInputs:
+FILES = {"policy.base": "1", "rewards.own": "1"}
+
+
+def inputs(problems: str = "a", source: str = "1", files: dict[str, str] = FILES, **params: str) -> RunInputs:
     named = {key.replace("__", "."): value for key, value in params.items()}
     file = {"data/a.jsonl": ProblemFile(sha256=problems, problems=3)}
-    return RunInputs(problems=file, params=PARAMS | named, sources={"tasks/a.py": source})
+    return RunInputs(problems=file, params=PARAMS | named, sources={"tasks/a.py": source}, files=files)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +42,8 @@ def inputs(problems: str = "a", source: str = "1", **params: str) -> RunInputs:
         (inputs(problems="b"), "other problems"),
         (inputs(source="2"), "other source"),
         (inputs(problems="b", source="2", seed="1"), "seed 1, other problems, other source"),
-        (inputs(policy__base="someone/model", policy__base_sha256="f"), "base someone/model"),
-        (inputs(rewards__own_sha256="f"), "other own"),
+        (inputs(policy__base="someone/model", files=FILES | {"policy.base": "2"}), "base someone/model"),
+        (inputs(files=FILES | {"rewards.own": "2"}), "other own"),
         (inputs(rewards__own="[" + "x" * 99), "own [xxxxxxxxxxxxxxxxxxxxxx…"),
     ],
 )

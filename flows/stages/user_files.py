@@ -1,0 +1,105 @@
+"""The user's own modules, files and folders that params name, with their digests.
+
+They cannot be deps in `dvc.yaml`, because only some runs have them: the stage `sources` lists their digests.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from os.path import isdir, isfile  # a name that is too long is none, where pathlib's own would raise
+from pathlib import Path
+
+from tasks.artifacts import digest_path
+from tasks.errors import GraftError
+from tasks.model.base_adapter import digest_base, find_base
+from tasks.params.params import Params
+from tasks.sources.user_modules import check_function_exists, digest_modules
+
+CHAMPION = "champion/policy"
+"""`policy.base` of a run that continues the champion."""
+
+Digest = Callable[[], str]
+
+
+def user_files(root: Path, params: Params) -> dict[str, Digest]:
+    """Param → a function that digests what it names, without the params that name nothing of the user's.
+
+    Raises GraftError if a module, a file or a folder is missing.
+    """
+    examples, trajectories = params.policy.prompt.file, params.influence.trajectories
+    environment, model = params.environment, params.rewards.model
+    digests = {
+        "environment": _modules(root, "environment", [environment.name]),
+        "problems.evaluator": _modules(root, "problems.evaluator", [params.problems.evaluator]),
+        **{f"environment.{name}": _text(root, value) for name, value in environment.params.items()},
+        "policy.base": _base(root, params.policy.base),
+        "policy.prompt.file": _file(root, "policy.prompt.file", examples, "JSON lines of worked examples, or null"),
+        "rewards.own": _modules(root, "rewards.own", [term.term for term in params.rewards.own]),
+        "rewards.model.base": _folder(root, "rewards.model", model.base, "or a Hugging Face id") if model else None,
+        "influence.trajectories": _file(
+            root, "influence.trajectories", trajectories, "a file such as run/rounds/1/rewarded.jsonl"
+        ),
+    }
+    return {param: digest for param, digest in digests.items() if digest}
+
+
+def digests_for(files: Mapping[str, Digest], declared: Sequence[str]) -> dict[str, str]:
+    """Param → digest of the user's files that a stage reads; `declared`: the params that `dvc.yaml` lists for it.
+
+    A stage reads a file if it may see the whole section of the param that names it; one that may see this param alone
+    does not.
+    """
+    return {param: digest() for param, digest in files.items() if _is_listed(_section_of(param), declared)}
+
+
+def _section_of(param: str) -> str:
+    return param.rpartition(".")[0] or param
+
+
+def _is_listed(section: str, declared: Sequence[str]) -> bool:
+    return any(f"{section}.".startswith(f"{name}.") for name in declared)
+
+
+def _modules(root: Path, param: str, names: Sequence[str]) -> Digest | None:
+    """Digest of the modules in names like `module:CLASS`; None if all names are built in, which have no colon."""
+    users = [name for name in names if ":" in name]
+    for name in users:
+        check_function_exists(root, name, param)
+    return partial(digest_modules, root, sorted({name.partition(":")[0] for name in users})) if users else None
+
+
+def _base(root: Path, base: str) -> Digest | None:
+    """Digest of the folder or GGUF file `base`; None if it is scratch, or may be the id of a model on the hub."""
+    path = find_base(base, root) if base != "scratch" else None
+    if path is None and base == CHAMPION:  # looks like the id of a model on the hub
+        raise GraftError(f"policy.base: no folder {CHAMPION}, nothing was promoted yet; name another one, or scratch")
+    if path is None:
+        _refuse_path("policy.base", base, "a Hugging Face id, or scratch")
+    return partial(digest_base, path) if path else None
+
+
+def _file(root: Path, param: str, name: str | None, instead: str) -> Digest | None:
+    """Digest of the file `name`; None if the param names none."""
+    if name is None:
+        return None
+    if not isfile(root / name):
+        raise GraftError(f"{param}: no file {name}; name {instead}")
+    return partial(digest_path, root / name)
+
+
+def _text(root: Path, value: object) -> Digest | None:
+    """Digest of the file that a param of the environment names; None if it is any other value."""
+    return partial(digest_path, root / value) if isinstance(value, str) and isfile(root / value) else None
+
+
+def _folder(root: Path, param: str, name: str, others: str) -> Digest | None:
+    """Digest of the folder `name`; None if it may be the id of a model on the hub."""
+    if isdir(root / name):
+        return partial(digest_path, root / name)
+    _refuse_path(param, name, others)
+    return None
+
+
+def _refuse_path(param: str, name: str, others: str) -> None:
+    """Raise GraftError if the name of no folder cannot be the id of a model on the hub either."""
+    if name.startswith((".", "/", "~")):
+        raise GraftError(f"{param}: no folder {name}; name a folder, {others}")

@@ -1,0 +1,134 @@
+"""Law: a digest of what a param names follows its content; what is missing is named."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.stages.dvc_yaml import MODULES, declared_params
+from flows.stages.user_files import digests_for, user_files
+from tasks.artifacts import digest_path
+from tasks.errors import GraftError
+from tasks.params.file import overridden, override
+from tasks.sources.user_modules import digest_modules
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = (ROOT / "params.yaml").read_text()
+
+MODULE = "def polite(problem, text, results): ...\nclass Same: ...\n"
+EVERY_PARAM = {
+    "environment": ["environment=manners:Same"],
+    "problems.evaluator": ["problems.source=jsonl", "problems.evaluator=manners:Same"],
+    "civil.prompts": ["civil.prompts=lines.jsonl"],
+    "policy.base": ["policy.base=base"],
+    "policy.prompt.file": ["policy.prompt.file=lines.jsonl"],
+    "rewards.own": ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'],
+    "rewards.model.base": ["rewards.model={base: base, weight: 1.0, batch: 16, label: null}"],
+    "influence.trajectories": [
+        *("influence.selection=positive", "influence.validation=trajectories", "influence.trajectories=lines.jsonl")
+    ],
+}
+READERS = {
+    "environment": set(MODULES) - {"coldstart", "choose"},
+    "problems.evaluator": {"problems"},
+    "civil.prompts": {"problems", "bootstrap"},
+    "policy.base": {"bootstrap"},
+    "policy.prompt.file": {"bootstrap"},
+    "rewards.own": {"reward"},
+    "rewards.model.base": {"reward"},
+    "influence.trajectories": {"select"},
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "manners.py").write_text(MODULE + "raise RuntimeError('was run')\n")
+    (tmp_path / "lines.jsonl").write_text("{}\n")
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "config.json").write_text("{}\n")
+    return tmp_path
+
+
+def digests(root: Path, assignments: list[str]) -> dict[str, str]:
+    params = overridden(root / "params.yaml", SHIPPED, assignments)[1]
+    return {param: digest() for param, digest in user_files(root, params).items()}
+
+
+def test_the_shipped_params_name_nothing(root: Path) -> None:
+    (root / "scratch").mkdir()  # a folder of this name is not a base
+    assert digests(root, []) == {}
+
+
+@pytest.mark.parametrize("param", EVERY_PARAM)
+def test_the_digest_follows_the_content_and_modules_are_not_run(root: Path, param: str) -> None:
+    before = digests(root, EVERY_PARAM[param])
+    kinds = {"manners.py": digest_modules(root, ["manners"]), "lines.jsonl": digest_path(root / "lines.jsonl")}
+    assert before.keys() == {param}
+    assert before[param] in (*kinds.values(), digest_path(root / "base"))
+    for file in (root / "manners.py", root / "lines.jsonl", root / "base" / "config.json"):
+        file.write_text(file.read_text() + "\n")
+    assert digests(root, EVERY_PARAM[param])[param] != before[param]
+
+
+@pytest.mark.parametrize("param", EVERY_PARAM)
+def test_the_stages_that_read_it_are_the_agreed_ones(root: Path, param: str) -> None:
+    params = overridden(root / "params.yaml", SHIPPED, EVERY_PARAM[param])[1]
+    files = user_files(root, params)
+    assert {stage for stage in MODULES if digests_for(files, declared_params(ROOT, stage))} == READERS[param]
+
+
+def test_the_digest_of_an_adapter_covers_the_model_that_it_names(root: Path) -> None:
+    config = root / "sft" / "adapter_config.json"
+    config.parent.mkdir()
+
+    def digest(content: str) -> str:
+        config.write_text(content)
+        return digests(root, ["policy.base=sft"])["policy.base"]
+
+    on_base, elsewhere = (
+        json.dumps({"peft_type": "LORA", "base_model_name_or_path": name}) for name in ("../base", "a/b")
+    )
+    first = digest(on_base)
+    assert first == digest(on_base) != digest_path(root / "sft")
+    assert digest(elsewhere) == digest_path(root / "sft")
+    (root / "base" / "config.json").write_text("{ }\n")
+    assert digest(on_base) not in (first, digest(elsewhere))
+
+
+def test_the_digest_of_a_gguf_file_is_its_own(root: Path) -> None:
+    (root / "tiny.gguf").write_bytes(b"GGUF")
+    assert digests(root, ["policy.base=tiny.gguf"]) == {"policy.base": digest_path(root / "tiny.gguf")}
+
+
+def test_models_of_the_hub_have_none(root: Path) -> None:
+    judge = "rewards.model={base: someone/judge, weight: 1.0, batch: 16, label: null}"
+    assert digests(root, ["policy.base=someone/model", judge]) == {}
+
+
+@pytest.mark.parametrize(("assignments", "message"), [
+    (["policy.base=champion/policy"], r"policy\.base: no folder champion/policy, nothing was promoted yet"),
+    (["policy.base=./bass"], r"policy\.base: no folder \./bass; name a folder, a Hugging Face id, or scratch"),
+    (["policy.base=tiny.gguf"], r"policy\.base: no file tiny\.gguf; name a GGUF file"),
+    (["policy.base=no_model/x.gguf"], r"policy\.base: no file no_model/x\.gguf, and no package no_model is installed"),
+    (["policy.prompt.file=none"], r"policy\.prompt\.file: no file none; name JSON lines of worked examples, or null"),
+    (["civil.prompts=none"], r"civil\.prompts: no file none; name a file in the format of RealToxicityPrompts"),
+    ([*EVERY_PARAM["influence.trajectories"], "influence.trajectories=none"],
+     r"influence\.trajectories: no file none; name a file such as run/"),
+    (["rewards.model={base: ./judge, weight: 1.0, batch: 16, label: null}"],
+     r"rewards\.model: no folder \./judge; name a folder, or a Hugging Face id"),
+    (['rewards.own=[{name: a, term: "maners:polite", weight: 1}]'],
+     r"rewards\.own: no module 'maners' .*; put maners\.py there, or correct"),
+    (["environment=manners:Sam"], r"environment: .*manners\.py defines no 'Sam' .*; did you mean 'Same'\?"),
+    (["problems.source=jsonl", "problems.evaluator=manners:Some"], r"problems\.evaluator: .*did you mean 'Same'"),
+])  # fmt: skip
+def test_what_is_missing_is_named_in_one_line(root: Path, assignments: list[str], message: str) -> None:
+    with pytest.raises(GraftError, match=f"^{message}") as error:
+        digests(root, assignments)
+    assert "\n" not in str(error.value)
+
+
+def test_a_digest_in_params_is_an_unknown_param(root: Path) -> None:
+    file = root / "params.yaml"
+    file.write_text(SHIPPED.replace("  base: scratch", "  base_sha256: null\n  base: scratch"))
+    with pytest.raises(GraftError, match=r"no param 'policy\.base_sha256'; did you mean 'policy\.base'\?$"):
+        override(file, ["seed=1"])
