@@ -312,7 +312,9 @@ def _parse_answer(code: int, text: str, log: Any) -> WorkerAnswer:
     if code:
         log.seek(0)
         return WorkerAnswer(
-            run_id=None, experiment_id=None, errors=[f"its process ended with {code} ({last_line(log.read())})"]
+            run_id=None,
+            experiment_id=None,
+            errors=[f"its process ended with {code} ({last_line(log.read())}); {REMEDY}"],
         )
     try:
         return WorkerAnswer.model_validate_json(text)
