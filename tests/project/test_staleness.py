@@ -186,7 +186,8 @@ def test_a_file_that_params_name_makes_its_readers_stale_for_graft_and_for_dvc(
         assert stale_for_graft(done) == {reader: [f"source {param}: changed"] for reader in readers}
 
 
-def test_a_file_that_changes_while_its_reader_runs_stops_it(done: Path) -> None:
+def test_a_file_that_changes_while_its_reader_runs_stops_it(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(done)
     (done / "manners.py").write_text(f"import words\n{TERM}")
     override(done / "params.yaml", ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'])
     for command, code in ((partial(graft, done, "stage"), 2), (partial(dvc, done, "repro"), 255)):
