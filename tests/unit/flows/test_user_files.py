@@ -19,7 +19,7 @@ MODULE = "def polite(problem, text, results): ...\nclass Same: ...\n"
 EVERY_PARAM = {
     "environment": ["environment=manners:Same"],
     "problems.evaluator": ["problems.source=jsonl", "problems.evaluator=manners:Same"],
-    "civil.prompts": ["civil.prompts=lines.jsonl"],
+    "environment.prompts": ["environment={name: answer, prompts: lines.jsonl}"],
     "policy.base": ["policy.base=base"],
     "policy.prompt.file": ["policy.prompt.file=lines.jsonl"],
     "rewards.own": ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'],
@@ -31,7 +31,7 @@ EVERY_PARAM = {
 READERS = {
     "environment": set(MODULES) - {"coldstart", "choose"},
     "problems.evaluator": {"problems"},
-    "civil.prompts": {"problems", "bootstrap"},
+    "environment.prompts": set(MODULES) - {"coldstart", "choose"},
     "policy.base": {"bootstrap"},
     "policy.prompt.file": {"bootstrap"},
     "rewards.own": {"reward"},
@@ -111,7 +111,6 @@ def test_models_of_the_hub_have_none(root: Path) -> None:
     (["policy.base=tiny.gguf"], r"policy\.base: no file tiny\.gguf; name a GGUF file"),
     (["policy.base=no_model/x.gguf"], r"policy\.base: no file no_model/x\.gguf, and no package no_model is installed"),
     (["policy.prompt.file=none"], r"policy\.prompt\.file: no file none; name JSON lines of worked examples, or null"),
-    (["civil.prompts=none"], r"civil\.prompts: no file none; name a file in the format of RealToxicityPrompts"),
     ([*EVERY_PARAM["influence.trajectories"], "influence.trajectories=none"],
      r"influence\.trajectories: no file none; name a file such as run/"),
     (["rewards.model={base: ./judge, weight: 1.0, batch: 16, label: null}"],
