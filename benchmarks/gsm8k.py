@@ -25,7 +25,7 @@ from tasks.artifacts import read_text, write_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.errors import GraftError
-from tasks.evaluation.measure import evaluate_problems
+from tasks.evaluate.measure import evaluate_problems
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.problems.jsonl import read_problems

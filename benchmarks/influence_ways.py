@@ -95,9 +95,9 @@ def lean_pass(scorer: "Scorer", samples: "Sequence[Sample]") -> None:
 
 
 def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample] | None") -> list[float]:
-    from tasks.influence.losses import Validation
-    from tasks.influence.tracin import influences
     from tasks.objective.token_weights import TokenWeights
+    from tasks.select.losses import Validation
+    from tasks.select.tracin import influences
 
     averaging = TokenWeights("dapo", longest=1)
     judges = samples if validation is None else validation

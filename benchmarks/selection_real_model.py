@@ -57,7 +57,7 @@ def exact(problem, text, results):
 PARAMS = (*BASE, *EASY, *preset("improved"))
 """What the runs have in common."""
 
-_EIGHT_COMPLETIONS = ("search.samples=8", "search.simulations=8", "grpo.group_size=8")
+_EIGHT_COMPLETIONS = ("search.samples=8", "search.simulations=8", "update.group_size=8")
 VARIANTS = {
     "none": ("influence.selection=none",),
     "positive": (
@@ -72,7 +72,7 @@ VARIANTS = {
         "influence.selection=none",
         "curriculum.problems=16",
         "curriculum.discount=0",
-        "grpo.prompts_per_step=4",
+        "update.prompts_per_step=4",
         *_EIGHT_COMPLETIONS,
     ),
 }

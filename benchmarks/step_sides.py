@@ -232,8 +232,6 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
 
 def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     """Graft's sampler, advantages and update."""
-    from tasks.grpo.step_plan import Step, UpdateGroup
-    from tasks.grpo.update import optimizer_step, start_training
     from tasks.model.policy import Policy, attach_adapter
     from tasks.model.sample import Sample
     from tasks.model.sampling.sampler import Request, Sampler
@@ -241,6 +239,8 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     from tasks.objective.advantages import advantages_of
     from tasks.objective.recorded_logprobs import behaviour_logprobs
     from tasks.params.file import load_params
+    from tasks.update.step_plan import Step, UpdateGroup
+    from tasks.update.update import optimizer_step, start_training
 
     plain = {"learning_rate": RATE, "negative_weight": 1.0, "beta": 0.0, "entropy": 0.0, "loss": "dapo"}
     more = {
@@ -251,7 +251,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
         "importance": "token",
         "delta": None,
     }
-    params = load_params(Path(__file__).parents[1] / "params.yaml").grpo.model_copy(update=plain | more)
+    params = load_params(Path(__file__).parents[1] / "params.yaml").update.model_copy(update=plain | more)
     tokenizer = tokenizer_of(shape)
     policy = Policy(attach_adapter(model_of(shape), shape.rank, ALPHA, 0), tokenizer, "", "scratch")
     tokenizer.add_special_tokens({"eos_token": "<never>"})  # no token of the model: a completion ends at its length

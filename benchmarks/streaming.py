@@ -124,14 +124,14 @@ def _index(codes: Sequence[Code], count: int) -> Iterator[Workflow]:
 
 def collect(layout: Layout, shard: int | None) -> None:
     """The stage."""
-    from tasks.trajectories.task import run
+    from tasks.collect.task import run
 
     run(layout, _params("collect", shard), ROUND)
 
 
 def reward(layout: Layout, shard: int | None) -> None:
     """The stage."""
-    from tasks.rewards.task import run
+    from tasks.reward.task import run
 
     run(layout, _params("reward", shard), ROUND)
 

@@ -39,7 +39,7 @@ DEFAULT_SECONDS = 214.0
 
 TWO_ROUNDS = [
     *["rounds=2", "problems.operations=1", "problems.train=64", "problems.validation=4", "problems.test=12"],
-    *["bootstrap.epochs=20", "search.samples=4", "search.simulations=8", "grpo.group_size=8", "grpo.epochs=30"],
+    *["bootstrap.epochs=20", "search.samples=4", "search.simulations=8", "update.group_size=8", "update.epochs=30"],
     *["influence.selection=positive", "influence.n=4", "influence.completions=4", "evaluation.resamples=100"],
 ]
 """Small, but the policy solves some problems, so that updates have steps."""
@@ -59,7 +59,7 @@ def measure(folder: Path, screenshots: Path | None, turns: int) -> dict[str, flo
     _demand(graft(root, "retrain"))
     figures["runs_after_repeat"] = len(_parents(root))
     _demand(dvc(root, "exp", "save", "--name", "first"))
-    _demand(graft(root, "retrain", "-S", "grpo.learning_rate=0.0005"))
+    _demand(graft(root, "retrain", "-S", "update.learning_rate=0.0005"))
     figures |= _mlflow_figures(root) | _dvc_figures(root) | _pages(root, screenshots)
     return figures | {"overhead_share": overhead_share(folder, turns)}
 

@@ -284,7 +284,7 @@ class Selected(Record):
     """Selection of a sample for the update: a line of `selection.jsonl`."""
 
     problem_id: str
-    member: int  # index in the group, without the members that `grpo.on_invalid_completion: skip` leaves out
+    member: int  # index in the group, without the members that `update.on_invalid_completion: skip` leaves out
     workflow_id: str
     advantage: float
     influence: float | None  # None: not measured, `influence.selection` is none, or a sample of validation

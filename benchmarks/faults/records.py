@@ -45,7 +45,7 @@ from flows.process.exit_codes import exit_code
 from flows.stages.dvc_yaml import declared_params
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
-from tasks.rewards.task import run
+from tasks.reward.task import run
 
 def command():
     root = Path(sys.argv[1])

@@ -26,11 +26,11 @@ from benchmarks.influence_selection.world import Condition, World, rewards_of, t
 from benchmarks.selection import prepare, shipped_params
 from flows.process.exit_codes import exit_code
 from tasks.artifacts import digest_text
-from tasks.influence.conformal_control import calibration_influences, shift_by_threshold
-from tasks.influence.losses import Validation
-from tasks.influence.sequential_test import Calibration, Measured, measure_groups
-from tasks.influence.tracin import Measure, Products, cache_validation_gradients, measure_products
 from tasks.objective.groups import SampleGroup, samples_in
+from tasks.select.conformal_control import calibration_influences, shift_by_threshold
+from tasks.select.losses import Validation
+from tasks.select.sequential_test import Calibration, Measured, measure_groups
+from tasks.select.tracin import Measure, Products, cache_validation_gradients, measure_products
 
 if TYPE_CHECKING:
     from tasks.model.policy import Policy
@@ -59,7 +59,7 @@ def measure_round(world: World, policy: "Policy", condition: Condition, trusted:
     voting = samples_of(policy, held_out, trusted_of(held_out.groups))
     groups, samples = groups_of(given), [successes(s) for s in given]
     own = [successes(s) for s in voting]
-    tokens, measure = world.params.grpo.micro_batch_tokens, Measure(similarity="local")
+    tokens, measure = world.params.update.micro_batch_tokens, Measure(similarity="local")
     scorer = with_constant_prompts(scorer_for(policy, [*samples, *own], 1.0, tokens), [*samples, *own])
     validation = Validation(own, [s.advantage for s in voting])
     cached = cache_validation_gradients(scorer, validation, measure.budget)

@@ -37,7 +37,7 @@ def auc(folder: Path, seed: int, trusted: int) -> float:
     held_out = validation_of(world, policy, trusted, seed, 0)
     samples = samples_of(policy, training, rewards_of("flipped", problems, training.groups, seed, 0))
     given = RoundSamples(samples, samples, samples_of(policy, held_out, trusted_of(held_out.groups)))
-    scorer = scorer_for(policy, [*samples, *given.trusted], 1.0, world.params.grpo.micro_batch_tokens)
+    scorer = scorer_for(policy, [*samples, *given.trusted], 1.0, world.params.update.micro_batch_tokens)
     found = compute_influences(scorer, given, Variant("positive", trusted, similarity="local"))
     flips = [
         is_flipped(problem, member, seed, 0, FLIPPED["flipped"]) for problem in problems for member in range(GROUP)

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tasks.influence.losses import Validation
 from tasks.model.sample import Sample
+from tasks.select.losses import Validation
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -42,7 +42,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "coldstart": ("operations",),
     "bootstrap": ("hidden", "layers", "vocabulary", "epochs", "learning_rate", "batch"),
     "sandbox": ("seconds", "memory_mb"),
-    "grpo": ("micro_batch_tokens", "bf16", "importance", "clip_low", "clip_high", "delta", "max_grad_norm"),
+    "update": ("micro_batch_tokens", "bf16", "importance", "clip_low", "clip_high", "delta", "max_grad_norm"),
 }
 """The params of problems, first policy and update that a run reads: a new param changes no digest until it is here."""
 

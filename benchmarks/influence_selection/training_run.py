@@ -38,10 +38,10 @@ from tasks.records import Problem
 from tasks.seeds import derive_seed
 
 if TYPE_CHECKING:
-    from tasks.grpo.step_plan import Step
     from tasks.model.policy import Policy
     from tasks.model.scoring.scorer import Scorer
-    from tasks.params.grpo import Grpo
+    from tasks.params.update import Update
+    from tasks.update.step_plan import Step
 
 TEST, TEST_SAMPLES = 100, 8
 LEARNING_RATE = 1e-3
@@ -121,7 +121,7 @@ def _round(
         samples_of(policy, training, trusted_of(training.groups)),
         samples_of(policy, held_out, trusted_of(held_out.groups)),
     )
-    scorer = scorer_for(policy, [*given.training, *given.trusted], 1.0, world.params.grpo.micro_batch_tokens)
+    scorer = scorer_for(policy, [*given.training, *given.trusted], 1.0, world.params.update.micro_batch_tokens)
     chosen = kept_by(job.variant, scorer, given, job.seed, round) if given.training else []
     kept = [s for s, learned_from in zip(given.learnable, chosen, strict=True) if learned_from]
     share = len(kept) / max(sum(s.advantage != 0 for s in given.learnable), 1)
@@ -200,14 +200,14 @@ def samples_of(
 
 def _update(world: World, scorer: "Scorer", kept: Sequence[Sample], share: float, job: Job, round: int) -> int:
     """Steps taken."""
-    from tasks.grpo.update import optimizer_step, start_training
     from tasks.objective.recorded_logprobs import behaviour_logprobs
+    from tasks.update.update import optimizer_step, start_training
 
     if not kept:
         return 0
     steps = math.ceil(STEPS * job.problems / PROBLEMS)
     steps = max(1, math.ceil(steps * share)) if job.by_kept else steps
-    params = grpo_params(world.params.grpo)
+    params = grpo_params(world.params.update)
     training = start_training(scorer.model, params, steps * EPOCHS)
     behaviour = behaviour_logprobs(scorer, kept)
     for epoch in range(EPOCHS):
@@ -216,7 +216,7 @@ def _update(world: World, scorer: "Scorer", kept: Sequence[Sample], share: float
     return len(training.rows)
 
 
-def grpo_params(shipped: "Grpo") -> "Grpo":
+def grpo_params(shipped: "Update") -> "Update":
     """GRPO as published, at a constant rate."""
     plain = {"beta": 0.0, "entropy": 0.0, "loss": "dapo", "schedule": "constant", "warmup_steps": 0}
     return shipped.model_copy(update=plain | {"learning_rate": LEARNING_RATE})
@@ -228,7 +228,7 @@ def steps_of(kept: Sequence[Sample], count: int, seed: int) -> "list[Step]":
     As in the update of a run: all kept samples of a problem are in one step, which computes its prompt once and equal
     completions once.
     """
-    from tasks.grpo.step_plan import Step, UpdateGroup
+    from tasks.update.step_plan import Step, UpdateGroup
 
     groups: dict[str, list[Sample]] = {}
     for sample in kept:

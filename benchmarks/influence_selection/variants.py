@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.influence_selection.world import ERRING, Condition
-from tasks.influence.tracin import Measure
 from tasks.params.fields import Similarity
+from tasks.select.tracin import Measure
 
 PROBLEMS, COMPLETIONS = (
     64,

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from benchmarks.influence_selection.gradalign import aligned_problems
 from benchmarks.influence_selection.variants import Variant
-from tasks.influence.conformal_control import calibration_influences, shift_by_threshold
-from tasks.influence.losses import Validation
-from tasks.influence.selection import select
-from tasks.influence.tracin import cache_validation_gradients, influences
 from tasks.model.sample import Sample
 from tasks.objective.token_weights import TokenWeights
 from tasks.seeds import derive_seed
+from tasks.select.conformal_control import calibration_influences, shift_by_threshold
+from tasks.select.losses import Validation
+from tasks.select.selection import select
+from tasks.select.tracin import cache_validation_gradients, influences
 
 if TYPE_CHECKING:
     from tasks.model.scoring.scorer import Scorer
@@ -38,7 +38,7 @@ class RoundSamples:
 
 
 def successes(sample: Sample) -> Sample:
-    """As shipped (`grpo.negative_weight` 0): with failures at full weight, this policy unlearns in a few rounds."""
+    """As shipped (`update.negative_weight` 0): with failures at full weight, this policy unlearns in a few rounds."""
     return replace(sample, advantage=max(sample.advantage, 0.0))
 
 

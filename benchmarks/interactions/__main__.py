@@ -25,12 +25,12 @@ from tasks.core.terminal import make_table
 
 TABLES: dict[str, tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]] = {
     "beta × learning rate": (
-        ("grpo.beta", ("0.0", "0.03", "0.3")),
-        ("grpo.learning_rate", ("1e-4", "4e-4", "1.6e-3")),
+        ("update.beta", ("0.0", "0.03", "0.3")),
+        ("update.learning_rate", ("1e-4", "4e-4", "1.6e-3")),
     ),
     "temperature × advantages": (
         ("search.temperature", ("0.7", "1.0", "1.4")),
-        ("grpo.advantages", ("none", "group", "batch")),
+        ("update.advantages", ("none", "group", "batch")),
     ),
 }
 """Title → param and values of the rows, param and values of the columns."""

@@ -19,7 +19,7 @@ SMALLER = (
     "problems.siblings=1",
     "rounds=2",
     "bootstrap.demonstrations=6000",
-    "grpo.prompts_per_step=12",
+    "update.prompts_per_step=12",
     "evaluation.samples=8",
 )
 """What makes the preset `chess` take seconds: its easier task alone, two rounds of 16 steps on fresh positions."""

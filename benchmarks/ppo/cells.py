@@ -20,7 +20,7 @@ from tasks.params.params import Params
 PROBLEMS, SAMPLES, ROUNDS = 128, 12, 3
 COMPLETIONS = PROBLEMS * SAMPLES
 
-_SAMPLES = ("search.samples", "search.simulations", "grpo.group_size")
+_SAMPLES = ("search.samples", "search.simulations", "update.group_size")
 """Params that are the number of completions of a problem."""
 
 ALGORITHMS = ("grpo", "ppo")
@@ -101,12 +101,12 @@ _SIZES = (
 _FROM_SCRATCH = (
     f"problems.siblings={ROUNDS - 1}",  # fresh questions in each round
     "policy.lora={rank: 16, alpha: 32, targets: all-linear}",  # influence is measured over an adapter
-    "grpo.learning_rate=1e-3",
+    "update.learning_rate=1e-3",
 )
 
 
 SETTINGS: dict[str, Setting] = {
-    "workflow": Setting((*_SIZES, "problems.phrasings=1", "problems.test=100", "grpo.epochs=3"), "sampled_mean"),
+    "workflow": Setting((*_SIZES, "problems.phrasings=1", "problems.test=100", "update.epochs=3"), "sampled_mean"),
     "chess": Setting(
         (
             *preset("chess"),

@@ -104,10 +104,10 @@ def our_numbers(case: Case) -> dict[str, Any]:
 
 def our_betas(beta: float, target: float, horizon: int, steps: Sequence[tuple[float, int]]) -> list[float]:
     """The weight of the KL after each (KL, completions)."""
-    grpo = params_of([f"grpo.beta={beta}", f"grpo.kl_target={target}", f"grpo.kl_horizon={horizon}"]).grpo
+    update = params_of([f"update.beta={beta}", f"update.kl_target={target}", f"update.kl_horizon={horizon}"]).update
     weight, found = KlWeight(beta=beta), []
     for kl, count in steps:
-        weight = after_step(weight, kl, int(count), grpo)
+        weight = after_step(weight, kl, int(count), update)
         found.append(weight.beta)
     return found
 

@@ -104,17 +104,17 @@ def compute(folder: Path, kind: str, sharded: bool, checkpointing: bool, influen
 
     import torch
 
-    from tasks.grpo.gradient import accumulate_gradient
-    from tasks.grpo.step_plan import UpdateGroup
-    from tasks.influence.certificate import certify
-    from tasks.influence.losses import Validation
-    from tasks.influence.tracin import Measure, influences
     from tasks.model.distributed.sharding import shard_base
     from tasks.model.policy import load_policy
     from tasks.model.scoring.scorer import scorer_for
     from tasks.objective.recorded_logprobs import behaviour_logprobs
     from tasks.objective.token_weights import TokenWeights
     from tasks.params.file import load_params
+    from tasks.select.certificate import certify
+    from tasks.select.losses import Validation
+    from tasks.select.tracin import Measure, influences
+    from tasks.update.gradient import accumulate_gradient
+    from tasks.update.step_plan import UpdateGroup
 
     with AnonymousPeak() as loading:
         policy = load_policy(folder, shard=shard_base if sharded else None)
@@ -133,11 +133,11 @@ def compute(folder: Path, kind: str, sharded: bool, checkpointing: bool, influen
         found["slope"] = certify(scorer, train, products, by_token, validation, seed=0).slope
         found["values"] = torch.tensor(products)
     else:
-        grpo = load_params(Path("params.yaml")).grpo.model_copy(update={"beta": 0.0, "negative_weight": 1.0})
+        update = load_params(Path("params.yaml")).update.model_copy(update={"beta": 0.0, "negative_weight": 1.0})
         names = dict.fromkeys(s.problem_id for s in samples)
         groups = [UpdateGroup(n, [s for s in samples if s.problem_id == n], 100) for n in names]
         logprobs = behaviour_logprobs(scorer, samples)
-        accumulate_gradient(scorer, groups, logprobs, None, grpo)
+        accumulate_gradient(scorer, groups, logprobs, None, update)
         found["values"] = torch.cat([w.grad.flatten() for w in policy.model.parameters() if w.grad is not None])
         found["logprobs"] = torch.cat(list(logprobs.values()))
     found["seconds"] = time.monotonic() - started

@@ -22,7 +22,7 @@ from flows.stages.chain import ROUND
 from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import append_text, read_jsonl, read_text
 from tasks.errors import GraftError
-from tasks.evaluation.measure import evaluate_problems
+from tasks.evaluate.measure import evaluate_problems
 from tasks.layout import Layout
 from tasks.params.file import overridden
 from tasks.params.params import Params

@@ -17,11 +17,11 @@ LEARNING = (
     "search.simulations=12",
     "influence.selection=none",
     "search.temperature=0.9",
-    "grpo.learning_rate=2e-4",
-    "grpo.warmup_steps=2",
-    "grpo.epochs=2",
-    "grpo.negative_weight=1.0",
-    "grpo.beta=0.0",
-    "grpo.micro_batch_tokens=1024",
+    "update.learning_rate=2e-4",
+    "update.warmup_steps=2",
+    "update.epochs=2",
+    "update.negative_weight=1.0",
+    "update.beta=0.0",
+    "update.micro_batch_tokens=1024",
 )
 """Of independent samples alone, all of which are learned from."""

@@ -7,7 +7,7 @@ from tasks.core.terminal import print_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
-from tasks.promotion.champion import current_champion, previous_champions
+from tasks.promote.champion import current_champion, previous_champions
 from tasks.promotion_records import Promotion
 from tasks.records import Lineage
 

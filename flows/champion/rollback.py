@@ -8,9 +8,9 @@ from tasks.core.terminal import make_table, print_text
 from tasks.errors import one_line
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promotion.champion import current_champion, previous_champions, read_history
-from tasks.promotion.history import utc_now
-from tasks.promotion.rollback import roll_back
+from tasks.promote.champion import current_champion, previous_champions, read_history
+from tasks.promote.history import utc_now
+from tasks.promote.rollback import roll_back
 from tasks.promotion_records import Promotion
 from tasks.redaction import redacted
 from tasks.tracking.recorder import update_registry

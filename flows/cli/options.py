@@ -10,7 +10,7 @@ Assignments = Annotated[
         "-S",
         "--set-param",
         metavar="KEY=VALUE",
-        help="Write a param into params.yaml first, for instance -S grpo.beta=0.05. Can be repeated.",
+        help="Write a param into params.yaml first, for instance -S update.beta=0.05. Can be repeated.",
     ),
 ]
 Pull = Annotated[

@@ -40,7 +40,7 @@ def retrain(
     from tasks.bootstrap.base_check import check_base
     from tasks.core.console import PlainConsole
     from tasks.layout import Layout
-    from tasks.promotion.champion import read_champion
+    from tasks.promote.champion import read_champion
 
     root = project_root()
     given = [*(assignments or []), *([f"rounds={rounds}"] if rounds else [])]

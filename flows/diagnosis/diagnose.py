@@ -21,16 +21,11 @@ from typing import Any
 from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
 from flows.diagnosis.record import Diagnosis
 from tasks.artifacts import read_json, read_jsonl, read_text
+from tasks.collect.groups import SearchedProblem, build_trajectories
 from tasks.environments.lookup import rewarding_environment
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
-from tasks.grpo.compute import update_scorer
-from tasks.grpo.diagnostics.health import Score, StepMeasurements, verdicts
-from tasks.grpo.diagnostics.loss_comparison import LossComparison, compare_losses
-from tasks.grpo.diagnostics.one_step import OneStep, one_step
-from tasks.grpo.groups import weighted_group
-from tasks.grpo.step_plan import UpdateGroup
 from tasks.layout import Layout
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
@@ -41,29 +36,34 @@ from tasks.objective.kl_weight import read_weight
 from tasks.objective.losses import MANUAL
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
-from tasks.params.grpo import Grpo
 from tasks.params.params import Params
+from tasks.params.update import Update
 from tasks.programs.answer_check import failure_reason
 from tasks.records import Lineage, Problem, RewardedTrajectory, Trajectory
-from tasks.rewards.builtin_terms import results_of
-from tasks.rewards.compute import compute_rewards
+from tasks.reward.builtin_terms import results_of
+from tasks.reward.compute import compute_rewards
 from tasks.search.answer_support import run_perturbed_questions
 from tasks.search.policy_search import PolicySearch
 from tasks.search.shard import workflow_records
 from tasks.seeds import derive_seed
-from tasks.trajectories.groups import SearchedProblem, build_trajectories
+from tasks.update.compute import update_scorer
+from tasks.update.diagnostics.health import Score, StepMeasurements, verdicts
+from tasks.update.diagnostics.loss_comparison import LossComparison, compare_losses
+from tasks.update.diagnostics.one_step import OneStep, one_step
+from tasks.update.groups import weighted_group
+from tasks.update.step_plan import UpdateGroup
 
 SHOWN_PARAMS = (
     "seed",
-    "grpo.learning_rate",
-    "grpo.loss",
-    "grpo.advantages",
-    "grpo.negative_weight",
-    "grpo.beta",
-    "grpo.kl",
-    "grpo.entropy",
-    "grpo.max_grad_norm",
-    "grpo.group_size",
+    "update.learning_rate",
+    "update.loss",
+    "update.advantages",
+    "update.negative_weight",
+    "update.beta",
+    "update.kl",
+    "update.entropy",
+    "update.max_grad_norm",
+    "update.group_size",
     "search.temperature",
     "search.top_p",
     "search.top_k",
@@ -104,7 +104,7 @@ def diagnose(
         before = evaluate(policy, environment, problems, runner, params)
     trajectories = reward_trajectories(layout, tolerant, environment, completions)
     log_usage(served, layout, "diagnose, before the step")
-    groups = sample_groups(policy, trajectories, params.grpo)
+    groups = sample_groups(policy, trajectories, params.update)
     policy, step, scores, comparison = _stepped(layout, params, round, policy, groups, against)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
@@ -117,7 +117,7 @@ def diagnose(
         reference=read_json(layout.policy(0) / "lineage.json", Lineage).version,
         samples=params.evaluation.samples,
         knobs={name: f"{reduce(getattr, name.split('.'), params)}" for name in SHOWN_PARAMS},
-        problems=problem_diagnoses(policy, params.grpo, trajectories, groups, scores, (before, after)),
+        problems=problem_diagnoses(policy, params.update, trajectories, groups, scores, (before, after)),
         step=step,
         comparison=comparison,
         before=signs.before,
@@ -136,7 +136,7 @@ def sample_groups_of_problems(
     round: int,
     lineage: Lineage,
 ) -> list[Trajectory]:
-    """A group of `grpo.group_size` completions for each problem, as the stages search (its first wave) and collect make
+    """A group of `update.group_size` completions for each problem, as the stages search (first wave) and collect make
     it."""
     search = PolicySearch(policy, environment, runner, params, round)
     trees = search.make_trees(problems)
@@ -150,7 +150,7 @@ def sample_groups_of_problems(
             tried,
             lineage,
             policy.prompt_format,
-            params.grpo.group_size,
+            params.update.group_size,
             params.rewards.agreement,
             params.seed,
             served=runner.serves,
@@ -184,7 +184,7 @@ def diagnosis_params(params: Params) -> Params:
     """Params to sample one group for each problem with, and to show it however many of its results fail."""
     return params.model_copy(
         update={
-            "search": params.search.model_copy(update={"samples": params.grpo.group_size}),
+            "search": params.search.model_copy(update={"samples": params.update.group_size}),
             "rewards": params.rewards.model_copy(update={"failed_limit": 1.0}),
         }
     )
@@ -192,8 +192,8 @@ def diagnosis_params(params: Params) -> Params:
 
 def _with_beta(layout: Layout, params: Params, round: int) -> Params:
     """With the beta that the round's update has left, where it differs from step to step."""
-    beta = read_weight(layout.kl_weight(round), params.grpo).beta
-    return params.model_copy(update={"grpo": params.grpo.model_copy(update={"beta": beta})})
+    beta = read_weight(layout.kl_weight(round), params.update).beta
+    return params.model_copy(update={"update": params.update.model_copy(update={"beta": beta})})
 
 
 def _round(layout: Layout, round: int | None) -> int:
@@ -220,9 +220,9 @@ def _stepped(
 
     As in the update, one model is in memory: the reference replaces the policy while it scores.
     """
-    samples, all_kept = samples_in(groups), _all_kept(groups, params, params.grpo)
+    samples, all_kept = samples_in(groups), _all_kept(groups, params, params.update)
     comparison = None
-    with explain_out_of_memory(params.grpo.micro_batch_tokens):
+    with explain_out_of_memory(params.update.micro_batch_tokens):
         scorer = update_scorer(policy, samples, params)
         own = reference = score_samples(scorer, samples)
         if round:
@@ -230,18 +230,18 @@ def _stepped(
             reference = score_samples(update_scorer(policy, samples, params), samples)
             policy = load_policy(layout.policy(round), instead_of=policy)
             scorer = update_scorer(policy, samples, params)
-        pulled_to = reference if params.grpo.beta > 0 else None
+        pulled_to = reference if params.update.beta > 0 else None
         if against is not None:
-            other = params.grpo.model_copy(update=AGAINST[against])
+            other = params.update.model_copy(update=AGAINST[against])
             theirs = (_all_kept(groups, params, other), other)
-            comparison = compare_losses(scorer, (all_kept, params.grpo), theirs, pulled_to)
-        step = one_step(scorer, all_kept, params.grpo, pulled_to)
+            comparison = compare_losses(scorer, (all_kept, params.update), theirs, pulled_to)
+        step = one_step(scorer, all_kept, params.update, pulled_to)
     return replace(policy, version=_moved_version(policy)), step, (own, reference), comparison
 
 
-def _all_kept(groups: Sequence[SampleGroup], params: Params, grpo: Grpo) -> list[UpdateGroup]:
+def _all_kept(groups: Sequence[SampleGroup], params: Params, update: Update) -> list[UpdateGroup]:
     """The groups with every sample, and with the denominators of a loss."""
-    averaging = TokenWeights(grpo.loss, params.policy.max_new_tokens)
+    averaging = TokenWeights(update.loss, params.policy.max_new_tokens)
     return [weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups]
 
 
@@ -279,9 +279,9 @@ def _signs(
         errors=[_error(t, m) for t in trajectories for m, status in enumerate(t.reward_status) if status != "ok"],
         served=params.operators.backend != "none",
         norm=step.row["grad_norm"] if step.row else 0.0,
-        max_norm=params.grpo.max_grad_norm,
+        max_norm=params.update.max_grad_norm,
         earlier_norms=[norm for number in range(1, round + 1) for norm in gradient_norms_in(layout.steps(number))],
-        beta=params.grpo.beta,
+        beta=params.update.beta,
         at_reference=round == 0,
         policy_norm=parts.policy,
         kl_norm=parts.kl,

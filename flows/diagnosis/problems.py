@@ -13,7 +13,7 @@ from tasks.objective.advantages import known_rewards
 from tasks.objective.groups import SampleGroup
 from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.params.fields import Baseline
-from tasks.params.grpo import Grpo
+from tasks.params.update import Update
 from tasks.programs.operators.question_context import without_context
 from tasks.records import Attempt, Result, RewardedTrajectory
 
@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 def problem_diagnoses(
     policy: Policy,
-    params: Grpo,
+    params: Update,
     trajectories: Sequence[RewardedTrajectory],
     groups: Sequence[SampleGroup],
     scores: tuple[Logprobs, Logprobs],

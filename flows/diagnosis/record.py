@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.core import terminal
-from tasks.grpo.diagnostics.health import Score, Verdict, kl_share
-from tasks.grpo.diagnostics.loss_comparison import LossComparison
-from tasks.grpo.diagnostics.one_step import GradientNorms, OneStep, Part
-from tasks.grpo.metrics import Metrics
+from tasks.update.diagnostics.health import Score, Verdict, kl_share
+from tasks.update.diagnostics.loss_comparison import LossComparison
+from tasks.update.diagnostics.one_step import GradientNorms, OneStep, Part
+from tasks.update.metrics import Metrics
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Completion:
     terms: dict[str, float | None]
     baseline: float | None  # what its reward is compared with
     advantage: float
-    learned: float  # the advantage that the step learns from: grpo.negative_weight × those below 0
+    learned: float  # the advantage that the step learns from: update.negative_weight × those below 0
     cut: bool  # at policy.max_new_tokens
 
     @property

@@ -14,8 +14,8 @@ from flows.diagnosis.record import (
     summary_lines,
 )
 from tasks.core.terminal import make_table
-from tasks.grpo.diagnostics.loss_comparison import LossComparison
 from tasks.programs.contract import HEADER
+from tasks.update.diagnostics.loss_comparison import LossComparison
 
 if TYPE_CHECKING:
     from rich.console import Console

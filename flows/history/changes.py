@@ -16,7 +16,7 @@ from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
 from tasks.params.params import Params, dump_stage_params
 from tasks.problems.digests import ProblemFile, digest_problem_files
-from tasks.promotion.champion import read_champion
+from tasks.promote.champion import read_champion
 from tasks.records import Lineage, Record
 
 WRITTEN_BY_RUNS = ("run/", "champion/")

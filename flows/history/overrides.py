@@ -33,5 +33,5 @@ def overrides(root: Path, params: Params) -> Overrides:
 
 
 def as_text(params: Overrides) -> str:
-    """`grpo.beta=0.05 rounds.last=2`: the present values."""
+    """`update.beta=0.05 rounds.last=2`: the present values."""
     return " ".join(f"{key}={new}" for key, (_, new) in params.items())

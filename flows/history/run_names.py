@@ -1,4 +1,4 @@
-"""Names of runs: `12 · grpo.learning_rate 0.0005 · 0.495 → 0.575`, the number, what changed, and pass@1 greedy.
+"""Names of runs: `12 · update.learning_rate 0.0005 · 0.495 → 0.575`, the number, what changed, and pass@1 greedy.
 
 The last part is that of the first and the final policy on the test problems, once they are known.
 """

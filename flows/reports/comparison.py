@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from flows.reports.run_record import RunRecord, When
 from tasks.errors import GraftError
-from tasks.evaluation.summary import measures
+from tasks.evaluate.summary import measures
 from tasks.records import ProblemOutcome
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import RESAMPLE_BATCH, Estimate, difference_interval

@@ -25,7 +25,7 @@ from tasks.params.sections import MOST_ROUNDS
 from tasks.programs.operators.question_context import without_context
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result
-from tasks.rewards.histogram import RewardBin, read_histogram
+from tasks.reward.histogram import RewardBin, read_histogram
 from tasks.statistics.influence_extremes import read_influence_extremes
 
 When = Literal["before", "after"]

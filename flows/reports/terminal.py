@@ -14,21 +14,21 @@ from tasks.artifacts import read_json, read_jsonl
 from tasks.core.terminal import make_table, printable
 from tasks.environments.lookup import environment_in
 from tasks.environments.measures import PREFIX, sample_level
-from tasks.evaluation.best_round import plateau_remarks as dev_plateau_remarks
-from tasks.evaluation.by_template import by_template, hardest
-from tasks.evaluation.environment_measures import is_level
-from tasks.evaluation.summary import BY_OPERATIONS
-from tasks.evaluation.summary import remarks as evaluation_remarks
+from tasks.evaluate.best_round import plateau_remarks as dev_plateau_remarks
+from tasks.evaluate.by_template import by_template, hardest
+from tasks.evaluate.environment_measures import is_level
+from tasks.evaluate.summary import BY_OPERATIONS
+from tasks.evaluate.summary import remarks as evaluation_remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER
-from tasks.promotion.gate import kept_remarks
+from tasks.promote.gate import kept_remarks
 from tasks.promotion_records import Promotion
 from tasks.records import Choice, ProblemOutcome, Standing
 from tasks.redaction import redacted
-from tasks.rewards.metrics import plateau_remarks as reward_plateau_remarks
-from tasks.rewards.metrics import remarks as reward_remarks
-from tasks.rewards.metrics import spread_remarks
+from tasks.reward.metrics import plateau_remarks as reward_plateau_remarks
+from tasks.reward.metrics import remarks as reward_remarks
+from tasks.reward.metrics import spread_remarks
 from tasks.statistics.collapse import collapse_remarks
 from tasks.statistics.influence_extremes import COUNT, InfluenceExtremes, read_influence_extremes
 from tasks.statistics.intervals import WILSON_BELOW

@@ -14,7 +14,7 @@ from tasks.core.terminal import print_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promotion.champion import previous_champions, read_history
+from tasks.promote.champion import previous_champions, read_history
 from tasks.tracking.retention import find_expired
 from tasks.tracking.tags import lock_digest
 

@@ -10,20 +10,13 @@ from tasks.artifacts import read_text
 from tasks.errors import GraftError
 from tasks.params.strict_yaml import load_yaml
 
-MODULES = {
-    "problems": "tasks.problems.task",
-    "coldstart": "tasks.coldstart.task",
-    "bootstrap": "tasks.bootstrap.task",
-    "search": "tasks.search.task",
-    "collect": "tasks.trajectories.task",
-    "reward": "tasks.rewards.task",
-    "select": "tasks.influence.task",
-    "update": "tasks.grpo.task",
-    "validate": "tasks.evaluation.validate_task",
-    "choose": "tasks.evaluation.choose_task",
-    "evaluate": "tasks.evaluation.evaluate_task",
-    "promote": "tasks.promotion.task",
-}
+STAGES = (
+    *("problems", "coldstart", "bootstrap"),
+    *("search", "collect", "reward", "select", "update", "validate"),
+    *("choose", "evaluate", "promote"),
+)
+MODULES = {stage: f"tasks.{stage}.task" for stage in STAGES}
+MODULES |= {stage: f"tasks.evaluate.{stage}_task" for stage in ("validate", "choose")}
 """Stage → the module whose `run(layout, params, round)` computes it."""
 
 _PARAMS = TypeAdapter(list[str])

@@ -5,7 +5,7 @@ digest. Each stage depends on its own file, so that an edit makes stale only the
 
 Source text is parsed, not imported. A stage depends on its module and on everything that this module imports, directly
 or not, inside functions too; and on files that it starts or reads: a string that is exactly the name of a file in the
-module's folder (`Path(__file__).with_name("words.yaml")`) or of a module (`python -m tasks.rewards.term_worker`).
+module's folder (`Path(__file__).with_name("words.yaml")`) or of a module (`python -m tasks.reward.term_worker`).
 """
 
 import ast

@@ -63,12 +63,12 @@ def check_environment(root: Path, params: Params) -> None:
             "problems only: set problems.source to environment"
         )
     search = params.search
-    many = search.simulations > search.samples or params.grpo.group_size < search.samples
+    many = search.simulations > search.samples or params.update.group_size < search.samples
     if params.algorithm == "ppo" and environment.asks_siblings and many:
         raise GraftError(
             "params.yaml: algorithm is ppo, which learns from independent samples alone: set search.simulations to "
-            f"search.samples ({search.samples}) and grpo.group_size to at least that, or environment to one without a "
-            "tree search, answer for instance"
+            f"search.samples ({search.samples}) and update.group_size to at least that, or environment to one without "
+            "a tree search, answer for instance"
         )
 
 

@@ -40,13 +40,13 @@ def memory_line(error: BaseException) -> str:
     reason = (str(error).strip() or type(error).__name__).split("\n")[0][:200]
     return (
         f"memory: this process needs more than it has ({reason}); free some, raise its limit (ulimit -v), or lower "
-        "shard_size, grpo.micro_batch_tokens and influence.memory_budget; nothing was lost"
+        "shard_size, update.micro_batch_tokens and influence.memory_budget; nothing was lost"
     )
 
 
 @contextmanager
 def explain_out_of_memory(tokens: int) -> Iterator[None]:
-    """Raises GraftError that names `grpo.micro_batch_tokens`, which is `tokens`, if the block runs out of memory."""
+    """Raises GraftError that names `update.micro_batch_tokens`, which is `tokens`, if the block runs out of memory."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -54,6 +54,6 @@ def explain_out_of_memory(tokens: int) -> Iterator[None]:
             raise
         reason = (str(error).strip() or type(error).__name__).split("\n")[0][:200]
         raise GraftError(
-            f"grpo.micro_batch_tokens: {tokens} tokens at once are too many for this machine's memory ({reason}); "
+            f"update.micro_batch_tokens: {tokens} tokens at once are too many for this machine's memory ({reason}); "
             f"set it to {max(tokens // 2, 64)}, or lower, below the longest completion: policy.max_new_tokens"
         ) from error

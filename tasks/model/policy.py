@@ -131,7 +131,7 @@ def load_policy(
         if "weights" in lineage.holds and not (folder / WEIGHTS).exists():
             raise FileNotFoundError(f"no {WEIGHTS}")
         if shard and "adapter" not in lineage.holds:
-            raise GraftError(f"grpo.sharded: {folder} has no adapter, which is what is trained; set it to false")
+            raise GraftError(f"update.sharded: {folder} has no adapter, which is what is trained; set it to false")
         if model is None:
             dtype = lineage.dtype if "adapter" in lineage.holds else TRAINED_DTYPE
             types: dict[str, Any] = {"dtype": dtype, "quantize": lineage.quantize}

@@ -24,7 +24,7 @@ class Sample:
     advantage: float
     count: int = 1  # equal completions that this one represents
     kept: tuple[tuple[int, ...], ...] = ()  # [T] the sets that its tokens were drawn from; () = from all tokens
-    token_weights: tuple[float, ...] = ()  # [T] factors of the advantage, by `grpo.sampler_correction`; () = 1
+    token_weights: tuple[float, ...] = ()  # [T] factors of the advantage, by `update.sampler_correction`; () = 1
     temperature: float | None = None  # at which it was sampled and is scored; None: the scorer's
     targets: TokenTargets | None = None  # PPO alone; `advantage` is then that of the last token
 

@@ -2,7 +2,7 @@
 
 mean and std of a group are over its known rewards, std with ddof 1, all in float64:
 
-    grpo.advantages   advantage                          from
+    update.advantages   advantage                          from
     group             (r - mean) / (std + 1e-4)          DeepSeekMath, Shao et al. 2024, eq. 3
     batch             (r - mean) / (batch std + 1e-4)    the batch is all known rewards of the round; TRL 1.16
     none              r - mean                           Dr. GRPO, Liu et al. 2025

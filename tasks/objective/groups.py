@@ -13,7 +13,7 @@ from tasks.objective.advantages import advantages_of, scale_negatives
 from tasks.objective.recorded_completions import read_valid_trajectories
 from tasks.objective.samples import baseline_rewards, tokenize_trajectory
 from tasks.params.fields import Truncated
-from tasks.params.grpo import Grpo
+from tasks.params.update import Update
 from tasks.records import Engine, Proposer, RewardedTrajectory, Split
 
 
@@ -22,10 +22,10 @@ class SampleGroup:
     """One problem with its G completions; the lists are parallel."""
 
     problem_id: str
-    samples: list[Sample]  # with the advantages that the update learns from, grpo.negative_weight included
-    advantages: list[float]  # before grpo.negative_weight
+    samples: list[Sample]  # with the advantages that the update learns from, update.negative_weight included
+    advantages: list[float]  # before update.negative_weight
     rewards: list[float | None]  # None = failed
-    baseline_rewards: list[float | None]  # None = failed, or left out by `grpo.truncated`
+    baseline_rewards: list[float | None]  # None = failed, or left out by `update.truncated`
     workflow_ids: list[str]
     proposers: list[Proposer]
     truncated: list[bool]  # cut at its length limit
@@ -43,7 +43,7 @@ class RoundGroups(NamedTuple):
 
 
 def read_groups(
-    policy: Policy, environment: Environment, layout: Layout, round: int, splits: Sequence[Split], grpo: Grpo
+    policy: Policy, environment: Environment, layout: Layout, round: int, splits: Sequence[Split], update: Update
 ) -> RoundGroups:
     """The round's rewarded trajectories of these splits; the batch of an advantage is its split.
 
@@ -51,17 +51,17 @@ def read_groups(
     """
     groups: dict[Split, list[SampleGroup]] = {split: [] for split in splits}
     invalid = Counter[Split]()
-    rule, engine = grpo.on_invalid_completion, None
+    rule, engine = update.on_invalid_completion, None
     for trajectory in read_valid_trajectories(policy, environment, layout, round, splits, rule, invalid):
-        groups[trajectory.split].append(_tokenized(policy, trajectory, grpo.truncated))
+        groups[trajectory.split].append(_tokenized(policy, trajectory, update.truncated))
         engine = trajectory.engine
-    by_split = {split: _with_advantages(members, grpo) for split, members in groups.items()}
+    by_split = {split: _with_advantages(members, update) for split, members in groups.items()}
     return RoundGroups(by_split, invalid.total(), engine)
 
 
-def sample_groups(policy: Policy, trajectories: Iterable[RewardedTrajectory], grpo: Grpo) -> list[SampleGroup]:
+def sample_groups(policy: Policy, trajectories: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
     """A group for each trajectory, all of whose completions are valid; together they are the batch."""
-    return _with_advantages([_tokenized(policy, trajectory, grpo.truncated) for trajectory in trajectories], grpo)
+    return _with_advantages([_tokenized(policy, trajectory, update.truncated) for trajectory in trajectories], update)
 
 
 def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
@@ -83,10 +83,10 @@ def _tokenized(policy: Policy, trajectory: RewardedTrajectory, truncated: Trunca
     )
 
 
-def _with_advantages(groups: Sequence[SampleGroup], grpo: Grpo) -> list[SampleGroup]:
+def _with_advantages(groups: Sequence[SampleGroup], update: Update) -> list[SampleGroup]:
     found = []
-    advantages = advantages_of(grpo.advantages, [group.baseline_rewards for group in groups])
+    advantages = advantages_of(update.advantages, [group.baseline_rewards for group in groups])
     for group, own in zip(groups, advantages, strict=True):
-        pairs = zip(group.samples, scale_negatives(own, grpo.negative_weight), strict=True)
+        pairs = zip(group.samples, scale_negatives(own, update.negative_weight), strict=True)
         found.append(replace(group, advantages=own, samples=[replace(s, advantage=a) for s, a in pairs]))
     return found

@@ -1,6 +1,6 @@
 """The weight beta of the KL term at each step: constant, or adapted to a target KL.
 
-Adapted, after each step, from `grpo.beta` on:
+Adapted, after each step, from `update.beta` on:
 
     e    = clip((KL - kl_target) / kl_target, -0.2, 0.2)
     beta = beta · (1 + e · min(1, n / kl_horizon))
@@ -16,29 +16,29 @@ There is one reference in a run, so it goes on from round to round.
 from pathlib import Path
 
 from tasks.artifacts import read_json
-from tasks.params.grpo import Grpo
+from tasks.params.update import Update
 from tasks.records import KlWeight
 
 MOST = 0.2
 """Bound of the error e."""
 
 
-def varies(params: Grpo) -> bool:
+def varies(params: Update) -> bool:
     """Whether beta differs from step to step."""
     return params.kl_target is not None
 
 
-def first_weight(params: Grpo) -> KlWeight:
+def first_weight(params: Update) -> KlWeight:
     """The weight before the first step of a run."""
     return KlWeight(beta=params.beta)
 
 
-def read_weight(path: Path, params: Grpo) -> KlWeight:
+def read_weight(path: Path, params: Update) -> KlWeight:
     """The weight that a round has left in this file; that of a run's first step where it has left none."""
     return read_json(path, KlWeight) if varies(params) and path.exists() else first_weight(params)
 
 
-def after_step(weight: KlWeight, kl: float, completions: int, params: Grpo) -> KlWeight:
+def after_step(weight: KlWeight, kl: float, completions: int, params: Update) -> KlWeight:
     """The weight after a step with this KL of a token and number of completions."""
     if params.kl_target is None:
         return weight

@@ -23,7 +23,7 @@ r is the importance ratio, A the advantage, H the entropy of the distribution th
 GSPO as published is `loss: grpo` with `importance: sequence`, Dr. GRPO `loss: dr_grpo` with `advantages: none`. The
 "manual" loss of rookworld-trl is MANUAL below.
 The means are in tasks/objective/token_weights.py: influence needs them too. Loss and gradients are those of TRL 1.16
-(tests/unit/grpo/test_trl_oracle.py), but for the entropy of grpo, sapo and dr_grpo, which TRL averages over tokens.
+(tests/unit/update/test_trl_oracle.py), but for the entropy of grpo, sapo and dr_grpo, which TRL averages over tokens.
 """
 
 from dataclasses import dataclass

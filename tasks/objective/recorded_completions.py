@@ -1,6 +1,6 @@
 """Validation of recorded completions against the policy that learns from them.
 
-By `grpo.on_invalid_completion` the others stop the stage, or they are skipped. A skipped completion is neither in the
+By `update.on_invalid_completion` the others stop the stage, or they are skipped. A skipped completion is neither in the
 loss nor in the baseline of its group, and influence and the update both leave it out.
 """
 
@@ -89,7 +89,7 @@ def _valid_part(
         message = f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}"
         if rule == "stop":
             raise GraftError(
-                f"{message}; run the search and collect stages again, or set grpo.on_invalid_completion to skip"
+                f"{message}; run the search and collect stages again, or set update.on_invalid_completion to skip"
             )
         logger.warning("%s; skipped", message)
     kept = [member for member in range(len(trajectory.workflow_codes)) if member not in reasons]

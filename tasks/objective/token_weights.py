@@ -22,7 +22,7 @@ COMPLETION_MEANS: tuple[Loss, ...] = ("grpo", "sapo", "reinforce")
 
 @dataclass(frozen=True)
 class TokenWeights:
-    """The weights of `grpo.loss`; `longest` is the maximum length of a completion."""
+    """The weights of `update.loss`; `longest` is the maximum length of a completion."""
 
     loss: Loss
     longest: int

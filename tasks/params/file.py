@@ -23,8 +23,8 @@ RENAMED = {
     "search.wave": "search.wave_size",
     "influence.control": "influence.fdr_control",
     "influence.mix": "influence.train_on_validation",
-    "grpo.unfit": "grpo.on_invalid_completion",
 }
+RENAMED_SECTIONS = {"grpo": "update"}
 RENAMED_VALUES = {("runner.kind", "here"): "sequential"}
 
 
@@ -70,7 +70,7 @@ def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, 
     for assignment in assignments:
         key, separator, given = assignment.partition("=")
         if not separator:
-            raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S grpo.beta=0.05")
+            raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S update.beta=0.05")
         value = _value_of(key, given) if given else ""
         old = _assign(path, document, key.strip(), value)
         if old != value:
@@ -245,8 +245,10 @@ def section_of(annotation: Any) -> Any:
 
 def _remedy(key: str, valid: Any) -> str:
     """The new name of a renamed param; else `; did you mean …?`, by the full dotted name, then by its last part."""
-    if key in RENAMED:
-        return f"; it was renamed to {RENAMED[key]!r}"
+    section, _, leaf = key.partition(".")
+    renamed = RENAMED.get(key) or f"{RENAMED_SECTIONS.get(section, section)}.{leaf}".rstrip(".")
+    if renamed != key:
+        return f"; it was renamed to {renamed!r}"
     keys = _keys(valid)
     close = difflib.get_close_matches(key, keys, n=1, cutoff=0.6)
     if not close:

@@ -7,7 +7,6 @@ from pydantic import Field, ValidationInfo, field_validator
 from tasks.params.curriculum import Curriculum
 from tasks.params.environment import BUILT_IN, EnvironmentChoice
 from tasks.params.fields import UNMEASURED, Algorithm
-from tasks.params.grpo import Grpo
 from tasks.params.ppo import Ppo
 from tasks.params.sampler import Sampler
 from tasks.params.sections import (
@@ -27,6 +26,7 @@ from tasks.params.sections import (
     Section,
     Tracking,
 )
+from tasks.params.update import Update
 
 
 class Params(Section):
@@ -48,7 +48,7 @@ class Params(Section):
     operators: Operators
     rewards: Rewards
     influence: Influence
-    grpo: Grpo
+    update: Update
     ppo: Ppo
     evaluation: Evaluation
     tracking: Tracking
@@ -128,35 +128,35 @@ class Params(Section):
             )
         return sampler
 
-    @field_validator("grpo")
+    @field_validator("update")
     @classmethod
-    def _check_correction(cls, grpo: Grpo, others: ValidationInfo) -> Grpo:
+    def _check_correction(cls, update: Update, others: ValidationInfo) -> Update:
         sampler, policy = others.data.get("sampler"), others.data.get("policy")
         if sampler is None or policy is None:
-            return grpo
+            return update
         in_float32 = policy.base == "scratch" or policy.dtype == "float32"
-        if grpo.sampler_correction != "none" and sampler.kind == "own" and in_float32 and not grpo.bf16:
+        if update.sampler_correction != "none" and sampler.kind == "own" and in_float32 and not update.bf16:
             raise ValueError(
-                f"sampler_correction ({grpo.sampler_correction}) does nothing where the policy is sampled by its own "
-                "numbers: set it to none, sampler.kind to vllm, or grpo.bf16 to true"
+                f"sampler_correction ({update.sampler_correction}) does nothing where the policy is sampled by its own "
+                "numbers: set it to none, sampler.kind to vllm, or update.bf16 to true"
             )
-        return grpo
+        return update
 
-    @field_validator("grpo")
+    @field_validator("update")
     @classmethod
-    def _check_sharded(cls, grpo: Grpo, others: ValidationInfo) -> Grpo:
+    def _check_sharded(cls, update: Update, others: ValidationInfo) -> Update:
         policy = others.data.get("policy")
-        if policy is not None and grpo.sharded and policy.quantize:
+        if policy is not None and update.sharded and policy.quantize:
             raise ValueError(
                 f"sharded is true, but a base of type {policy.quantize} is not sharded: set sharded to false, or "
                 "policy.quantize to null"
             )
-        if policy is not None and grpo.sharded and policy.lora is None:
+        if policy is not None and update.sharded and policy.lora is None:
             raise ValueError(
                 "sharded is true, but only a frozen base is sharded and policy.lora is null: set sharded to false, or "
                 "policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
             )
-        return grpo
+        return update
 
     @field_validator("evaluation")
     @classmethod

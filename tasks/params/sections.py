@@ -138,7 +138,7 @@ class Policy(Section):
             reason = "a model from scratch is trained whole first" if self.lora else "lora is null"
             raise ValueError(
                 f"dtype (bfloat16) is for the frozen base of an adapter, but {reason}, and weights that are trained "
-                "are float32: set dtype to auto; grpo.bf16 computes an update's products in bfloat16"
+                "are float32: set dtype to auto; update.bf16 computes an update's products in bfloat16"
             )
         return self
 

@@ -33,7 +33,7 @@ Groups = Mapping[Split, Sequence[SampleGroup]]
 class CriticRound:
     """A round at its start: its policy, its value head, its groups with the targets of their tokens.
 
-    `reference`: log-probabilities of all samples by the reference, by split; {} where `grpo.beta` is 0.
+    `reference`: log-probabilities of all samples by the reference, by split; {} where `update.beta` is 0.
     """
 
     policy: Policy
@@ -48,17 +48,17 @@ class CriticRound:
 
 
 def start_round(layout: Layout, params: Params, round: int, policy: Policy, groups: Groups) -> CriticRound:
-    """Score the groups and estimate their advantages. `policy`: the reference where `grpo.beta` is above 0.
+    """Score the groups and estimate their advantages. `policy`: the reference where `update.beta` is above 0.
 
     Raises GraftError where a train completion is no independent sample of the policy.
     """
     check_independent(groups["train"])
     reference: dict[Split, Logprobs] = {}
-    if params.grpo.beta > 0:
+    if params.update.beta > 0:
         reference = {split: score_samples(_scorer(policy, own, params), own) for split, own in _samples(groups).items()}
         policy = load_policy(layout.policy(round - 1), instead_of=policy)
     head = read_head(layout.value_head(round - 1), policy)
-    beta = read_weight(layout.kl_weight(round - 1), params.grpo).beta
+    beta = read_weight(layout.kl_weight(round - 1), params.update).beta
     found: dict[Split, list[SampleGroup]] = {}
     for split, own in groups.items():
         samples = samples_in(own)
@@ -155,4 +155,4 @@ def _samples(groups: Groups) -> dict[Split, list[Sample]]:
 
 
 def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
-    return scorer_for(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens, params.grpo.bf16)
+    return scorer_for(policy, samples, params.search.temperature, params.update.micro_batch_tokens, params.update.bf16)

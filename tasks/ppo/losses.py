@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OBJECTIVE: dict[str, Any] = {"loss": "dapo", "importance": "token", "delta": None, "kl_correction": False}
-"""The params of `grpo` that PPO's surrogate fixes, besides the clips."""
+"""The params of `update` that PPO's surrogate fixes, besides the clips."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class PaddedTargets:
 
 
 def with_ppo_objective(params: Params) -> Params:
-    """The params with the section `grpo` as algorithm ppo reads it; unchanged for algorithm grpo."""
+    """The params with the section `update` as algorithm ppo reads it; unchanged for algorithm grpo."""
     if params.algorithm == "grpo":
         return params
     fixed = OBJECTIVE | {"clip_low": params.ppo.clip, "clip_high": params.ppo.clip}
-    return params.model_copy(update={"grpo": params.grpo.model_copy(update=fixed)})
+    return params.model_copy(update={"update": params.update.model_copy(update=fixed)})
 
 
 def value_losses(

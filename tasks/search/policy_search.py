@@ -56,7 +56,7 @@ class PolicySearch:
 
     def sample(self, train: Sequence[PolicyTree], validation: Sequence[PolicyTree] = ()) -> None:
         """The first wave: independent samples for every problem."""
-        count = self.params.search.samples if self.environment.asks_siblings else self.params.grpo.group_size
+        count = self.params.search.samples if self.environment.asks_siblings else self.params.update.group_size
         rollouts = [(tree, rollout) for tree in train for rollout in tree.samples(count)]
         held_out = self.params.influence.completions
         self._run_wave([*rollouts, *((tree, rollout) for tree in validation for rollout in tree.samples(held_out))])

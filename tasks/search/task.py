@@ -40,7 +40,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     train = [problem.problem_id for split, problem in problems if split == "train"]
     earlier, curriculum = read_jsonl(layout.searches(round - 1), SearchOutcome), params.curriculum
     chosen = candidates(train, earlier, curriculum, params.seed, round)
-    simulations = params.search.simulations if environment.asks_siblings else params.grpo.group_size
+    simulations = params.search.simulations if environment.asks_siblings else params.update.group_size
     held_out_samples = {p.problem_id: params.influence.completions for split, p in problems if split != "train"}
     tally = Tally(dict.fromkeys(chosen.order, simulations) | held_out_samples)
     reads = [layout.policy(round - 1), layout.searches(round - 1), *(layout.problems(split) for split in splits)]

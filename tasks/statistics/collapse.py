@@ -18,7 +18,7 @@ ENTROPY = 0.05
 CUT = 0.9
 """Share of completions cut at policy.max_new_tokens from which the policy hardly ends any."""
 
-GENTLER = "lower grpo.learning_rate, raise grpo.beta, or raise grpo.negative_weight if it is below 1"
+GENTLER = "lower update.learning_rate, raise update.beta, or raise update.negative_weight if it is below 1"
 
 
 def collapse_remarks(numbers: Mapping[str, float]) -> list[str]:
@@ -33,7 +33,7 @@ def collapse_remarks(numbers: Mapping[str, float]) -> list[str]:
         )
     if (cut := numbers.get("completions/clipped_ratio", 0.0)) >= CUT:
         found.append(
-            f"{cut:.0%} of the completions are cut, so that the policy hardly learns where to end: set grpo.truncated "
-            "to leave_out, raise policy.max_new_tokens, or name the text that ends one in policy.prompt.stop"
+            f"{cut:.0%} of the completions are cut, so that the policy hardly learns where to end: set "
+            "update.truncated to leave_out, raise policy.max_new_tokens, or name the text that ends one in policy.prompt.stop"
         )
     return found

@@ -23,5 +23,5 @@ def describe_plateau(
     shown = ", ".join(f"{levels[number]:.3f}" for number in (start, *since))
     return [
         f"{name} has not moved since round {start} ({shown}): none differs by more than chance; raise "
-        f"grpo.learning_rate or search.simulations, {remedy}"
+        f"update.learning_rate or search.simulations, {remedy}"
     ]

@@ -53,7 +53,7 @@ class SampledCompletion:
     programs: list[Program]  # on the problem's own question, then on its siblings'
     reward: float | None
     reward_terms: dict[str, float | None]
-    selection: Selected | None  # None: `grpo.on_invalid_completion` left it out
+    selection: Selected | None  # None: `update.on_invalid_completion` left it out
 
     @property
     def key(self) -> Key:

@@ -16,7 +16,7 @@ from tasks.errors import GraftError
 from tasks.model.foreign_files import REMOTE_CODE
 from tasks.model.policy import load_model, load_policy, load_tokenizer
 from tasks.params.sections import ModelReward
-from tasks.rewards.classifier_term import classifier_values
+from tasks.reward.classifier_term import classifier_values
 from tests.support.broken_files import broken
 
 MODELING = """

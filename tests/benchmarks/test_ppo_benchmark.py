@@ -39,7 +39,7 @@ def test_every_run_has_params_of_its_own_and_as_many_completions() -> None:
     assert len({digest(cell) for cell in wanted}) == len(wanted) == len(SETTINGS) * (1 + 2 * len(SELECTIONS))
     for cell in wanted:
         params = params_of(assignments_of(cell))
-        assert params.search.simulations == params.search.samples == params.grpo.group_size
+        assert params.search.simulations == params.search.samples == params.update.group_size
         if not cell[2]:
             continue
         assert params.algorithm == cell[1]

@@ -55,8 +55,8 @@ SMALL = [
     *["rewards.correctness=1.0", "rewards.runs=0.0", "rewards.length=0.0"],
     *["influence.validation=held_out", "influence.completions=6", "influence.selection=positive"],
     *["influence.sequential_test=false"],  # every train sample has an influence
-    *["grpo.group_size=10", "grpo.prompts_per_step=8", "grpo.epochs=8", "grpo.learning_rate=0.006"],
-    *["grpo.negative_weight=0.0", "grpo.clip_low=0.2", "grpo.clip_high=0.3", "grpo.beta=0.01"],
+    *["update.group_size=10", "update.prompts_per_step=8", "update.epochs=8", "update.learning_rate=0.006"],
+    *["update.negative_weight=0.0", "update.clip_low=0.2", "update.clip_high=0.3", "update.beta=0.01"],
     *["evaluation.samples=10", "evaluation.ks=[1, 5]", "evaluation.resamples=1000"],
     *["evaluation.every=1", "problems.dev=12"],
 ]
@@ -317,7 +317,7 @@ def test_mlflow_holds_the_whole_run(first: Run) -> None:
     assert parent.data.tags["dvc_lock_md5"] == hashlib.md5(first.lock).hexdigest()
     assert parent.data.tags["prefect.flow_run_id"] == flow_runs(first)[0]
     assert parent.data.tags["sandbox_tier"] == probe_tier()[0]
-    assert parent.data.params["grpo.group_size"] == "10"
+    assert parent.data.params["update.group_size"] == "10"
     points = [(p.step, p.value) for p in client.get_metric_history(parent.info.run_id, "train/mean_reward")]
     assert points == [(round, first.metrics(f"reward@{round}")["epoch/mean_reward"]) for round in ROUNDS]
     assert next(iter(parent.data.metrics)) == "greedy"

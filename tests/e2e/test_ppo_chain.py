@@ -15,7 +15,14 @@ from tests.e2e.test_answer_chain import SMALL, retrained
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-PPO = ["environment=answer", "algorithm=ppo", "influence.similarity=dot", "influence.n=8", "grpo.epochs=8", "rounds=2"]
+PPO = [
+    "environment=answer",
+    "algorithm=ppo",
+    "influence.similarity=dot",
+    "influence.n=8",
+    "update.epochs=8",
+    "rounds=2",
+]
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("several")
     runs = [
-        finished_run.write(root / name, seed, 0.5 + seed / 10, 2 + seed, (f"grpo.beta={seed / 100}",))
+        finished_run.write(root / name, seed, 0.5 + seed / 10, 2 + seed, (f"update.beta={seed / 100}",))
         for seed, name in enumerate(["first", "second", "a <b>third</b> of a long, long name"])
     ]
     write_text(root / "page.html", render_page(make_sides([(str(run.root), read_run_record(run)) for run in runs])))
@@ -85,7 +85,7 @@ def test_several_runs_have_one_page(page: Page, several: Path) -> None:
     assert page.value("document.querySelectorAll('.legend li').length") == 3
     assert page.value("document.querySelectorAll('#change table').length") == 2
     assert page.value("[...document.querySelectorAll('#params tbody th')].map(t => t.textContent)") == [
-        "grpo.beta",
+        "update.beta",
         *["rounds.last", "rounds.start.3", "rounds.start.4"],
     ]
     assert page.value("document.querySelector('#pass svg').querySelectorAll('polyline').length") == 3

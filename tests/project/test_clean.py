@@ -30,7 +30,7 @@ from tests.support.tiny_project import ADDRESSES, REPOSITORY, dvc, environment, 
 
 def another_run(root: Path, beta: float) -> None:
     """The chain with another param, of which DVC keeps the results beside the earlier ones."""
-    graft(root, "stage", "-S", f"grpo.beta={beta}", *ADDRESSES)
+    graft(root, "stage", "-S", f"update.beta={beta}", *ADDRESSES)
     assert ran(root)
     save_lock(root)
 
@@ -84,10 +84,10 @@ def test_first_it_lists_then_it_removes_just_that_and_kept_runs_can_be_restored(
     shutil.copyfile(first[1], done / "dvc.lock")
     dvc(done, "checkout", "-q")
     assert weights(done) == policies[1]
-    graft(done, "stage", "-S", "grpo.beta=0.1", *ADDRESSES)  # the params set back: DVC keeps no verdict of promote
+    graft(done, "stage", "-S", "update.beta=0.1", *ADDRESSES)  # the params set back: DVC keeps no verdict of promote
     assert set(ran(done)) <= {"promote"}
     assert weights(done) == policies[1]
-    graft(done, "stage", "-S", "grpo.beta=0.01", *ADDRESSES)  # of one that went it is computed, and as it was
+    graft(done, "stage", "-S", "update.beta=0.01", *ADDRESSES)  # of one that went it is computed, and as it was
     assert "update@1" in ran(done)
     assert weights(done) == policies[0]
 
@@ -135,7 +135,7 @@ def test_what_git_locks_stays_however_old(done: Path) -> None:
 
 def test_a_cache_that_others_may_share_is_left_alone(done: Path, tmp_path: Path) -> None:
     dvc(done, "cache", "dir", str(tmp_path / "shared"))
-    graft(done, "stage", "-S", "grpo.beta=0.1", "update@1")
+    graft(done, "stage", "-S", "update.beta=0.1", "update@1")
     before = sorted((tmp_path / "shared").rglob("*"))
     told = graft(done, "clean", "--keep", "1", "--yes").stdout
     assert "is outside of this project and may be others', too: see dvc gc" in told
@@ -210,7 +210,7 @@ def test_what_killed_writers_left_goes_and_what_is_still_of_use_does_not(done: P
 def test_old_runs_go_from_mlflow_and_prefect_too(tmp_path: Path) -> None:
     root = make(tmp_path / "project")
     for number in range(2):
-        graft(root, "retrain", "-S", f"grpo.beta=0.{number}", "-S", "tracking.uri=sqlite:///mlflow.db")
+        graft(root, "retrain", "-S", f"update.beta=0.{number}", "-S", "tracking.uri=sqlite:///mlflow.db")
     assert len(saved_locks(root)) == 2
     listed = graft(root, "clean", "--keep", "1").stdout
     assert "MLflow runs: 1 to go" in listed

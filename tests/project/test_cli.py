@@ -32,13 +32,13 @@ def refused(root: Path, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("assignment", "expected"),
     [
-        ("grpo.betta=0.1", r"params\.yaml: no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
-        ("grpo.unfit=skip", r"params\.yaml: no param 'grpo\.unfit'; it was renamed to 'grpo\.on_invalid_completion'$"),
-        ("beta=0.1", r"params\.yaml: no param 'beta'; did you mean 'grpo\.beta'\?"),
-        ("grpo.clip_low=1.5", r"params\.yaml:\d+: grpo\.clip_low: .*less than or equal to 1, not 1\.5"),
+        ("update.betta=0.1", r"params\.yaml: no param 'update\.betta'; did you mean 'update\.beta'\?"),
+        ("grpo.unfit=skip", r"params\.yaml: no param 'grpo\.unfit'; it was renamed to 'update\.unfit'$"),
+        ("beta=0.1", r"params\.yaml: no param 'beta'; did you mean 'update\.beta'\?"),
+        ("update.clip_low=1.5", r"params\.yaml:\d+: update\.clip_low: .*less than or equal to 1, not 1\.5"),
         ("seed=half", r"params\.yaml:\d+: seed: .*integer, not 'half'"),
         ("search.samples=100", r"params\.yaml:\d+: search: simulations \(\d+\) must be at least samples \(100\)"),
-        ("grpo.beta", r"-S grpo\.beta: not of the form key=value"),
+        ("update.beta", r"-S update\.beta: not of the form key=value"),
         ("problems.path=none.jsonl", r"problems\.path: no file none\.jsonl; name a jsonl file"),
         ("policy.base=./none", r"policy\.base: no folder \./none; name a folder, a Hugging Face id, or scratch"),
     ],
@@ -97,8 +97,8 @@ def test_a_stage_whose_inputs_are_missing_names_them(done: Path) -> None:
         "run graft stage collect@1, or all with graft retrain\n"
     )
     assert (done / "run/rounds/1/rewarded.jsonl").exists()
-    (done / "tasks/rewards/builtin_terms.py").unlink()
-    assert "tasks/rewards/task.py: imports tasks.rewards.builtin_terms, which is not there; restore it" in refused(
+    (done / "tasks/reward/builtin_terms.py").unlink()
+    assert "tasks/reward/task.py: imports tasks.reward.builtin_terms, which is not there; restore it" in refused(
         done, "stage", "reward@2"
     )
 
@@ -188,20 +188,20 @@ def test_dvc_finds_the_right_python_whatever_is_activated(done: Path, activated:
 
 
 def test_a_new_import_is_seen(done: Path) -> None:
-    (done / "tasks/rewards/more.py").write_text("WEIGHT = 5\n")
-    (done / "tasks/rewards/builtin_terms.py").write_text("from tasks.rewards.more import WEIGHT\n")
+    (done / "tasks/reward/more.py").write_text("WEIGHT = 5\n")
+    (done / "tasks/reward/builtin_terms.py").write_text("from tasks.reward.more import WEIGHT\n")
     graft(done, "stage", "reward@1")
     assert ran(done) == ["reward@1"]
-    (done / "tasks/rewards/more.py").write_text("WEIGHT = 6\n")
+    (done / "tasks/reward/more.py").write_text("WEIGHT = 6\n")
     told = graft(done, "status").stdout.splitlines()
-    assert [line.split()[0] for line in told if "source tasks/rewards/more.py: changed" in line] == ["reward@1"]
+    assert [line.split()[0] for line in told if "source tasks/reward/more.py: changed" in line] == ["reward@1"]
     graft(done, "stage", "reward@1")
     assert ran(done) == ["reward@1"]
 
 
 def test_dvc_alone_refuses_a_stage_whose_sources_are_not_those_recorded(done: Path) -> None:
     """`--single-item` passes the stage by that would record them."""
-    (done / "tasks/rewards/builtin_terms.py").write_text("WEIGHT = 5\n")
+    (done / "tasks/reward/builtin_terms.py").write_text("WEIGHT = 5\n")
     lock = (done / "dvc.lock").read_bytes()
     told = dvc(done, "repro", "--single-item", "--force", "reward@1", code=255)
     assert "run/sources/reward.json: not of the source files as they are now; run: dvc repro sources" in told.stderr
@@ -211,5 +211,5 @@ def test_dvc_alone_refuses_a_stage_whose_sources_are_not_those_recorded(done: Pa
 
 
 def test_a_source_that_is_not_python_is_named_with_its_line(done: Path) -> None:
-    (done / "tasks/rewards/builtin_terms.py").write_text("WEIGHT = 5\ndef\n")
-    assert re.search(r"tasks/rewards/builtin_terms\.py:2: not Python", refused(done, "stage", "reward@1"))
+    (done / "tasks/reward/builtin_terms.py").write_text("WEIGHT = 5\ndef\n")
+    assert re.search(r"tasks/reward/builtin_terms\.py:2: not Python", refused(done, "stage", "reward@1"))

@@ -47,7 +47,7 @@ def refused(project: Path, *arguments: str, **more: str) -> str:
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     finished_run.write(tmp_path / "first")
-    finished_run.write(tmp_path / "second", seed=1, skill=0.9, assignments=("grpo.beta=0.05", "rewards.runs=0.1"))
+    finished_run.write(tmp_path / "second", seed=1, skill=0.9, assignments=("update.beta=0.05", "rewards.runs=0.1"))
     return tmp_path
 
 
@@ -161,7 +161,7 @@ def test_runs_in_mlflow_are_found_by_id_and_by_name(runs: Path) -> None:
         assert told.stderr == ""
         tables.append(told.stdout.replace(called, "?"))
     assert tables[0] == tables[1]
-    assert "grpo.beta           0.01  0.05" in tables[0]
+    assert "update.beta           0.01  0.05" in tables[0]
     told = refused(project, str(first), "reward@1")
     assert "reward@1: 2 MLflow runs have this name; give an id: " in told
     one_stage = told.split()[-1]
@@ -192,7 +192,7 @@ stages:
     cmd: >-
       mkdir -p run && cp -r "$(grep -q 'beta: 0.05' params.yaml && echo second || echo first)"/run/* run
     deps: [first, second]
-    params: [grpo, rounds.last]
+    params: [update, rounds.last]
     outs: [run/evaluation, run/problems, run/rounds, run/plots, run/promotion.json]
     metrics: [run/metrics]
 """
@@ -221,13 +221,13 @@ def test_commits_and_experiments_are_runs(versioned: Path) -> None:
 
     dvc(versioned, "repro", "-q")
     commit(versioned, "a run")
-    dvc(versioned, "exp", "run", "-q", "-n", "stronger", "-S", "grpo.beta=0.05")
+    dvc(versioned, "exp", "run", "-q", "-n", "stronger", "-S", "update.beta=0.05")
     dvc(versioned, "checkout", "-q", "--force")
     shutil.rmtree(versioned / "run")
 
     told = compare(versioned, "HEAD", "stronger")
     assert told.stderr == ""
-    assert "grpo.beta           0.01  0.05" in told.stdout
+    assert "update.beta           0.01  0.05" in told.stdout
     expected = compare(versioned, "first", "second").stdout
     assert told.stdout[told.stdout.index("24 test") :] == expected[expected.index("24 test") :]
     assert not (versioned / "run").exists()
@@ -244,7 +244,7 @@ FIRST_LINES = [
     "",
     "params that differ  A     B",
     "──────────────────────────────",
-    "grpo.beta           0.01  0.05",
+    "update.beta           0.01  0.05",
     "rewards.runs        0.0   0.1",
     "",
 ]

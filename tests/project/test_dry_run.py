@@ -47,12 +47,12 @@ def test_where_all_is_done_it_says_so(done: Path) -> None:
 
 def test_a_param_that_is_not_written(done: Path) -> None:
     took(done, 90.0)
-    steps, rest = told(done, "-S", "grpo.entropy=0.05")
+    steps, rest = told(done, "-S", "update.entropy=0.05")
     assert list(steps) == AFTER_REWARD[AFTER_REWARD.index("update@1") :]
-    assert steps["update@1"] == ("~90.0 s", "param grpo.entropy: 0.0 → 0.05")
+    assert steps["update@1"] == ("~90.0 s", "param update.entropy: 0.0 → 0.05")
     assert steps["search@2"] == ("90.0 s", "after update@1")
     assert rest.startswith("11 stages: 3.0 minutes to 16.5 minutes.\n9 of these may stay as they are: ")
-    assert rest.endswith("~ was measured with other values of grpo.entropy.\n")
+    assert rest.endswith("~ was measured with other values of update.entropy.\n")
 
 
 @pytest.mark.slow
@@ -65,10 +65,10 @@ def test_more_rounds_and_a_preset_count_too(done: Path) -> None:
 
 
 def test_a_source(done: Path) -> None:
-    (done / "tasks" / "rewards" / "builtin_terms.py").write_text("WEIGHT = 2\n")
+    (done / "tasks" / "reward" / "builtin_terms.py").write_text("WEIGHT = 2\n")
     steps, _ = told(done)
     assert list(steps) == AFTER_REWARD
-    assert steps["reward@1"][1] == "source tasks/rewards/builtin_terms.py: changed"
+    assert steps["reward@1"][1] == "source tasks/reward/builtin_terms.py: changed"
 
 
 def test_an_input(done: Path) -> None:
@@ -128,7 +128,7 @@ def test_both_drivers_note_how_long_a_stage_took(done: Path) -> None:
 
 @pytest.mark.parametrize(
     ("assignment", "expected"),
-    [("grpo.betta=1", "did you mean 'grpo.beta'?"), ("policy.base=./nowhere", "no folder ./nowhere")],
+    [("update.betta=1", "did you mean 'update.beta'?"), ("policy.base=./nowhere", "no folder ./nowhere")],
 )
 def test_what_would_stop_a_run_stops_a_dry_one(done: Path, assignment: str, expected: str) -> None:
     before = contents(done)

@@ -31,7 +31,7 @@ def tried(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Tried:
         run(root, "git", "config", *setting)
     run(root, "git", "add", "-A")
     run(root, "git", "commit", "-qm", "run")
-    dvc(root, "exp", "run", "-q", "--queue", "-n", "beta", "-S", "grpo.beta=0.05")
+    dvc(root, "exp", "run", "-q", "--queue", "-n", "beta", "-S", "update.beta=0.05")
     assert ran(root) == []
     dvc(root, "exp", "run", "-q", "--run-all")
     assert ran(root) == []  # it was computed in a folder of its own
@@ -42,10 +42,10 @@ def tried(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Tried:
 
 
 def test_show_has_each_experiment_with_its_params_and_metrics(tried: Tried) -> None:
-    wanted = "(?!Experiment|grpo.beta$|evaluation.ks$|greedy$)"
+    wanted = "(?!Experiment|update.beta$|evaluation.ks$|greedy$)"
     header, _, *rows = dvc(tried.root, "exp", "show", "--md", "--drop", wanted).stdout.strip().splitlines()
     assert [name.strip() for name in header.strip("|").split("|")] == [
-        *("Experiment", "greedy", "grpo.beta", "evaluation.ks"),
+        *("Experiment", "greedy", "update.beta", "evaluation.ks"),
     ]
     found = {}
     for row in rows:
@@ -62,7 +62,7 @@ def test_diffs_tell_what_changed_and_nothing_else(tried: Tried) -> None:
         found = json.loads(dvc(tried.root, "params", "diff", "--json", *revisions).stdout)
         return found
 
-    assert params("HEAD", tried.queued)["params.yaml"] == {"grpo.beta": {"old": 0.01, "new": 0.05, "diff": 0.04}}
+    assert params("HEAD", tried.queued)["params.yaml"] == {"update.beta": {"old": 0.01, "new": 0.05, "diff": 0.04}}
     (changed,) = params()["params.yaml"]
     assert changed == "evaluation.ks"
     metrics = json.loads(dvc(tried.root, "metrics", "diff", "--json", "HEAD", tried.queued).stdout)
@@ -87,7 +87,7 @@ def test_the_headline_fits_into_a_terminal_of_120_columns(tried: Tried) -> None:
 def test_what_is_applied_is_as_if_it_had_been_run_here(tried: Tried, tmp_path: Path) -> None:
     root = shutil.copytree(tried.root, tmp_path / "project")
     dvc(root, "exp", "apply", tried.queued)
-    assert parse(root / "params.yaml")["grpo"]["beta"] == 0.05
+    assert parse(root / "params.yaml")["update"]["beta"] == 0.05
     printed = graft(root, "stage", *ADDRESSES).stdout.splitlines()
     assert [line.split()[:2] for line in printed] == [[address, "unchanged"] for address in ADDRESSES]
     assert ran(root) == []

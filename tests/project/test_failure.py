@@ -16,7 +16,7 @@ FOLDER = "run/rounds/2/policy"
 
 def test_a_failed_stage_is_told_in_one_line(done: Path) -> None:
     before = state_of(done)
-    told = graft(done, "stage", "-S", "grpo.beta=0.5", "update@2", "evaluate@after", code=2, TINY_FAIL="update@2")
+    told = graft(done, "stage", "-S", "update.beta=0.5", "update@2", "evaluate@after", code=2, TINY_FAIL="update@2")
     assert told.stderr == "graft: update@2: told to fail; unset TINY_FAIL\n"
     assert ran(done) == ["update@2"]
     assert state_of(done) == before  # the stage had removed and half-written its outputs
@@ -32,7 +32,7 @@ def test_a_failed_stage_that_never_ran_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_dvc_gives_the_same_line_and_fails_too(done: Path) -> None:
-    override(done / "params.yaml", ["grpo.beta=0.5"])
+    override(done / "params.yaml", ["update.beta=0.5"])
     lock = (done / "dvc.lock").read_bytes()
     told = dvc(done, "repro", "--single-item", "update@2", code=255, TINY_FAIL="update@2")
     assert "graft: update@2: told to fail; unset TINY_FAIL\n" in told.stderr
@@ -49,7 +49,7 @@ def test_a_fault_of_graft_is_told_in_one_line_too(done: Path) -> None:
     assert told.stderr.startswith("Traceback")
 
 
-@pytest.mark.parametrize("edited", ["tasks/rewards/builtin_terms.py", "run/rounds/2/trajectories.jsonl"])
+@pytest.mark.parametrize("edited", ["tasks/reward/builtin_terms.py", "run/rounds/2/trajectories.jsonl"])
 def test_what_changes_while_a_stage_runs_is_not_recorded(done: Path, edited: str) -> None:
     before = state_of(done)
     told = graft(done, "stage", "--force", "reward@2", code=2, TINY_EDIT=edited)
@@ -59,8 +59,8 @@ def test_what_changes_while_a_stage_runs_is_not_recorded(done: Path, edited: str
 
 def test_a_source_that_was_imported_before_its_edit_is_not_recorded(done: Path) -> None:
     """Python keeps the old source: what reward@1 imported, reward@2 would use, whatever the file says by then."""
-    told = graft(done, "stage", "--force", "search@2", "reward@2", code=2, TINY_EDIT="tasks/rewards/builtin_terms.py")
-    assert "tasks/rewards/builtin_terms.py: changed since this command began" in told.stderr
+    told = graft(done, "stage", "--force", "search@2", "reward@2", code=2, TINY_EDIT="tasks/reward/builtin_terms.py")
+    assert "tasks/reward/builtin_terms.py: changed since this command began" in told.stderr
     assert ran(done) == ["search@2"]
 
 

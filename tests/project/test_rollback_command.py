@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tasks.artifacts import digest_path, write_json, write_text
 from tasks.model.version import compute_version
-from tasks.promotion.champion import current_champion, previous_champions, promote_policy
+from tasks.promote.champion import current_champion, previous_champions, promote_policy
 from tasks.promotion_records import Champion
 from tasks.records import Lineage
 from tests.support.tiny_project import graft

@@ -101,12 +101,12 @@ def test_without_news_nothing_is_done(root: Path, prefect_api: str) -> None:
 def test_a_run_that_fails_is_told_and_done_again(root: Path, prefect_api: str) -> None:
     (root / "data" / "b.jsonl").write_text('{"question": "2 and 2?", "answer": 4}\n' * 2)
     dvc(root, "add", "-q", "data/b.jsonl")
-    override(root / "params.yaml", ["grpo.beta=0.05"])
+    override(root / "params.yaml", ["update.beta=0.05"])
     commit(root)
     told = scheduled(root, prefect_api, code=1, TINY_FAIL="update@1")
     assert told[-1] == lines(root)[-1] == "failed: update@1: told to fail; unset TINY_FAIL"
     told = scheduled(root, prefect_api)
-    line = "2 new problems in 1 new file (data/b.jsonl); grpo.beta 0.01 → 0.05. Promoted: as ever"
+    line = "2 new problems in 1 new file (data/b.jsonl); update.beta 0.01 → 0.05. Promoted: as ever"
     assert told[-1] == lines(root)[-1] == line
     assert len(lines(root)) == 3
 

@@ -42,11 +42,11 @@ PARAMS = [
     *["influence.validation=same_batch", "influence.n=64", "influence.completions=3"],
     *["influence.loss=contrastive", "influence.fdr_control=false", "influence.train_on_validation=false"],
     *["influence.sequential_test=false"],
-    *["influence.exclude_self=false", "influence.memory_budget=64", "grpo.beta=0.5", "grpo.loss=grpo"],
-    *["grpo.advantages=none", "grpo.truncated=leave_out", "grpo.schedule=cosine", "grpo.warmup_steps=2"],
-    *["grpo.bf16=true", "grpo.micro_batch_tokens=1024", "grpo.processes=2", "grpo.on_invalid_completion=skip"],
-    *["grpo.checkpointing=true"],  # grpo.sharded alone is refused
-    *["grpo.group_size=4", "evaluation.samples=30", "evaluation.temperature=0.9", "evaluation.resamples=500"],
+    *["influence.exclude_self=false", "influence.memory_budget=64", "update.beta=0.5", "update.loss=grpo"],
+    *["update.advantages=none", "update.truncated=leave_out", "update.schedule=cosine", "update.warmup_steps=2"],
+    *["update.bf16=true", "update.micro_batch_tokens=1024", "update.processes=2", "update.on_invalid_completion=skip"],
+    *["update.checkpointing=true"],  # update.sharded alone is refused
+    *["update.group_size=4", "evaluation.samples=30", "evaluation.temperature=0.9", "evaluation.resamples=500"],
     *["tracking.experiment=other", "runner.kind=processes", "runner.workers=3", "schedule.overlap=skip"],
     *["schedule.retries=0", "schedule.delay=1", "schedule.seconds={update: 5}"],
     *["ppo.gamma=0.9"],
@@ -110,19 +110,19 @@ def test_comments_and_order_of_params_make_nothing_stale(done: Path, monkeypatch
 def test_a_source_that_is_imported_inside_a_function_makes_its_stages_stale(
     done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (done / "tasks" / "rewards" / "builtin_terms.py").write_text("WEIGHT = 2\n")
+    (done / "tasks" / "reward" / "builtin_terms.py").write_text("WEIGHT = 2\n")
     monkeypatch.chdir(done)
     stale = {"reward@1", "reward@2"}
     assert stale_for_dvc(done) == {"sources"}  # DVC sees more when that has run
     told = graft(done, "status").stdout.splitlines()
-    assert {line.split()[0] for line in told if "source tasks/rewards/builtin_terms.py: changed" in line} == stale
+    assert {line.split()[0] for line in told if "source tasks/reward/builtin_terms.py: changed" in line} == stale
     assert {line.split()[0] for line in told if "up to date" in line} == set(ADDRESSES) - set(AFTER_REWARD)
     graft(done, "stage", *ADDRESSES)
     assert ran(done) == AFTER_REWARD
 
 
 def test_other_files_make_nothing_stale(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (done / "tasks" / "rewards" / "unused.py").write_text("WEIGHT = 3\n")
+    (done / "tasks" / "reward" / "unused.py").write_text("WEIGHT = 3\n")
     (done / "flows" / "retrain.py").write_text("# another way to run stages\n")
     (done / "README.md").write_text("read\n")
     monkeypatch.chdir(done)
@@ -133,13 +133,13 @@ def test_other_files_make_nothing_stale(done: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 def test_dvc_runs_what_an_edited_source_concerns(done: Path) -> None:
-    (done / "tasks" / "rewards" / "builtin_terms.py").write_text("WEIGHT = 2\n")
+    (done / "tasks" / "reward" / "builtin_terms.py").write_text("WEIGHT = 2\n")
     dvc(done, "repro", "-q")
     assert ran(done) == AFTER_REWARD
 
 
 def test_a_change_of_sources_is_named_without_the_cache_too(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (done / "tasks" / "rewards" / "builtin_terms.py").write_text("WEIGHT = 2\n")
+    (done / "tasks" / "reward" / "builtin_terms.py").write_text("WEIGHT = 2\n")
     shutil.rmtree(done / ".dvc" / "cache")
     monkeypatch.chdir(done)
     assert DvcPipeline(done).stale()["reward@1"][0] == "its sources changed"

@@ -94,7 +94,7 @@ def test_while_a_run_is_at_work_nobody_else_changes_params(done: Path) -> None:
     process = begin(done, "promote", "retrain", "-S", "evaluation.resamples=500")
     ran(done)
     params = (done / "params.yaml").read_bytes()
-    for arguments in (["retrain", "-S", "grpo.beta=0.5"], ["stage", "-S", "grpo.beta=0.5", "update@1"]):
+    for arguments in (["retrain", "-S", "update.beta=0.5"], ["stage", "-S", "update.beta=0.5", "update@1"]):
         told = graft(done, *arguments, code=2)
         assert f"graft retrain (process {process.pid}, since " in told.stderr
         assert told.stderr.count("\n") == 1

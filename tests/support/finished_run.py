@@ -4,11 +4,11 @@ import random
 from pathlib import Path
 
 from tasks.artifacts import write_json, write_jsonl, write_text
-from tasks.evaluation.summary import problem_outcome, summarise
+from tasks.evaluate.summary import problem_outcome, summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
 from tasks.records import Attempt, Problem, Result, RewardedTrajectory, Sibling
-from tasks.rewards.histogram import histogram_csv, reward_histogram
+from tasks.reward.histogram import histogram_csv, reward_histogram
 from tests.support.records import make_promotion
 from tests.support.selections import selected_by_influence
 

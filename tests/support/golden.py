@@ -25,8 +25,8 @@ SMALL = [
     *["search.samples=8", "search.simulations=12", "search.wave_size=4", "search.temperature=1.0"],
     *["rewards.correctness=1.0", "rewards.runs=0.5", "rewards.length=0.0"],  # runs: samples differ, so all is computed
     *["influence.validation=held_out", "influence.completions=6", "influence.selection=positive"],
-    *["grpo.group_size=10", "grpo.prompts_per_step=8", "grpo.epochs=2", "grpo.learning_rate=0.006"],
-    *["grpo.negative_weight=0.5", "grpo.beta=0.01"],
+    *["update.group_size=10", "update.prompts_per_step=8", "update.epochs=2", "update.learning_rate=0.006"],
+    *["update.negative_weight=0.5", "update.beta=0.01"],
     *["evaluation.samples=4", "evaluation.ks=[1, 2]", "evaluation.resamples=200"],
 ]
 UNLIKE = ("run/sources/", "run/page.html", "run/account.json")

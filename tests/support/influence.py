@@ -8,13 +8,13 @@ import torch
 from peft import LoraConfig, get_peft_model
 from torch import nn
 
-from tasks.influence.sample_gradients import lora_factors
-from tasks.influence.tracin import Influences, Measure, influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
+from tasks.select.sample_gradients import lora_factors
+from tasks.select.tracin import Influences, Measure, influences
 from tests.support.plain_scores import sample_logprobs
 from tests.support.validation import advantage_validation
 

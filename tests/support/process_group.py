@@ -11,7 +11,9 @@ import torch
 from tasks.model.distributed.collectives import process_group
 
 SERVER = get_context("forkserver")
-SERVER.set_forkserver_preload(["torch", "transformers.models.qwen2", "transformers.trainer", "peft", "tasks.grpo.task"])
+SERVER.set_forkserver_preload(
+    ["torch", "transformers.models.qwen2", "transformers.trainer", "peft", "tasks.update.task"]
+)
 
 
 def in_processes(count: int, folder: Path, work: Callable[..., Any], *given: Any, gpus: bool = False) -> list[Any]:

@@ -10,7 +10,7 @@ from tasks.records import Selected
 from tests.support.stage_params import stage_params
 
 
-def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
+def params(update: dict[str, Any] | None = None, **influence: Any) -> Params:
     """As shipped, but for positive influence by `dot` of all positions, without control and mix, and plain GRPO."""
     by_dot = {
         "selection": "positive",
@@ -27,7 +27,7 @@ def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
         "truncated": "learn",
         "on_invalid_completion": "stop",
     }
-    return stage_params("select", influence=by_dot | influence, grpo=plain | (grpo or {}))
+    return stage_params("select", influence=by_dot | influence, update=plain | (update or {}))
 
 
 def numbers(layout: Layout) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def run(layout, params, round):
 
 REWARD = """
 def run(layout, params, round):
-    from tasks.rewards.builtin_terms import WEIGHT
+    from tasks.reward.builtin_terms import WEIGHT
     from tasks.tiny import compute
 
     compute("reward", layout, params, round, WEIGHT)
@@ -203,7 +203,7 @@ def _write_stages(root: Path) -> None:
     for stage, module in MODULES.items():
         file = root.joinpath(*module.split(".")).with_suffix(".py")
         file.write_text(REWARD if stage == "reward" else STAGE.format(stage=stage))
-    (root / "tasks" / "rewards" / "builtin_terms.py").write_text("WEIGHT = 1\n")
+    (root / "tasks" / "reward" / "builtin_terms.py").write_text("WEIGHT = 1\n")
     (root / "flows" / "reports" / "terminal.py").write_text(REPORT)
     (root / "flows" / "reports" / "html" / "page.py").write_text(PAGE)
     with (root / "flows" / "reports" / "publish.py").open("a") as stream:

@@ -4,11 +4,11 @@ import random
 
 import torch
 
-from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
 from tasks.objective.recorded_logprobs import Logprobs, sample_key
+from tasks.update.step_plan import UpdateGroup
 
 TRAINING_LAYOUTS: tuple[Layout, ...] = ("packed", "rows")
 """Those whose gradient is of all positions."""

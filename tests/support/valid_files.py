@@ -131,7 +131,9 @@ BATCHES = [
     Batch(name="n", seconds=0.5, written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])
 ]
 
-DVC_YAML = b"stages:\n  update:\n    foreach: ${rounds}\n    do:\n      cmd: python\n      params: [seed, grpo.beta]\n"
+DVC_YAML = (
+    b"stages:\n  update:\n    foreach: ${rounds}\n    do:\n      cmd: python\n      params: [seed, update.beta]\n"
+)
 DVC_LOCK = b"""schema: '2.0'
 stages:
   problems: {cmd: python, params: {params.yaml: {seed: 0, problems.train: 20}}}
@@ -139,7 +141,7 @@ stages:
     cmd: python
     params:
       params.yaml:
-        grpo.beta: 0.01
+        update.beta: 0.01
         policy.lora: {rank: 8}
   choose: {cmd: python, params: {params.yaml: {rounds.last: 1}}}
 """

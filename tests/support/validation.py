@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tasks.influence.losses import Validation
 from tasks.model.sample import Sample
+from tasks.select.losses import Validation
 
 
 def advantage_validation(samples: Sequence[Sample], same_batch: bool = False) -> Validation:

@@ -12,7 +12,7 @@ from flows.reports.front import efficiency_front
 from flows.reports.html.chart import Curve, Dot, Point, Stack, bars, curves, dots
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 from tasks.environments.measures import PREFIX
-from tasks.evaluation.environment_measures import ENDS
+from tasks.evaluate.environment_measures import ENDS
 
 MAX_CARDS = 10
 """Test problems that are shown with their completions."""

@@ -4,7 +4,7 @@ The work is ordered by length and dealt out in turn, so that all processes have 
 gathered, so that every process continues with the same numbers. More processes take less time, and less memory where
 the base is sharded (sharding.py).
 
-Outside a process group (`grpo.processes: 1`) this process does everything.
+Outside a process group (`update.processes: 1`) this process does everything.
 """
 
 import os

@@ -14,7 +14,7 @@ from tasks.model.layers import decoder_layers
 if TYPE_CHECKING:
     from torch import Tensor
 
-PARAM = "grpo.sharded"
+PARAM = "update.sharded"
 
 
 def shard_base(model: Any, device: str, dtype: Any) -> None:

@@ -27,17 +27,17 @@ LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 
 
 def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> None:
-    """Run the round's work in `grpo.processes` processes.
+    """Run the round's work in `update.processes` processes.
 
     An exception in one of them is raised here, its traceback in a note. None of them outlives this process.
     """
-    count = params.grpo.processes
+    count = params.update.processes
     _check_devices(count)
     with TemporaryDirectory(prefix="graft-processes-") as name:
         folder = Path(name)
         write_job(folder / JOB, work, layout, params, round)
         with (folder / LOG).open("wb") as log:
-            process = _start(folder, count, params.grpo.sharded, log)
+            process = _start(folder, count, params.update.sharded, log)
         try:
             code = process.wait()
         finally:
@@ -87,7 +87,7 @@ def _error(folder: Path, count: int) -> Exception:
         return error_from_json((folder / ERROR).read_text(encoding="utf-8"))
     words = last_line((folder / LOG).read_text(errors="replace")) or "no message"
     return GraftError(
-        f"grpo.processes: one of the {count} processes was ended from outside, as where memory is short ({words}); "
+        f"update.processes: one of the {count} processes was ended from outside, as where memory is short ({words}); "
         "run it again, or set it lower"
     )
 
@@ -99,4 +99,6 @@ def _check_devices(count: int) -> None:
     device = best_device()
     there = {"cuda": torch.cuda.device_count(), "mps": 1}.get(device, count)
     if count > there:
-        raise GraftError(f"grpo.processes: {count} processes need a GPU each, and here are {there}; set it to {there}")
+        raise GraftError(
+            f"update.processes: {count} processes need a GPU each, and here are {there}; set it to {there}"
+        )

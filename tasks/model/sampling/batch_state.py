@@ -122,7 +122,7 @@ class BatchState:
         import torch
 
         if not torch.isfinite(self._logprobs).all():
-            raise GraftError("policy: its logits are not finite; an update has diverged: lower grpo.learning_rate")
+            raise GraftError("policy: its logits are not finite; an update has diverged: lower update.learning_rate")
         tokens, logprobs, lengths = self._tokens.T.tolist(), self._logprobs.T.tolist(), self.lengths.tolist()
         return [
             Completion(

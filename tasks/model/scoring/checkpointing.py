@@ -11,7 +11,7 @@ from typing import Any
 from tasks.model.fast_layers.patching import patch_forwards
 from tasks.model.layers import decoder_layers
 
-PARAM = "grpo.checkpointing"
+PARAM = "update.checkpointing"
 
 
 @contextmanager

@@ -4,7 +4,7 @@ With d = log p_own - log p_recorded of a token that was drawn from p_recorded:
 
     mean, max    of |d|
     kl           mean of e^d - 1 - d, an estimate of KL(recorded ‖ own) of a token: k3 (Schulman 2020)
-    bounded      share of tokens with e^d above BOUND, where tasks/grpo/sampler_correction.py acts
+    bounded      share of tokens with e^d above BOUND, where tasks/update/sampler_correction.py acts
 
 The law of two ways that are right:
 

@@ -11,9 +11,6 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 from tasks.artifacts import digest_path
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
-from tasks.grpo.gradient import accumulate_gradient
-from tasks.influence.certificate import certify
-from tasks.influence.tracin import Measure, influences
 from tasks.model.export import export_policy
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.sample import Sample
@@ -26,10 +23,13 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.file import load_params
 from tasks.params.sections import Lora
 from tasks.records import Engine, Quantization
-from tests.support.grpo_params import grpo_params
+from tasks.select.certificate import certify
+from tasks.select.tracin import Measure, influences
+from tasks.update.gradient import accumulate_gradient
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import WIDE, MakePolicy, MakeSamples
 from tests.support.process_group import in_processes
+from tests.support.update_params import grpo_params
 from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, random_logprobs, weights_of
 from tests.support.validation import advantage_validation
 from tests.support.vllm_server import served, vllm_server

@@ -16,15 +16,15 @@ from recipes.chess.environment import RookWorld
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.task import run as bootstrap
-from tasks.grpo.task import run as update
-from tasks.influence.task import run as select
+from tasks.collect.task import run as collect
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.problems.task import run as problems
 from tasks.records import Problem, RewardedTrajectory, Workflow
-from tasks.rewards.task import run as reward
+from tasks.reward.task import run as reward
 from tasks.search.task import run as search
-from tasks.trajectories.task import run as collect
+from tasks.select.task import run as select
+from tasks.update.task import run as update
 from tests.recipes.chess.conftest import writer
 from tests.support.stage_params import SHIPPED, stage_params
 
@@ -67,7 +67,7 @@ def params(stage: str, base: Path) -> Any:
         search={"top_p": 0.9, "top_k": 5},
         rewards={"correctness": 0.0, "length": 0.1}
         | {"environment": {"best": 0.5, "candidates": 0.3, "evaluations": 0.2, "format": 0.1, "content": 0.9}},
-        grpo={"group_size": 6, "prompts_per_step": 8, "epochs": 1, "negative_weight": 1.0, "beta": 0.05},
+        update={"group_size": 6, "prompts_per_step": 8, "epochs": 1, "negative_weight": 1.0, "beta": 0.05},
         influence={"selection": "positive", "completions": 6},
     )
 

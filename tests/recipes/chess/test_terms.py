@@ -131,7 +131,7 @@ def test_wrong_malformed_and_cut_transitions(text: str, form: float, content: fl
 
 
 def test_a_problem_without_its_analysis_has_no_score() -> None:
-    """A term that raises makes the reward failed, which is never 0: tasks/rewards/compute.py."""
+    """A term that raises makes the reward failed, which is never 0: tasks/reward/compute.py."""
     for fields in ({}, {"analysis": {}}, {"analysis": 3}):
         broken = POSITION.model_copy(update={"fields": fields})
         for name in ("best", "candidates", "evaluations"):

@@ -17,8 +17,8 @@ from tasks.programs.efficiency import Budget
 from tasks.programs.operators.question_context import context, with_context, without_context
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Problem, Result, Sibling, Trajectory
-from tasks.rewards.term_worker import call
-from tasks.rewards.weighted_sum import reward_group
+from tasks.reward.term_worker import call
+from tasks.reward.weighted_sum import reward_group
 from tests.support.records import question_of
 from tests.support.stage_params import REPOSITORY, shipped_params
 

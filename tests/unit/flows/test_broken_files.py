@@ -32,18 +32,18 @@ from tasks.artifacts import read_json, read_jsonl, read_text, write_jsonl
 from tasks.core.json_process import parse
 from tasks.core.metrics_files import read_metrics, read_table
 from tasks.errors import GraftError
-from tasks.grpo.checkpoint import Checkpoint, _digest
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.problems.jsonl import read_problems
 from tasks.programs.operators.reply_cache import StoredReply
-from tasks.promotion.champion import read_champion, read_history
-from tasks.rewards.term_process import _value
-from tasks.rewards.weighted_sum import TermValue
+from tasks.promote.champion import read_champion, read_history
+from tasks.reward.term_process import _value
+from tasks.reward.weighted_sum import TermValue
 from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.recorder import WorkerAnswer
+from tasks.update.checkpoint import Checkpoint, _digest
 from tests.support import valid_files as valid
 from tests.support.broken_files import broken
 from tests.support.valid_files import framed, read_zygote_answer, text_of

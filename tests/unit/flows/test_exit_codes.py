@@ -36,7 +36,7 @@ def test_lack_of_memory_is_told_as_that(error: Exception) -> None:
     assert code == 2
     assert line.startswith("memory: this process needs more than it has (")
     assert "ulimit -v" in line
-    assert "grpo.micro_batch_tokens" in line
+    assert "update.micro_batch_tokens" in line
     with pytest.raises(type(error)) as caught, translate_errors("policy", "rebuild it"):
         raise error
     assert caught.value is error

@@ -18,8 +18,9 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-UPDATE = ("grpo.learning_rate=2e-4 grpo.beta=0.0",
-          "grpo.warmup_steps=2 grpo.epochs=2 grpo.negative_weight=1.0 grpo.micro_batch_tokens=1024")  # fmt: skip
+UPDATE = ("update.learning_rate=2e-4 update.beta=0.0",
+          "update.warmup_steps=2 update.epochs=2 update.negative_weight=1.0",
+          "update.micro_batch_tokens=1024")  # fmt: skip
 LEARNING = ("search.samples=12 search.simulations=12 influence.selection=none", *UPDATE)
 EXPECTED = {
     "small": ("rounds=2 problems.train=16 problems.test=16", *LEARNING),
@@ -31,9 +32,10 @@ EXPECTED = {
               "bootstrap.demonstrations=16000 problems.train=480 problems.test=1000 influence.selection=none"),
     "civil": ("environment=recipes.civil:Civil problems.source=environment rounds=8 problems.siblings=7",
               "policy.lora=null",
-              "rewards.correctness=0 grpo.beta=0.05 influence.selection=none"),
-    "manual": ("grpo.loss=reinforce grpo.kl=k1 grpo.kl_correction=false grpo.epochs=1 grpo.negative_weight=1.0",
-               "grpo.entropy=0 grpo.importance=token grpo.delta=null"),
+              "rewards.correctness=0 update.beta=0.05 influence.selection=none"),
+    "manual": ("update.loss=reinforce update.kl=k1 update.kl_correction=false update.epochs=1",
+               "update.negative_weight=1.0",
+               "update.entropy=0 update.importance=token update.delta=null"),
 }  # fmt: skip
 
 
@@ -47,8 +49,8 @@ def test_a_preset_sets_its_documented_values(file: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", presets())
 def test_what_is_set_by_hand_wins(file: Path, name: str) -> None:
-    override(file, [*preset(name), "grpo.beta=0.5"])
-    assert load_params(file).grpo.beta == 0.5
+    override(file, [*preset(name), "update.beta=0.5"])
+    assert load_params(file).update.beta == 0.5
 
 
 def test_an_unknown_preset_is_refused_with_those_there_are() -> None:

@@ -81,7 +81,7 @@ def test_a_stage_alone_imports_neither_dvc_nor_prefect_nor_mlflow() -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom flows.stages.run import run\nfrom tasks.errors import GraftError\n"
         "try: run(Path('nowhere'), 'collect@1')\nexcept GraftError: pass\n"
-        "import tasks.trajectories.task, tasks.rewards.task, tasks.problems.task\n"
+        "import tasks.collect.task, tasks.reward.task, tasks.problems.task\n"
         "print({'dvc', 'prefect', 'mlflow', 'torch'} & {name.partition('.')[0] for name in sys.modules})"
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.grpo.step_plan import Step, UpdateGroup
-from tasks.grpo.update import train
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tests.support.grpo_params import grpo_params
+from tasks.update.step_plan import Step, UpdateGroup
+from tasks.update.update import train
+from tests.support.update_params import grpo_params
 
 
 def test_a_refused_allocation_names_the_param_and_a_lower_value_other_errors_are_unchanged() -> None:
-    message = r"grpo\.micro_batch_tokens: 2048 tokens at once .*(llocate|memory).* set it to 1024, or lower"
+    message = r"update\.micro_batch_tokens: 2048 tokens at once .*(llocate|memory).* set it to 1024, or lower"
     with pytest.raises(GraftError, match=message), explain_out_of_memory(2048):
         torch.empty(10**15)  # more than there are addresses
     with pytest.raises(GraftError, match="set it to 64, or lower"), explain_out_of_memory(64):
@@ -43,7 +43,7 @@ def learn_in_little_memory(policy: Policy, samples: list[Sample], tokens: int) -
         with explain_out_of_memory(tokens):
             train(scorer, [Step(1, [UpdateGroup("p", samples, 1)])], params, None)
     except GraftError as error:
-        os._exit(3 if f"grpo.micro_batch_tokens: {tokens}" in str(error) else 4)
+        os._exit(3 if f"update.micro_batch_tokens: {tokens}" in str(error) else 4)
     os._exit(0)
 
 

@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.artifacts import read_json, write_json, write_jsonl
-from tasks.grpo.metrics import Metrics
-from tasks.grpo.step_plan import plan_steps
-from tasks.grpo.task import run
-from tasks.grpo.update import train
 from tasks.layout import Layout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.kl_weight import after_step, first_weight, read_weight
 from tasks.objective.recorded_logprobs import score_samples
 from tasks.records import KlWeight, Lineage
-from tests.support.grpo_params import grpo_params
+from tasks.update.metrics import Metrics
+from tasks.update.step_plan import plan_steps
+from tasks.update.task import run
+from tasks.update.update import train
 from tests.support.policies import MakePolicy, MakeSamples, MakeTrajectory
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
+from tests.support.update_params import grpo_params
 from tests.support.updates import groups_of, weights_of
 
 KLS = st.floats(-10, 100)
@@ -130,7 +130,7 @@ def test_the_stage_takes_up_the_weight_of_the_round_before(
         trajectories = [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(2)]
         write_jsonl(layout.rewarded(round), [t.model_copy(update={"policy_version": version}) for t in trajectories])
         write_jsonl(layout.selection(round), [line for t in trajectories for line in selected(t, [0.7, -0.7, 0.0])])
-        run(layout, stage_params("update", grpo=plain | changes), round)
+        run(layout, stage_params("update", update=plain | changes), round)
         row = next(csv.DictReader(layout.steps(round).read_text().splitlines()))
         return float(row["beta"]) if "beta" in row else None
 

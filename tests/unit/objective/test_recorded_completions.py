@@ -145,7 +145,7 @@ def test_a_completion_that_does_not_fit_is_named_by_file_and_line(
         trajectory = changed(trajectory, logprobs=[])
     held_out = trajectory.model_copy(update={"split": "validation"})
     write_jsonl(layout.rewarded(1), [held_out, changed(trajectory, **{name: value})])
-    message = rf"rewarded\.jsonl:2: completion 1 of problem 'p' .*{why}.* grpo\.on_invalid_completion to skip"
+    message = rf"rewarded\.jsonl:2: completion 1 of problem 'p' .*{why}.* update\.on_invalid_completion to skip"
     with pytest.raises(GraftError, match=message):
         read_all(policy, layout)
     assert read_all(policy, layout, "stop", "validation") == [held_out]

@@ -51,21 +51,21 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
 
 @pytest.mark.parametrize(("old", "new", "message"), [
     ("seed: 0", "sede: 0", r"no param 'sede'; did you mean 'seed'\?"),
-    ("  beta:", "  betta:", r"no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
+    ("  beta:", "  betta:", r"no param 'update\.betta'; did you mean 'update\.beta'\?"),
     ("seed: 0", "seed: 0\nxyzzy: 1", r"no param 'xyzzy'; the sections are seed, environment, alg"),
-    ("  beta: 0.01", "  beta: -1", r"grpo\.beta: .*greater than or equal to 0, not -1"),
-    ("  group_size: 12", "  group_size: 0", r"grpo\.group_size: .*greater than or equal to 1, not 0"),
-    ("  loss: dapo", "  loss: ppo", r"grpo\.loss: .*'reinforce', not 'ppo'"),
-    ("  schedule: linear", "  schedule: inverse_sqrt", r"grpo\.schedule: "),
+    ("  beta: 0.01", "  beta: -1", r"update\.beta: .*greater than or equal to 0, not -1"),
+    ("  group_size: 12", "  group_size: 0", r"update\.group_size: .*greater than or equal to 1, not 0"),
+    ("  loss: dapo", "  loss: ppo", r"update\.loss: .*'reinforce', not 'ppo'"),
+    ("  schedule: linear", "  schedule: inverse_sqrt", r"update\.schedule: "),
     ("    rank: 16", "    rank: 0", r"policy\.lora\.rank: .*greater than or equal to 1, not 0"),
     ("    rank: 16", "    rnk: 16", r"no param 'policy\.lora\.rnk'; did you mean 'policy\.lora\.rank'\?"),
     ("targets: all-linear", "targets: all", r"policy\.lora\.targets: write all-linear, or a list .*not 'all'"),
     ("targets: all-linear", "targets: []", r"policy\.lora\.targets: write all-linear, or a list .*not \[\]"),
     ("targets: all-linear", "targets: [1]", r"policy\.lora\.targets: write all-linear, or a .*not \[1\]"),
-    ("  delta: null", "  delta: 1.0", r"grpo\.delta: .*greater than 1, not 1\.0"),
-    ("  delta: null", "  delta: 3.0", r"grpo\.delta: delta \(3\.0\) must be above 1 \+ clip_high \(5\.0\)"),
-    ("  beta: 0.01", "  beta: .nan", r"grpo\.beta: .*finite number, not nan"),
-    ("  beta: 0.01", "  beta: .inf", r"grpo\.beta: "),
+    ("  delta: null", "  delta: 1.0", r"update\.delta: .*greater than 1, not 1\.0"),
+    ("  delta: null", "  delta: 3.0", r"update\.delta: delta \(3\.0\) must be above 1 \+ clip_high \(5\.0\)"),
+    ("  beta: 0.01", "  beta: .nan", r"update\.beta: .*finite number, not nan"),
+    ("  beta: 0.01", "  beta: .inf", r"update\.beta: "),
     ("  model: null", "  model: {base: a, weight: 1, batch: 0, label: null}", r"rewards\.model\.batch: .* 1, not 0"),
     ("  model: null", "  model: {base: a, weight: 1, batch: 1, label: null, labels: 2}",
      r"no param 'rewards\.model\.labels'; did you mean 'rewards\.model\.label'\?"),
@@ -113,6 +113,14 @@ def test_an_old_name_is_an_error_that_names_the_new_one(file: Path, old: str, ne
         load_params(file)
 
 
+def test_the_old_name_of_a_section_is_an_error_that_names_the_new_one(file: Path) -> None:
+    with pytest.raises(GraftError, match=r"no param 'grpo\.beta'; it was renamed to 'update\.beta'$"):
+        override(file, ["grpo.beta=0.5"])
+    file.write_text(re.sub("(?m)^update:", "grpo:", TEXT))
+    with pytest.raises(GraftError, match=r":\d+: no param 'grpo'; it was renamed to 'update'$"):
+        load_params(file)
+
+
 @pytest.mark.parametrize(("param", "new"), RENAMED_VALUES.items())
 def test_an_old_value_is_an_error_that_names_the_new_one(file: Path, param: tuple[str, str], new: str) -> None:
     key, old = param
@@ -146,9 +154,9 @@ MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
      "ppo"),
     (VLLM, "sampler.kind", "vllm"),
     (["sampler.kind=vllm", "sampler.command=[vllm, serve]"], "sampler.command", ["vllm", "serve"]),
-    ([*VLLM, "grpo.sampler_correction=truncate"], "grpo.sampler_correction", "truncate"),
-    (["grpo.bf16=true", "grpo.sampler_correction=mask"], "grpo.sampler_correction", "mask"),
-    (["policy.base=a/b", "policy.dtype=bfloat16", "grpo.sampler_correction=mask"], "policy.dtype", "bfloat16"),
+    ([*VLLM, "update.sampler_correction=truncate"], "update.sampler_correction", "truncate"),
+    (["update.bf16=true", "update.sampler_correction=mask"], "update.sampler_correction", "mask"),
+    (["policy.base=a/b", "policy.dtype=bfloat16", "update.sampler_correction=mask"], "policy.dtype", "bfloat16"),
     (["policy.lora=null", "influence.selection=none", "policy.dtype=float32"], "policy.dtype", "float32"),
 ])  # fmt: skip
 def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str], key: str, value: Any) -> None:
@@ -163,24 +171,24 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"FILE: influence: selection is positive, .* policy\.lora is null: set influence\.selection to none, or "),
     (["influence.validation=trajectories"], "influence: validation is .* and trajectories is .*: with validation"),
     (["influence.trajectories=old.jsonl"], "influence: validation is .* and trajectories is .*: with validation"),
-    (["grpo.loss=cispo", "grpo.delta=8.0"], r"grpo\.delta: delta \(8\.0\) does nothing in loss cispo: set it to null"),
-    (["grpo.beta=0.0", "grpo.kl_target=0.1"], r"grpo: kl_target \(0\.1\) does nothing where beta is 0"),
-    (["ppo.kl_in_reward=full"], r"FILE: ppo\.kl_in_reward: "), (["grpo.loss=bnpo"], r"FILE: grpo\.loss: "),
-    (["grpo.sharded=true"], r"grpo\.sharded: sharded is true, but a single process has .*: set processes to 2 or more"),
-    (["grpo.sharded=true", "grpo.processes=2", "policy.lora=null", "influence.selection=none"],
-     r"FILE: grpo: sharded is true, but only a frozen base is sharded and policy\.lora is null: set sharded to false"),
+    (["update.loss=cispo", "update.delta=8.0"], r"update\.delta: delta \(8\.0\) does nothing in loss cispo: set it"),
+    (["update.beta=0.0", "update.kl_target=0.1"], r"update: kl_target \(0\.1\) does nothing where beta is 0"),
+    (["ppo.kl_in_reward=full"], r"FILE: ppo\.kl_in_reward: "), (["update.loss=bnpo"], r"FILE: update\.loss: "),
+    (["update.sharded=true"], r"update\.sharded: sharded is true, but a single process has .*: set processes to 2"),
+    (["update.sharded=true", "update.processes=2", "policy.lora=null", "influence.selection=none"],
+     r"FILE: update: sharded is true, but only a frozen base is sharded and policy\.lora is null: set sharded to"),
     (["policy.quantize=nf4"],
      r"policy: quantize \(nf4\) is for the frozen base .* a model from scratch is trained whole"),
     (["policy.quantize=nf4", "policy.base=a/b", "policy.lora=null", "influence.selection=none"],
      r"policy: quantize \(nf4\) is for the frozen base of an adapter, but lora is null: set quantize to null"),
-    (["policy.quantize=nf4", "policy.base=a/b", "grpo.sharded=true", "grpo.processes=2"],
-     r"FILE: grpo: sharded is true, but a base of type nf4 is not sharded: set sharded to false, or policy\.quantize"),
+    (["policy.quantize=nf4", "policy.base=a/b", "update.sharded=true", "update.processes=2"],
+     r"FILE: update: sharded is true, but a base of type nf4 is not sharded: set sharded to false, or policy"),
     (["policy.dtype=bfloat16"],
      r"policy: dtype \(bfloat16\) is for the frozen base .* scratch is trained whole first, .*: set dtype to auto"),
     (["policy.dtype=bfloat16", "policy.base=a/b", "policy.lora=null", "influence.selection=none"],
      r"policy: dtype \(bfloat16\) is for the frozen base .* lora is null, and weights that are trained are float32"),
-    (["policy.base=a/b", "policy.dtype=float32", "grpo.sampler_correction=mask"], r"FILE: grpo: .* does nothing where"),
-    (["grpo.loss=sapo", "grpo.delta=8.0"], r"grpo\.delta: delta \(8\.0\) does nothing in loss sapo: set it to null"),
+    (["policy.base=a/b", "policy.dtype=float32", "update.sampler_correction=mask"], r"FILE: update: .* does nothing "),
+    (["update.loss=sapo", "update.delta=8.0"], r"update\.delta: delta \(8\.0\) does nothing in loss sapo: set it to "),
     (["evaluation.every=2"],
      r"FILE: evaluation: every is 2, but there are no problems .*: set problems\.dev to 100, for instance, or"),
     (["problems.dev=50"], "FILE: evaluation: every is 0, so nothing is measured on the 50 .*: "
@@ -202,8 +210,8 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
     ([*VLLM, "search.top_p=0.9"],
      r"FILE: sampler: kind is vllm, which does not return the sets that search\.top_p \(0\.9\) and .*top_k \(0\) keep"),
     ([*VLLM, "search.top_k=20"], r"FILE: sampler: kind is vllm, .* set these to 1 and 0, or kind to own"),
-    (["grpo.sampler_correction=mask"],
-     r"FILE: grpo: sampler_correction \(mask\) does nothing .*: set it to none, sampler\.kind to vllm, or grpo\.bf16"),
+    (["update.sampler_correction=mask"],
+     r"FILE: update: sampler_correction \(mask\) does nothing .*: set it to none, sampler\.kind to vllm, or update"),
     (["tracking.uri=./mlruns"], r"FILE: tracking\.uri: is a folder, .*; name a database: sqlite:///mlflow\.db"),
     (["tracking.uri=file:///data/mlruns"], r"FILE: tracking\.uri: is a folder, in which MLflow keeps no runs any more"),
     (["curriculum.exploration=0"], r"FILE: curriculum\.exploration: .*greater than 0, not 0"),
@@ -216,13 +224,14 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"ppo: influence\.similarity is local, .* algorithm ppo has one for each token: set influence\.similarity to dot"),
     (["influence.precondition=adam"], r"no param 'influence\.precondition'"),
     (["influence.similarity=centred"], r"FILE: influence\.similarity: "),
-    (["seed=1", "grpo.betta=1"], r"no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
+    (["seed=1", "update.betta=1"], r"no param 'update\.betta'; did you mean 'update\.beta'\?"),
     (["seed=1", "nothing"], "-S nothing: not of the form key=value"),
-    (["seed=1", "grpo.beta=11"], "less than or equal to 10, not 11"), (["seed=1", "grpo.beta=[1"], r"-S grpo\.beta:"),
+    (["seed=1", "update.beta=11"], "less than or equal to 10, not 11"),
+    (["seed=1", "update.beta=[1"], r"-S update\.beta:"),
     (["seed=1", "rounds=0"], r"FILE: rounds\.last: .* greater than or equal to 1, not 0"),
     (["seed=1", "=1"], "no param ''"),
     (["seed=1", "rounds=two"], r"FILE: rounds: 'two' is no section; set its params: rounds\.last, rounds\.start$"),
-    (["seed=1", "grpo=1"], r"FILE: grpo: 1 is no section; set its params: grpo\.group_size, grpo\.\w+, grpo\.\w+, …$"),
+    (["seed=1", "update=1"], r"FILE: update: 1 is no section; set its params: update\.group_size, update\.\w+, "),
     (["seed=1", "seed.more=0"], r"no param 'seed\.more'"), (["seed=1", "search.samples="], r"search\.samples: "),
 ])  # fmt: skip
 def test_a_wrong_assignment_is_named_and_leaves_the_file_unchanged(
@@ -273,13 +282,13 @@ def test_what_is_written_is_read_back_and_every_comment_stays(
 ) -> None:
     file = tmp_path_factory.mktemp("params") / "params.yaml"
     file.write_text(TEXT)
-    override(file, [f"seed={seed}", f"grpo.beta={beta!r}", f"rounds={rounds}"])
+    override(file, [f"seed={seed}", f"update.beta={beta!r}", f"rounds={rounds}"])
     params = load_params(file)
-    assert load_path(str(file), localfs)["grpo"]["beta"] == beta  # what DVC reads
-    assert (params.seed, params.grpo.beta, params.rounds.last) == (seed, beta, rounds)
+    assert load_path(str(file), localfs)["update"]["beta"] == beta  # what DVC reads
+    assert (params.seed, params.update.beta, params.rounds.last) == (seed, beta, rounds)
     assert params.rounds.start == {n: n - 1 for n in range(1, rounds + 1)}
     assert re.findall("#.*", file.read_text()) == re.findall("#.*", TEXT)
-    override(file, [f"{key}={LEAVES[key]}" for key in ("seed", "grpo.beta")] + [f"rounds={LEAVES['rounds'].last}"])
+    override(file, [f"{key}={LEAVES[key]}" for key in ("seed", "update.beta")] + [f"rounds={LEAVES['rounds'].last}"])
     assert load_params(file) == load_params(SHIPPED)
 
 
@@ -345,7 +354,7 @@ def read(params: Params, key: str) -> Any:
 
 def test_a_section_includes_its_params_and_an_unknown_key_is_an_error() -> None:
     assert restrict(load_params(SHIPPED), ["policy", "policy.base"]).policy == load_params(SHIPPED).policy
-    for key in ("grop", "grpo.betta"):
+    for key in ("grop", "update.betta"):
         with pytest.raises(GraftError, match=rf"dvc\.yaml: no param '{leaf_of(key)}'"):
             restrict(load_params(SHIPPED), [key])
 

@@ -17,17 +17,17 @@ from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_sample
 from tasks.ppo.critic import start_round, token_targets, with_targets
 from tasks.ppo.value_head import write_head
 from tests.support.critics import critic_scorer, random_head
-from tests.support.grpo_params import grpo_params
 from tests.support.policies import MakeTrajectory
 from tests.support.ppo_params import ppo_params
 from tests.support.stage_params import shipped_params
+from tests.support.update_params import grpo_params
 
 TOKENS = [[5, 6, 7, 1], [8, 1], [9, 9, 9]]
 """Of a group: two that end with the end token, and one that was cut."""
 
 
-def group_of(policy: Policy, trajectory: Any, **grpo: Any) -> SampleGroup:
-    (found,) = sample_groups(policy, [trajectory], grpo_params(**grpo))
+def group_of(policy: Policy, trajectory: Any, **update: Any) -> SampleGroup:
+    (found,) = sample_groups(policy, [trajectory], grpo_params(**update))
     return found
 
 
@@ -116,7 +116,7 @@ def test_the_kl_of_each_token_is_taken_from_its_reward(kind: str, round_of: Call
     """With λ = γ = 1 a token's return is the reward minus beta times the KL from it on."""
     layout, groups = round_of()
     ppo = ppo_params(kl_in_reward=kind).model_dump()
-    params = shipped_params(algorithm="ppo", ppo=ppo, grpo={"beta": 0.5}, search={"temperature": 0.7})
+    params = shipped_params(algorithm="ppo", ppo=ppo, update={"beta": 0.5}, search={"temperature": 0.7})
     found = start_round(layout, params, 2, load_policy(layout.policy(0)), {"train": groups})
     assert found.head.weight.any()
     assert found.all_reference is not None
@@ -135,7 +135,7 @@ def test_the_round_starts_with_the_zero_head_where_there_is_none_and_with_the_po
 ) -> None:
     layout, groups = round_of()
     layout.value_head(1).unlink()
-    params = shipped_params(algorithm="ppo", ppo=ppo_params().model_dump(), grpo={"beta": 0.0})
+    params = shipped_params(algorithm="ppo", ppo=ppo_params().model_dump(), update={"beta": 0.0})
     found = start_round(layout, params, 2, load_policy(layout.policy(1)), {"train": groups})
     assert not found.head.weight.any()
     assert found.all_reference is None

@@ -8,12 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from tasks.grpo import checkpoint
-from tasks.grpo.checkpoint import Checkpoint, TrainingState
-from tasks.grpo.gradient import TokenSums, accumulate_gradient
-from tasks.grpo.metrics import Metrics, round_metrics
-from tasks.grpo.step_plan import plan_steps
-from tasks.grpo.update import train
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
@@ -21,11 +15,17 @@ from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, samp
 from tasks.params.ppo import Ppo
 from tasks.ppo.losses import with_ppo_objective
 from tasks.ppo.value_head import zero_head
+from tasks.update import checkpoint
+from tasks.update.checkpoint import Checkpoint, TrainingState
+from tasks.update.gradient import TokenSums, accumulate_gradient
+from tasks.update.metrics import Metrics, round_metrics
+from tasks.update.step_plan import plan_steps
+from tasks.update.update import train
 from tests.support.critics import critic_scorer, random_head, with_token_targets
-from tests.support.grpo_params import grpo_params
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.ppo_params import ppo_params
 from tests.support.stage_params import shipped_params
+from tests.support.update_params import grpo_params
 from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, weights_of
 
 Learn = Callable[..., tuple[torch.Tensor, list[Metrics]]]
@@ -199,7 +199,7 @@ def test_it_goes_on_from_a_checkpoint_with_the_same_bits(
 
 
 def test_algorithm_ppo_fixes_what_the_surrogate_of_grpo_leaves_open() -> None:
-    params = shipped_params(algorithm="ppo", grpo={"loss": "sapo", "importance": "sequence", "delta": None})
-    found = with_ppo_objective(params).grpo
+    params = shipped_params(algorithm="ppo", update={"loss": "sapo", "importance": "sequence", "delta": None})
+    found = with_ppo_objective(params).update
     assert (found.loss, found.importance, found.clip_low, found.clip_high) == ("dapo", "token", 0.2, 0.2)
     assert with_ppo_objective(shipped_params()) == shipped_params()

@@ -136,7 +136,7 @@ def test_params_of_an_environment_are_checked_by_itself(file: Path, own: str, me
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("sizes", [[], ["search.simulations=8", "grpo.group_size=4"]])
+@pytest.mark.parametrize("sizes", [[], ["search.simulations=8", "update.group_size=4"]])
 def test_ppo_learns_from_independent_samples_alone(file: Path, sizes: list[str]) -> None:
     override(file, ["algorithm=ppo", *sizes])
     with pytest.raises(GraftError, match=r"algorithm is ppo, .* set search\.simulations to search\.samples \(8\)"):

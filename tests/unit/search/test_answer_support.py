@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.collect.task import run as collect
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, RewardedTrajectory, Trajectory, Workflow
-from tasks.rewards.task import run as reward
+from tasks.reward.task import run as reward
 from tasks.search.answer_support import count_support
 from tasks.search.perturbed_questions import TEXTS, perturb_question
 from tasks.search.task import run as search
-from tasks.trajectories.task import run as collect
 from tests.support.searches import make_problem, save_writer
 from tests.support.stage_params import shipped_params
 
@@ -47,7 +47,7 @@ def params(agreement: bool = True) -> Params:
         search={"samples": 32, "simulations": 36, "temperature": 1.0},
         sandbox={"allow_weak": True},
         influence={"selection": "positive"},
-        grpo={"group_size": 36},
+        update={"group_size": 36},
         rewards={"correctness": 1.0, "runs": 0.0, "length": 0.0, "agreement": agreement},
     )
 

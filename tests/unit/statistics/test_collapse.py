@@ -12,9 +12,9 @@ def test_a_healthy_round_has_no_remark() -> None:
 
 
 @pytest.mark.parametrize(("sign", "level", "told", "param"), [
-    ("commonest_share", 285 / 288, "99% of the completions, over all problems, are the same", "grpo.negative_weight"),
-    ("entropy", 0.037, "entropy of a token is 0.037", "grpo.learning_rate"),
-    ("completions/clipped_ratio", 0.997, "100% of the completions are cut", "grpo.truncated"),
+    ("commonest_share", 285 / 288, "99% of the completions, over all problems, are the same", "update.negative_weight"),
+    ("entropy", 0.037, "entropy of a token is 0.037", "update.learning_rate"),
+    ("completions/clipped_ratio", 0.997, "100% of the completions are cut", "update.truncated"),
 ])  # fmt: skip
 def test_each_sign_has_a_remark_that_names_a_param(sign: str, level: float, told: str, param: str) -> None:
     (remark,) = collapse_remarks(HEALTHY | {sign: level})

@@ -60,7 +60,7 @@ def test_keys_of_well_known_shapes_are_seen(key: str) -> None:
     "has no end-of-text token; set eos_token in it",
     "holds token 3, which is not in the policy's vocabulary of 300",
     "policy.base: 'Qwen/Qwen2.5-0.5B' is no causal language model (no file); give another",
-    "params.yaml: no param 'grpo.key'; did you mean 'grpo.kl'?",
+    "params.yaml: no param 'update.key'; did you mean 'update.kl'?",
 ])  # fmt: skip
 def test_text_without_a_secret_is_unchanged(text: str) -> None:
     assert redacted(text) == text

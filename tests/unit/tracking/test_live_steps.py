@@ -10,12 +10,12 @@ import pytest
 
 from tasks.artifacts import write_json, write_text
 from tasks.core.metrics_files import LiveRows
-from tasks.grpo.metrics import to_csv
 from tasks.layout import Layout
 from tasks.tracking.batches import METRICS_PER_CALL
 from tasks.tracking.live_steps import row_batches
 from tasks.tracking.mlflow_ledger import Ledger, store_lock
 from tasks.tracking.recorder import Recorder
+from tasks.update.metrics import to_csv
 from tests.support.stage_params import shipped_params
 
 STAGE = "update@1"

@@ -28,7 +28,7 @@ def test_a_run_is_recorded_with_its_stages(layout: Layout) -> None:
     parent = client.get_run(run_id)
     assert (parent.info.status, parent.info.run_name) == ("FINISHED", "1 · first run")
     assert parent.data.params == flatten(dump_stage_params(params))
-    assert parent.data.params["grpo.group_size"] == str(params.grpo.group_size)
+    assert parent.data.params["update.group_size"] == str(params.update.group_size)
     assert parent.data.tags["prefect.flow_run_id"] == "f-1"
     assert parent.data.tags[LOCK] == hashlib.md5((layout.root / "dvc.lock").read_bytes()).hexdigest()
     assert parent.data.tags["mlflow.source.name"] == layout.root.name
@@ -41,7 +41,7 @@ def test_a_run_is_recorded_with_its_stages(layout: Layout) -> None:
     assert set(stages) == {"problems", *each, "evaluate@after", "promote"}
     reward = stages["reward@2"]
     assert (reward.data.metrics["failed"], reward.data.metrics["seconds"]) == (0, 2.0)
-    tags = {"cached": "false", "dep.tasks/rewards/task.py": "s" * 32}
+    tags = {"cached": "false", "dep.tasks/reward/task.py": "s" * 32}
     assert reward.data.tags.items() >= {**tags, "out.run/metrics/reward_2.json": "m" * 32}.items()
     assert reward.info.end_time - reward.info.start_time == 2000
     assert stages["evaluate@after"].inputs.dataset_inputs[0].dataset.digest == "md5-test"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tasks.layout import Layout
-from tasks.promotion.headline import headline
+from tasks.promote.headline import headline
 from tasks.statistics.intervals import Estimate
 from tasks.tracking.batches import valid_name
 from tasks.tracking.recorder import Recorder

@@ -2,7 +2,7 @@
 
 import json
 
-from tasks.promotion.headline import headline
+from tasks.promote.headline import headline
 from tasks.statistics.intervals import Estimate
 from tasks.tracking.addresses import experiment_address, server_address
 from tasks.tracking.batches import VALUE_LENGTH

@@ -30,8 +30,6 @@ from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
-from tasks.grpo import task as update_task
-from tasks.grpo.diagnostics.health import Verdict
 from tasks.layout import Layout
 from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
 from tasks.objective.advantages import advantages_of
@@ -42,6 +40,8 @@ from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
 from tasks.records import KlWeight, Lineage, Problem, Sibling
+from tasks.update import task as update_task
+from tasks.update.diagnostics.health import Verdict
 from tests.support.selections import selected
 
 REPOSITORY = Path(__file__).parents[4]
@@ -121,7 +121,7 @@ def params(**changes: dict[str, Any]) -> Params:
         "policy": {"max_new_tokens": 48},
         "sandbox": {"allow_weak": True},
         "search": {"temperature": 0.8},
-        "grpo": {"group_size": 10, "learning_rate": 0.001},
+        "update": {"group_size": 10, "learning_rate": 0.001},
         "evaluation": {"samples": 10, "ks": [1]},
     }
     for section, own in changes.items():
@@ -179,14 +179,14 @@ def test_another_loss_stands_next_to_the_runs_own(project: Layout, seen: Diagnos
 
 
 def test_the_step_has_the_beta_that_the_round_has_left(copied: Layout) -> None:
-    varying = params(grpo={"beta": 0.5, "kl_target": 0.1})
+    varying = params(update={"beta": 0.5, "kl_target": 0.1})
     first = diagnose(copied, varying, 2)
     write_json(copied.kl_weight(1), KlWeight(beta=0.25))
     later = diagnose(copied, varying, 2)
     assert first.step.row is not None
     assert later.step.row is not None
     assert later.step.row["kl_loss"] == pytest.approx(first.step.row["kl_loss"] / 2)
-    assert (first.knobs["grpo.beta"], later.knobs["grpo.beta"]) == ("0.5", "0.25")
+    assert (first.knobs["update.beta"], later.knobs["update.beta"]) == ("0.5", "0.25")
 
 
 def test_another_seed_gives_another_page(project: Layout, seen: Diagnosis) -> None:
@@ -196,7 +196,7 @@ def test_another_seed_gives_another_page(project: Layout, seen: Diagnosis) -> No
 
 def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None:
     """The stage `update`, given the same completions as files, logs the same numbers."""
-    asked = params(grpo={"epochs": 1, "prompts_per_step": 8, "schedule": "constant", "warmup_steps": 0, "beta": 0.3})
+    asked = params(update={"epochs": 1, "prompts_per_step": 8, "schedule": "constant", "warmup_steps": 0, "beta": 0.3})
     step = diagnose(copied, asked, 3, 1).step
     policy = load_policy(copied.policy(1))
     lineage = read_json(copied.policy(1) / "lineage.json", Lineage)
@@ -206,7 +206,7 @@ def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None
             policy, WorkflowEnvironment(), problems, sandbox, diagnosis_params(asked), 2, lineage
         )
     trajectories = reward_trajectories(copied, diagnosis_params(asked), WorkflowEnvironment(), completions)
-    groups = sample_groups(policy, trajectories, asked.grpo)
+    groups = sample_groups(policy, trajectories, asked.update)
     write_jsonl(copied.rewarded(2), trajectories)
     lines = [selected(t, own.advantages) for t, own in zip(trajectories, groups, strict=True)]
     write_jsonl(copied.selection(2), [line for own in lines for line in own])
@@ -243,7 +243,7 @@ def test_what_is_shown_is_what_was_measured(seen: Diagnosis) -> None:
     assert hopeless.right == (0, 0)
     assert [v.sign for v in seen.verdicts] == NAMES
     text = printed(seen)
-    for name in [*NAMES, "β·KL", "layers.1", "log ref", "product", "grpo.learning_rate 0.001"]:
+    for name in [*NAMES, "β·KL", "layers.1", "log ref", "product", "update.learning_rate 0.001"]:
         assert name in text
     assert max(map(len, text.splitlines())) <= 80
 
@@ -277,22 +277,22 @@ def test_a_baseline_is_what_the_advantage_is_measured_from(rule: Baseline) -> No
 def test_a_sane_step_is_ok_in_every_sign(copied: Layout) -> None:
     """With a beta that gives the KL a fifth of the gradient."""
     write_jsonl(copied.problems("train"), SOLVABLE)
-    parts = diagnose(copied, params(grpo={"beta": 1.0}), 2).step.before
-    found = diagnose(copied, params(grpo={"beta": 0.25 * parts.policy / parts.kl}), 2)
+    parts = diagnose(copied, params(update={"beta": 1.0}), 2).step.before
+    found = diagnose(copied, params(update={"beta": 0.25 * parts.policy / parts.kl}), 2)
     assert {v.sign: v.level for v in found.verdicts} == dict.fromkeys(NAMES, "ok")
     assert verdict(found, "KL share").value.startswith("20.0%")
 
 
 COLD = {"distinct completions": "raise search.temperature", "gradient norm": "raise search.temperature"}
-TOO_FAR = {"score": "lower grpo.learning_rate"}
+TOO_FAR = {"score": "lower update.learning_rate"}
 
 
 @pytest.mark.parametrize(
     ("section", "changes", "expected", "remedies", "told"),
     [
         ("search", {"temperature": 0.01}, {"identical completions", "zero gradients"}, COLD, "no step was taken"),
-        ("grpo", {"learning_rate": 0.1, "negative_weight": 1.0}, {"performance down"}, TOO_FAR, "performance down"),
-        ("grpo", {"learning_rate": 1e30}, {"performance down"}, TOO_FAR, "not finite"),  # params.yaml refuses that
+        ("update", {"learning_rate": 0.1, "negative_weight": 1.0}, {"performance down"}, TOO_FAR, "performance down"),
+        ("update", {"learning_rate": 1e30}, {"performance down"}, TOO_FAR, "not finite"),  # params.yaml refuses that
     ],
 )
 def test_a_red_flag_names_the_param_to_change(
@@ -309,7 +309,7 @@ def test_red_flag_zero_gradients_where_all_earn_the_same(copied: Layout) -> None
     write_jsonl(copied.problems("train"), HOPELESS)
     found = diagnose(copied, params(), 4)
     assert flags(found) == {"zero gradients"}
-    assert verdict(found, "gradient norm").remedy == "raise grpo.group_size"
+    assert verdict(found, "gradient norm").remedy == "raise update.group_size"
     assert verdict(found, "distinct completions").level == "ok"
 
 
@@ -321,9 +321,9 @@ def test_the_prompt_is_at_fault_where_no_completion_is_a_program(tmp_path: Path)
 def test_red_flag_extreme_kl_share(copied: Layout) -> None:
     """A policy that has gone far from its reference, and the largest beta there is."""
     save_policy(moved(writer(*CODES), 0.3), copied.policy(1), parent=None, round=1)
-    found = diagnose(copied, params(grpo={"beta": 10.0, "kl": "k2"}), 3)
+    found = diagnose(copied, params(update={"beta": 10.0, "kl": "k2"}), 3)
     assert flags(found) == {"extreme KL share"}
-    assert verdict(found, "KL share").remedy == "lower grpo.beta"
+    assert verdict(found, "KL share").remedy == "lower update.beta"
     assert found.step.before.kl > 4 * found.step.before.policy
 
 
@@ -359,7 +359,7 @@ def test_replies_before_the_step_are_not_taken_for_those_after_it(tmp_path: Path
 
 
 def test_without_a_kl_it_is_said_to_be_off(project: Layout) -> None:
-    found = diagnose(project, params(grpo={"beta": 0.0}), 2)
+    found = diagnose(project, params(update={"beta": 0.0}), 2)
     assert verdict(found, "KL share").value == "KL is off"
     assert found.step.before.kl == 0.0
 
@@ -367,9 +367,9 @@ def test_without_a_kl_it_is_said_to_be_off(project: Layout) -> None:
 def test_earlier_rounds_tell_whether_every_step_is_clipped(copied: Layout) -> None:
     copied.steps(1).parent.mkdir(parents=True)
     copied.steps(1).write_text("step,grad_norm\n1,0.5\n2,0.75\n")
-    tight = params(grpo={"max_grad_norm": 1e-6})
+    tight = params(update={"max_grad_norm": 1e-6})
     found = verdict(diagnose(copied, tight, 2), "gradient norm")
-    assert (found.level, found.remedy) == ("warning", "raise grpo.max_grad_norm")
+    assert (found.level, found.remedy) == ("warning", "raise update.max_grad_norm")
     assert "3 of 3 known steps clipped" in found.value
     assert verdict(diagnose(copied, tight, 2, 0), "gradient norm").level == "no verdict"
     copied.steps(1).write_text("step,norm\n1,0.5\n")
@@ -414,11 +414,11 @@ def test_the_command_prints_and_writes_the_page(
     shutil.copytree(REPOSITORY / "examples", root / "examples")
     shutil.copy(REPOSITORY / "params.yaml", root)
     monkeypatch.setattr(inputs, "project_root", lambda: root)
-    small = [f"-S{key}" for key in ("grpo.group_size=4", "sandbox.allow_weak=true", "policy.max_new_tokens=48")]
+    small = [f"-S{key}" for key in ("update.group_size=4", "sandbox.allow_weak=true", "policy.max_new_tokens=48")]
     file = tmp_path / "page.html"
     ended = CliRunner().invoke(app, ["diagnose", "--problems", "1", "--html", str(file), *small])
     assert ended.exit_code == 0, ended.output
-    assert "params.yaml: grpo.group_size: 12 → 4" in ended.stdout
+    assert "params.yaml: update.group_size: 12 → 4" in ended.stdout
     assert f"written: {file}" in ended.stdout
     assert file.read_text().startswith("<!doctype html>")
     for wrong in (["--html", str(tmp_path)], ["--round", "7"], ["--against", "ppo"]):

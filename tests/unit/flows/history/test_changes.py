@@ -75,8 +75,8 @@ def test_changes_of_problems_are_listed_by_file(layout: Layout) -> None:
 
 def test_a_param_is_listed_with_both_values_and_a_changed_file_without(layout: Layout) -> None:
     before, module = seen(layout), layout.root / "manners.py"
-    change(layout.root, "grpo.beta=0.05", "rewards.own=[]")
-    assert changes(layout, before) == ["grpo.beta 0.01 → 0.05"]
+    change(layout.root, "update.beta=0.05", "rewards.own=[]")
+    assert changes(layout, before) == ["update.beta 0.01 → 0.05"]
     module.write_text("def polite(problem, text, results):\n    return 1\n")
     change(layout.root, 'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]')
     before = seen(layout)

@@ -7,9 +7,9 @@ from flows.history.run_names import run_name, summarise_change
 from tasks.problems.digests import ProblemFile
 
 PARAMS = {
-    "grpo.learning_rate": "0.001",
+    "update.learning_rate": "0.001",
     "bootstrap.learning_rate": "0.002",
-    "grpo.beta": "0.01",
+    "update.beta": "0.01",
     "rounds.last": "3",
     "rounds.start.3": "2",
     "policy.base": "scratch",
@@ -31,13 +31,15 @@ def inputs(problems: str = "a", source: str = "1", files: dict[str, str] = FILES
     ("now", "change"),
     [
         (inputs(), "same params"),
-        (inputs(grpo__beta="0.05"), "beta 0.05"),
-        (inputs(grpo__learning_rate="0.0005"), "grpo.learning_rate 0.0005"),
+        (inputs(update__beta="0.05"), "beta 0.05"),
+        (inputs(update__learning_rate="0.0005"), "update.learning_rate 0.0005"),
         (inputs(rounds__last="4", rounds__start__4="3"), "rounds 4"),
-        (inputs(seed="1", grpo__beta="0"), "beta 0, seed 1"),
+        (inputs(seed="1", update__beta="0"), "seed 1, beta 0"),
         (
-            inputs(seed="1", grpo__beta="0", rounds__last="4", grpo__learning_rate="1", bootstrap__learning_rate="2"),
-            "bootstrap.learning_rate 2, beta 0, grpo.learning_rate 1, +2",
+            inputs(
+                seed="1", update__beta="0", rounds__last="4", update__learning_rate="1", bootstrap__learning_rate="2"
+            ),
+            "bootstrap.learning_rate 2, rounds 4, seed 1, +2",
         ),
         (inputs(problems="b"), "other problems"),
         (inputs(source="2"), "other source"),

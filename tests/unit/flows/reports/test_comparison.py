@@ -29,7 +29,7 @@ from tests.support import finished_run
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
     root = tmp_path_factory.mktemp("runs")
-    changed = [(), ("grpo.beta=0.05",), ("grpo.beta=0.05", "evaluation.temperature=1.0")]
+    changed = [(), ("update.beta=0.05",), ("update.beta=0.05", "evaluation.temperature=1.0")]
     return [read_run_record(finished_run.write(root / str(i), seed=i, assignments=a)) for i, a in enumerate(changed)]
 
 
@@ -87,9 +87,9 @@ def test_lengths_that_differ_are_refused() -> None:
 
 def test_exactly_the_params_that_differ_or_that_a_run_lacks_are_listed(runs: list[RunRecord]) -> None:
     rows = {row.name: row.values for row in differing_params(sides(*runs))}
-    assert rows == {"grpo.beta": ["0.01", "0.05", "0.05"], "evaluation.temperature": ["0.8", "0.8", "1.0"]}
-    newer = runs[0].model_copy(update={"params": {**runs[0].params, "grpo.new": "1"}})
-    assert differing_params(sides(runs[0], newer)) == [("grpo.new", ["–", "1"])]
+    assert rows == {"update.beta": ["0.01", "0.05", "0.05"], "evaluation.temperature": ["0.8", "0.8", "1.0"]}
+    newer = runs[0].model_copy(update={"params": {**runs[0].params, "update.new": "1"}})
+    assert differing_params(sides(runs[0], newer)) == [("update.new", ["–", "1"])]
 
 
 def test_each_run_is_compared_with_the_first_after_both(runs: list[RunRecord]) -> None:

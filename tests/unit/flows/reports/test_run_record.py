@@ -26,7 +26,7 @@ def test_a_record_holds_all_results_of_a_run_and_no_path_of_its_machine(tmp_path
     record = read_run_record(layout)
     assert record.rounds == 2
     assert record.test_sha256 == digest_path(layout.problems("test"))
-    assert (record.params["grpo.beta"], record.params["evaluation.ks"]) == ("0.01", "[1, 5, 10]")
+    assert (record.params["update.beta"], record.params["evaluation.ks"]) == ("0.01", "[1, 5, 10]")
     assert not any(name.startswith(("tracking", "schedule")) for name in record.params)
     assert [len(record.outcomes[when]) for when in ("before", "after")] == [finished_run.PROBLEMS] * 2
     stages = ("evaluate@before", "evaluate@after", "reward@1", "reward@2", "update@1", "update@2")
@@ -84,17 +84,17 @@ def test_a_long_completion_is_cut(tmp_path: Path) -> None:
 
 
 def test_params_are_those_of_the_lock_not_of_an_edited_file(tmp_path: Path) -> None:
-    edited = ("grpo.beta=0.5", "influence.selection=none", "policy.lora=null")
+    edited = ("update.beta=0.5", "influence.selection=none", "policy.lora=null")
     layout = finished_run.write(tmp_path, rounds=2, assignments=edited)
     stages = {
-        "update@1": {"seed": 0, "grpo": {"beta": 0.01, "epochs": 3}, "policy.lora": {"rank": 8}},
+        "update@1": {"seed": 0, "update": {"beta": 0.01, "epochs": 3}, "policy.lora": {"rank": 8}},
         "choose": {"seed": 0, "rounds.last": 2},
         "update@9": {"seed": 7},  # of an earlier, longer run
     }
     lock(tmp_path, stages)
     params = params_of_run(tmp_path)
-    trained = {name: value for name, value in params.items() if name.startswith("grpo") or ".lora" in name}
-    assert trained == {"grpo.beta": "0.01", "grpo.epochs": "3", "policy.lora.rank": "8"}
+    trained = {name: value for name, value in params.items() if name.startswith("update") or ".lora" in name}
+    assert trained == {"update.beta": "0.01", "update.epochs": "3", "policy.lora.rank": "8"}
     assert params["seed"] == "0"
     assert params["policy.max_new_tokens"] == "64"  # of no stage in this lock
     assert read_run_record(layout).params == params

@@ -13,7 +13,7 @@ from flows.reports.terminal import print_report
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
-from tasks.evaluation.summary import summarise
+from tasks.evaluate.summary import summarise
 from tasks.layout import Layout
 from tasks.params.environment import EnvironmentChoice
 from tasks.params.file import load_params, override
@@ -21,7 +21,7 @@ from tasks.params.params import Params
 from tasks.params.sections import Rounds
 from tasks.programs.contract import HEADER
 from tasks.records import Choice, ProblemOutcome, RewardedTrajectory, Standing
-from tasks.rewards.histogram import histogram_csv, reward_histogram
+from tasks.reward.histogram import histogram_csv, reward_histogram
 from tests.support.records import make_outcome, make_promotion
 from tests.support.selections import selected_by_influence
 
@@ -331,7 +331,9 @@ def test_a_collapse_is_named_with_its_rounds(layout: Layout, params: Params) -> 
         add(layout, "collect", number, commonest_share=0.99)
         add(layout, "update", number, entropy=0.03)
     shown = prose(layout, params)
-    assert "Round 2, 3: 99% of the completions, over all problems, are the same one: lower grpo.learning_rate" in shown
+    assert (
+        "Round 2, 3: 99% of the completions, over all problems, are the same one: lower update.learning_rate" in shown
+    )
     assert "Round 2, 3: the entropy of a token is 0.030" in shown
 
 
@@ -379,7 +381,7 @@ def test_rewards_that_spread_as_before_and_earn_no_more_are_remarked_on(layout: 
         add(layout, "reward", number, epoch__mean_reward=mean, mean_reward_error=0.01, epoch__reward_std=0.45)
     assert (
         "The deviation of the rewards has not fallen from round 1 to 3 (0.450 → 0.450), nor has their mean risen by "
-        "more than chance (0.500 → 0.510): the updates hardly change what the policy writes; raise grpo.learning_rate"
+        "more than chance (0.500 → 0.510): the updates hardly change what the policy writes; raise update.learning_rate"
     ) in prose(layout, params)
     add(layout, "reward", 3, epoch__mean_reward=0.6)
     assert "deviation of the rewards" not in prose(layout, params)

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.grpo.gradient import TokenSums
-from tasks.grpo.task import compute
 from tasks.layout import Layout
 from tasks.model.distributed.job_file import error_from_json, error_to_json, read_job, write_job
 from tasks.model.distributed.safe_serialization import deserialize, serialize
 from tasks.model.sample import Sample
 from tasks.params.file import load_params, restrict
+from tasks.update.gradient import TokenSums
+from tasks.update.task import compute
 
 SHIPPED = load_params(Path(__file__).parents[4] / "params.yaml")
 
@@ -87,14 +87,14 @@ def test_broken_bytes_are_refused(data: st.DataObject) -> None:
 
 def test_a_job_is_read_as_it_was_written_and_names_a_function_of_tasks(tmp_path: Path) -> None:
     path = tmp_path / "job"
-    for keys in (["seed", "grpo"], ["policy.lora.rank", "rewards", "operators.price", "rounds"]):
+    for keys in (["seed", "update"], ["policy.lora.rank", "rewards", "operators.price", "rounds"]):
         given = restrict(SHIPPED, keys)
         write_job(path, compute, Layout(tmp_path), given, 3)
         work, layout, params, round = read_job(path)
         assert (work, layout, round) == (compute, Layout(tmp_path), 3)
         assert repr(params) == repr(given)
     job = json.loads(path.read_text())
-    for name in ("os:system", "tasks.artifacts:os.system", "tasks.grpo.task:no", "builtins:exec"):
+    for name in ("os:system", "tasks.artifacts:os.system", "tasks.update.task:no", "builtins:exec"):
         path.write_text(json.dumps(job | {"work": name}))
         with pytest.raises(GraftError, match="is no function of tasks"):
             read_job(path)

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.grpo.compute import update_scorer
-from tasks.influence.sample_gradients import collect_gradients
 from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring import scorer as scorer_module
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
+from tasks.select.sample_gradients import collect_gradients
+from tasks.update.compute import update_scorer
 from tests.support.policies import MakePolicy
 from tests.support.stage_params import shipped_params
 from tests.support.updates import gradient_of
@@ -102,14 +102,14 @@ def test_a_forward_pass_keeps_far_less(layout: Layout, policy: Policy, samples: 
 
 
 def test_the_param_checkpoints_an_update(policy: Policy, samples: list[Sample]) -> None:
-    found = [update_scorer(policy, samples, shipped_params(grpo={"checkpointing": own})) for own in (False, True)]
+    found = [update_scorer(policy, samples, shipped_params(update={"checkpointing": own})) for own in (False, True)]
     assert [scorer.checkpointing for scorer in found] == [False, True]
 
 
 def test_a_model_without_decoder_layers_is_refused(make_policy: MakePolicy, samples: list[Sample]) -> None:
     policy = make_policy(full=True)
     strange = replace(policy, model=_Strange(policy.model.forward))
-    with pytest.raises(GraftError, match=r"grpo\.checkpointing: this model is not made of .*; set it to false"):
+    with pytest.raises(GraftError, match=r"update\.checkpointing: this model is not made of .*; set it to false"):
         scorer_for(strange, samples, 1.0, checkpointing=True)
 
 

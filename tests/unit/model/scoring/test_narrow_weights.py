@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.influence.certificate import certify
-from tasks.influence.tracin import influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring import scorer as scorer_module
 from tasks.model.scoring.float32_weights import float32_weights
 from tasks.model.scoring.scorer import scorer_for, with_constant_prompts
 from tasks.objective.recorded_logprobs import behaviour_logprobs, sample_key, score_samples
+from tasks.select.certificate import certify
+from tasks.select.tracin import influences
 from tests.support.influence import BY_TOKEN
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples

@@ -12,10 +12,10 @@ from rich.console import Console
 from flows.reports.search_tree import draw_tree
 from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
+from tasks.collect import task as collecting
+from tasks.collect.groups import SearchedProblem, build_trajectories
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
-from tasks.grpo import task as updating
-from tasks.influence import task as selecting
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy
 from tasks.model.scoring.padded_rows import collate
@@ -25,12 +25,12 @@ from tasks.programs.operators.model import Prompt, Reply
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Lineage, Problem, TreeNode, Workflow
-from tasks.rewards import task as rewarding
+from tasks.reward import task as rewarding
 from tasks.search.node import tree_records
 from tasks.search.revisions.reviser import Reviser
 from tasks.search.task import run
-from tasks.trajectories import task as collecting
-from tasks.trajectories.groups import SearchedProblem, build_trajectories
+from tasks.select import task as selecting
+from tasks.update import task as updating
 from tests.support.chat_server import ChatServer, chat_server
 from tests.support.plain_scores import completion_logprobs
 from tests.support.searches import make_problem, make_tree
@@ -244,7 +244,7 @@ def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:
         changes: dict[str, dict[str, Any]] = {
             "search": {"temperature": 1.0},  # the update scores at it too
             "influence": {"selection": "none"},
-            "grpo": {"group_size": 4, "epochs": 4, "learning_rate": 0.01, "negative_weight": 0.0},
+            "update": {"group_size": 4, "epochs": 4, "learning_rate": 0.01, "negative_weight": 0.0},
         }
         knobs = knobs.model_copy(update={k: getattr(knobs, k).model_copy(update=v) for k, v in changes.items()})
         run(layout, knobs, 3)

@@ -1,0 +1,91 @@
+"""Stage `collect`: the workflows of a search → trajectories, one group of completions per problem."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl
+from tasks.collect.groups import SearchedProblem, build_trajectories, pair_with_workflows
+from tasks.collect.metrics import TrajectoryCounts
+from tasks.core.sharding import fan_out, shards_of
+from tasks.environments.lookup import environment_in
+from tasks.environments.prompts import read_format
+from tasks.environments.protocol import Environment, with_checked_siblings
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params.params import Params
+from tasks.programs.workflow_files import integrity_error, mark_invalid, read_engine, workflow_location
+from tasks.records import Engine, Lineage, Problem, PromptFormat, Split, Trajectory, Workflow
+from tasks.statistics.collapse import collapse_remarks
+
+SPLITS: tuple[Split, ...] = ("train", "validation")
+
+logger = logging.getLogger(__name__)
+
+
+def run(layout: Layout, params: Params, round: int | None) -> None:
+    """Read the round's workflows and the policy's lineage, write `trajectories.jsonl`, one shard in memory at a time.
+
+    A workflow whose code differs from what the search ran stays in its group with an error as result.
+    """
+    assert round is not None
+    environment = environment_in(layout.root, params)
+    lineage = read_json(layout.policy(round - 1) / "lineage.json", Lineage)
+    form = read_format(layout.policy(round - 1))
+    shards = shards_of(_searched_problems(layout, environment, round), params.shard_size)
+    engine = read_engine(layout.workflows(round))
+    collected = fan_out().map(partial(collect_shard, layout.root, params, lineage, form, engine), shards)
+    counts = TrajectoryCounts(params.update.group_size)
+    write_jsonl(layout.trajectories(round), _counted(collected, counts, layout, round))
+    for remark in collapse_remarks(counts.metrics):
+        logger.warning("round %d: %s", round, remark)
+    write_json(layout.metrics("collect", round), counts.metrics)
+
+
+def collect_shard(
+    root: Path,
+    params: Params,
+    lineage: Lineage,
+    form: PromptFormat | None,
+    engine: Engine | None,
+    problems: Sequence[SearchedProblem],
+) -> list[Trajectory]:
+    """The trajectories of some problems; of the project's folder `root` only the user's environment is read."""
+    environment, served = environment_in(root, params), params.operators.backend != "none"
+    size, agreement = params.update.group_size, params.rewards.agreement
+    found = build_trajectories(environment, problems, lineage, form, size, agreement, params.seed, served)
+    return [trajectory.model_copy(update={"engine": engine}) for trajectory in found]
+
+
+def _searched_problems(layout: Layout, environment: Environment, round: int) -> Iterator[SearchedProblem]:
+    """Each problem that has workflows, with these."""
+    index = layout.workflows(round) / "index.jsonl"
+    for split, problem, listed in pair_with_workflows(
+        _problems(layout, environment, round), stream_jsonl(index, Workflow)
+    ):
+        for place, workflow in enumerate(listed):
+            if fault := integrity_error(workflow):
+                logger.warning(
+                    "%s: %s; run graft stage search@%d again", workflow_location(workflow, index), fault, round
+                )
+                listed[place] = mark_invalid(workflow, fault)
+        yield SearchedProblem(split, problem, listed)
+
+
+def _problems(layout: Layout, environment: Environment, round: int) -> Iterator[tuple[Split, Problem]]:
+    for split in SPLITS:
+        for problem in stream_jsonl(layout.problems(split), Problem):
+            yield split, with_checked_siblings(environment, problem.rotated(round))
+
+
+def _counted(
+    collected: Iterator[list[Trajectory]], counts: TrajectoryCounts, layout: Layout, round: int
+) -> Iterator[Trajectory]:
+    for shard in collected:
+        for trajectory in shard:
+            counts.add(trajectory)
+            yield trajectory
+    if not counts.trajectories:
+        index = layout.workflows(round) / "index.jsonl"
+        raise GraftError(f"{index}: no completions in it; run graft stage search@{round} again")

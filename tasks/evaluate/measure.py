@@ -1,0 +1,42 @@
+"""Evaluation of a policy on problems: by `evaluate` on test, by `validate` on dev."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tasks.environments.lookup import environment_in
+from tasks.environments.measures import gate_value
+from tasks.evaluate.efficiency_means import efficiency_means
+from tasks.evaluate.environment_measures import measure_means, named, with_pictures
+from tasks.evaluate.summary import problem_outcome, summarise
+from tasks.layout import Layout
+from tasks.model.rollouts.evaluate_policy import evaluate_policy
+from tasks.params.params import Params
+from tasks.records import Attempt, Problem, ProblemOutcome
+
+
+class EvaluationResult(NamedTuple):
+    """Outcomes in the order of the problems, the distinct workflows of each, and the metrics."""
+
+    outcomes: list[ProblemOutcome]
+    attempts: list[list[Attempt]]
+    metrics: dict[str, float]
+
+
+def evaluate_problems(
+    layout: Layout, params: Params, folder: Path, problems: Sequence[Problem], stage_id: str
+) -> EvaluationResult:
+    """Let the policy in `folder` solve the problems; `stage_id` is recorded in the usage log."""
+    own = params.evaluation
+    rollouts = evaluate_policy(layout, params, folder, problems, stage_id, own.samples, own.temperature, play=True)
+    environment = environment_in(layout.root, params)
+    outcomes = [
+        problem_outcome(problem, written, gate_value(environment, problem, written))
+        for problem, written in zip(rollouts.problems, rollouts.attempts, strict=True)
+    ]
+    measured = measure_means(environment, rollouts.problems, rollouts.attempts, own, params.seed)
+    measured |= named(rollouts.played)
+    numbers = summarise(outcomes, own, params.seed) | rollouts.usage | measured
+    if environment.asks_siblings:
+        numbers |= efficiency_means(rollouts.attempts, params.operators)
+    return EvaluationResult(outcomes, with_pictures(environment, rollouts.problems, rollouts.attempts), numbers)

@@ -1,0 +1,80 @@
+"""The section `update` of `params.yaml`: the update of a round."""
+
+from typing import Annotated
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from tasks.params.fields import (
+    Baseline,
+    Count,
+    Importance,
+    KlEstimate,
+    LearningRate,
+    Loss,
+    OnInvalid,
+    SamplerCorrection,
+    Schedule,
+    Share,
+    Truncated,
+)
+from tasks.params.sections import Section
+
+
+class Update(Section):
+    group_size: Annotated[int, Field(ge=1, le=1024)]
+    prompts_per_step: Count
+    epochs: Annotated[int, Field(ge=1, le=64)]
+    learning_rate: LearningRate
+    schedule: Schedule
+    warmup_steps: Annotated[int, Field(ge=0, le=10_000, strict=True)]
+    bf16: bool
+    micro_batch_tokens: Annotated[int, Field(ge=64, le=1_048_576, strict=True)]
+    checkpointing: bool
+    processes: Annotated[int, Field(ge=1, le=64, strict=True)]
+    sharded: bool
+    loss: Loss
+    importance: Importance
+    advantages: Baseline
+    sampler_correction: SamplerCorrection
+    truncated: Truncated
+    on_invalid_completion: OnInvalid
+    clip_low: Share
+    clip_high: Annotated[float, Field(ge=0, le=10)]
+    delta: Annotated[float, Field(gt=1, le=100)] | None
+    negative_weight: Share
+    beta: Annotated[float, Field(ge=0, le=10)]
+    kl_target: Annotated[float, Field(gt=0, le=100)] | None
+    kl_horizon: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+    kl: KlEstimate
+    kl_correction: bool
+    entropy: Annotated[float, Field(ge=0, le=10)]
+    max_grad_norm: Annotated[float, Field(gt=0)]
+
+    @field_validator("sharded")
+    @classmethod
+    def _check_processes(cls, sharded: bool, others: ValidationInfo) -> bool:
+        if sharded and others.data.get("processes") == 1:
+            raise ValueError("sharded is true, but a single process has nothing to share: set processes to 2 or more")
+        return sharded
+
+    @field_validator("delta")
+    @classmethod
+    def _check_delta(cls, delta: float | None, others: ValidationInfo) -> float | None:
+        loss, clip_high = others.data.get("loss"), others.data.get("clip_high")
+        if delta is not None and loss in ("cispo", "sapo", "reinforce"):
+            raise ValueError(f"delta ({delta}) does nothing in loss {loss}: set it to null")
+        if delta is not None and clip_high is not None and delta <= 1 + clip_high:
+            raise ValueError(
+                f"delta ({delta}) must be above 1 + clip_high ({1 + clip_high}), where it bounds failures and nothing "
+                "else: raise it, or lower clip_high"
+            )
+        return delta
+
+    @model_validator(mode="after")
+    def _check_beta(self) -> "Update":
+        if self.beta == 0 and self.kl_target is not None:
+            raise ValueError(
+                f"kl_target ({self.kl_target}) does nothing where beta is 0, which no factor changes: set it to null, "
+                "or raise beta"
+            )
+        return self

@@ -1,0 +1,75 @@
+"""Stage `promote`: evaluation and champion → `run/promotion.json`, `run/metrics.json`, and a new champion if better."""
+
+import json
+
+from tasks.artifacts import digest_path, read_json, read_text, write_json, write_text
+from tasks.core.metrics_files import read_metrics
+from tasks.environments.lookup import environment_in
+from tasks.layout import Layout
+from tasks.params.params import Params
+from tasks.promote.champion import promote_policy, read_champion, read_history
+from tasks.promote.gate import decide_promotion
+from tasks.promote.headline import headline
+from tasks.promote.history import champions_in_line, utc_now
+from tasks.promote.opponent import gate_values, opponent_results, read_outcomes, results_of
+from tasks.promotion_records import Champion, Promotion
+from tasks.records import Lineage
+from tasks.seeds import derive_seed
+from tasks.statistics.intervals import difference_interval
+from tasks.statistics.learning_curves import pass_at_k_table
+
+LEVELS = {"pass_at_1", "champion_pass_at_1", "difference", "low", "high", "value", "champion_value"}
+"""Fields of the decision that are metrics of the stage."""
+
+
+def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
+    """Compare the run's policy with the champion on the current test problems, and promote it if it is better.
+
+    A second run after a promotion finds its own policy as champion and repeats the recorded decision byte for byte.
+    """
+    policy = layout.run_policy
+    version = read_json(policy / "lineage.json", Lineage).version
+    test_sha256 = digest_path(layout.problems("test"))
+    present = Champion(version=version, test_sha256=test_sha256, environment=params.environment.name)
+    champion = read_champion(layout.champion, params.environment.name)
+
+    if champion == present:
+        write_text(layout.promotion, read_text(layout.champion / "promotion.json"))
+    else:
+        ours = results_of(read_outcomes(layout, "after"))
+        theirs = opponent_results(layout, params, champion)
+        decision = decide_promotion(
+            ours.right,
+            theirs.right,
+            version,
+            champion.version if champion else None,
+            params.evaluation,
+            derive_seed(params.seed, "promote"),
+            champions_in_line(read_history(layout.champion))[1].get(version),
+            gate_values(layout, environment_in(layout.root, params).gate, ours, theirs),
+        )
+        write_json(layout.promotion, decision)
+        if decision.promoted:
+            promote_policy(
+                layout.champion,
+                policy,
+                layout.evaluation("after") / "outcomes.jsonl",
+                read_text(layout.promotion),
+                present,
+                decision.reason,
+                utc_now(),
+            )
+    decision = read_json(layout.promotion, Promotion)
+    write_json(layout.metrics("promote"), {"promoted": int(decision.promoted), **decision.model_dump(include=LEVELS)})
+    first, last = (read_metrics(layout, f"evaluate@{name}") for name in ("before", "after"))
+    write_text(layout.pass_at_k, pass_at_k_table(first, last))
+    numbers = _headline(layout, params, decision, last)
+    # Not by write_json, which sorts the keys: DVC shows the columns in this order.
+    write_text(layout.headline, json.dumps(numbers, indent=2, allow_nan=False) + "\n")
+
+
+def _headline(layout: Layout, params: Params, decision: Promotion, after: dict[str, float]) -> dict[str, float]:
+    first, last = ([float(outcome.greedy) for outcome in read_outcomes(layout, name)] for name in ("before", "after"))
+    seed = derive_seed(params.seed, "change", "pass_at_1_greedy")  # as in the report
+    change = difference_interval(last, first, params.evaluation.resamples, params.evaluation.confidence, seed)
+    return headline(sum(first) / len(first), after, change, decision.promoted)

@@ -1,0 +1,206 @@
+"""A sequence-classification model as a term of the reward.
+
+Its input is the question and the completion as a pair or, if the tokenizer has a chat template, as a message and its
+reply; with `rewards.model.alone` the completion alone. With one label the term is the sigmoid of the logit; with
+several the softmax probability of `rewards.model.label`, or the sigmoid of its logit for a multi-label model
+(`problem_type: multi_label_classification`); at most `rewards.model.cap`.
+
+In a pair beyond the model's limit the longer text is truncated, token by token; a chat is truncated at its end. Each
+distinct pair is evaluated once, in float32 on CPU and in the checkpoint's dtype on an accelerator.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import GraftError, TransientError
+from tasks.model.foreign_files import check_weight_files, is_trusted
+from tasks.model.hub_errors import is_transient
+from tasks.model.load_errors import error_reason, error_remedy
+from tasks.model.policy import LOAD_LOCK, best_device
+from tasks.params.sections import ModelReward
+from tasks.records import Trajectory
+from tasks.reward.weighted_sum import TermColumn, TermValue
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+UNLIMITED = 2**31
+"""transformers uses 10^30 for a tokenizer without a limit."""
+
+Pair = tuple[str | None, str]
+"""A question, or None if it is not read, and a completion."""
+
+Tokens = Mapping[str, Sequence[int]]
+"""The tokenizer's output for one pair: `input_ids` and parallel lists."""
+
+
+def classifier_column(root: Path, params: ModelReward, trajectories: Sequence[Trajectory]) -> list[TermColumn]:
+    """The term for each completion [P, G]; `failed` where the logits are not finite.
+
+    Raises GraftError if `params.base` is no such model or has no such label.
+    """
+    groups: list[list[Pair]] = [
+        [(None if params.alone else each.problem.question, text) for text in each.workflow_codes]
+        for each in trajectories
+    ]
+    distinct = list(dict.fromkeys(pair for group in groups for pair in group))
+    values = dict(zip(distinct, classifier_values(root, params, distinct), strict=True))
+    return [[_measured(values[pair]) for pair in group] for group in groups]
+
+
+def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) -> list[float]:
+    """The term of each pair [N], NaN if the logits are not finite; independent of `params.batch`.
+
+    All pairs have a question, or none has.
+    """
+    base = str(root / params.base) if (root / params.base).is_dir() else params.base
+    with (
+        LOAD_LOCK,
+        _one_line_errors(f"rewards.model: {params.base!r} is no sequence-classification model with a tokenizer"),
+    ):
+        model, tokenizer = _model(base, params.base), _tokenizer(base, params.base)
+    label = label_index(model.config, params.label)
+    values = [math.nan] * len(pairs)
+    with _one_line_errors(f"rewards.model: {params.base!r} could not read the completions"):
+        config = model.config.get_text_config()
+        rows = _encoded(config, tokenizer, pairs) if pairs else []
+        _refuse_unknown_tokens(config, rows)
+        if config.pad_token_id is None:
+            config.pad_token_id = _unused_token(config, tokenizer, rows)
+        size = params.batch if config.pad_token_id is not None else 1
+        for places in batches([len(row["input_ids"]) for row in rows], size):
+            logits = _logits(model, [rows[place] for place in places])
+            for place, of_one in zip(places, logits, strict=True):
+                values[place] = probability(of_one, label, getattr(model.config, "problem_type", None))
+    return [value if math.isnan(value) else min(value, params.cap) for value in values]
+
+
+def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Indices of `lengths` by decreasing length, at most `size` in a batch, so that batches need little padding."""
+    places = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+    return (places[start : start + size] for start in range(0, len(places), size))
+
+
+def probability(logits: "Tensor", label: int, problem_type: str | None) -> float:
+    """Sigmoid or softmax (see above) of the logits [labels] at `label`, in float64."""
+    import torch
+
+    wide = logits.double()
+    alone = len(logits) == 1 or problem_type == "multi_label_classification"
+    return float((torch.sigmoid(wide) if alone else torch.softmax(wide, dim=0))[label])
+
+
+def label_index(config: Any, label: str | int | None) -> int:
+    """Index of the label. Raises GraftError that lists the model's labels."""
+    names: dict[int, str] = {place: str(config.id2label[place]) for place in sorted(config.id2label)}
+    if label is None and len(names) == 1:
+        return 0
+    if isinstance(label, int) and label in names:
+        return label
+    found: list[int] = [place for place, name in names.items() if name == label]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f"{name} ({place})" for place, name in names.items())
+    raise GraftError(f"rewards.model: label is {'null' if label is None else repr(label)}; name one of {known}")
+
+
+def _measured(value: float) -> TermValue:
+    if math.isfinite(value):
+        return TermValue(value)
+    return TermValue(None, "failed", "the model's logits are not finite")
+
+
+def _model(base: str, named: str) -> Any:
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    device = best_device()
+    check_weight_files(base)
+    model, found = AutoModelForSequenceClassification.from_pretrained(
+        base,
+        dtype=torch.float32 if device == "cpu" else "auto",
+        use_safetensors=True,
+        trust_remote_code=is_trusted(named),
+        output_loading_info=True,
+    )
+    if found["missing_keys"]:  # transformers initialises them at random
+        raise ValueError(f"it has no {', '.join(sorted(found['missing_keys'])[:3])}")
+    return model.to(device).eval()
+
+
+def _tokenizer(base: str, named: str) -> Any:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=is_trusted(named))
+    if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer accepts a folder without any file
+        raise ValueError("its tokenizer knows no tokens")
+    return tokenizer
+
+
+def _encoded(config: Any, tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokens]:
+    """Each pair in tokens, without padding. Control tokens in a completion are encoded as plain text."""
+    limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
+    longest = min(limit for limit in limits if limit is not None)
+    cut = {"truncation": True, "max_length": longest} if longest < UNLIMITED else {}
+    if tokenizer.chat_template:
+        chats = [
+            [*([] if asked is None else [{"role": "user", "content": asked}]), {"role": "assistant", "content": text}]
+            for asked, text in pairs
+        ]
+        return [dict(tokenizer.apply_chat_template(chat, sanitize_control_tokens=True, **cut)) for chat in chats]
+    asked, texts = ([pair[side] for pair in pairs] for side in (0, 1))
+    inputs = [texts] if None in asked else [asked, texts]
+    found = tokenizer(*inputs, split_special_tokens=True, **cut)
+    return [{name: found[name][place] for name in found} for place in range(len(pairs))]
+
+
+def _refuse_unknown_tokens(config: Any, rows: Sequence[Tokens]) -> None:
+    """Raises ValueError where a token is outside the model's vocabulary, which on a GPU breaks the CUDA context."""
+    largest = max((token for row in rows for token in row["input_ids"]), default=-1)
+    if largest >= getattr(config, "vocab_size", math.inf):
+        raise ValueError(f"its tokenizer has token {largest}, the model a vocabulary of {config.vocab_size}")
+
+
+def _unused_token(config: Any, tokenizer: Any, rows: Sequence[Tokens]) -> int | None:
+    """A padding token that no row contains; None if they contain all.
+
+    A decoder classifies at the last token that is not padding. If padding were the end-of-text token, a row that ends
+    with one would be classified at another token.
+    """
+    used = {token for row in rows for token in row["input_ids"]}
+    known = range(min(len(tokenizer), getattr(config, "vocab_size", len(tokenizer))))
+    return next((token for token in known if token not in used), None)
+
+
+def _logits(model: Any, rows: Sequence[Tokens]) -> "Tensor":
+    """Logits of rows in one pass [B, labels], on the CPU, with padding on the right."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    fill = {"input_ids": model.config.get_text_config().pad_token_id or 0}
+    inputs = {
+        name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=fill.get(name, 0))
+        for name in rows[0]
+    }
+    with torch.inference_mode():
+        logits: Tensor = model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).logits
+    return logits.cpu()
+
+
+@contextmanager
+def _one_line_errors(trouble: str) -> Iterator[None]:
+    """Turn errors of transformers, tokenizers and torch into a GraftError of one line."""
+    try:
+        yield
+    except (GraftError, MemoryError):
+        raise
+    except Exception as error:
+        remedy = "name a folder or a Hugging Face id of one; where memory is short, lower rewards.model.batch"
+        if is_transient(error):
+            raise TransientError(
+                f"{trouble} ({error_reason(error)}); try again later, or name a local folder"
+            ) from error
+        raise GraftError(f"{trouble} ({error_reason(error)}); {error_remedy(error) or remedy}") from error

@@ -1,0 +1,90 @@
+"""Rewards of trajectories from all terms: built-in, the environment's, the user's functions and a classifier."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tasks.environments.lookup import rewarding_environment
+from tasks.environments.protocol import Environment, Term
+from tasks.params.params import Params
+from tasks.params.sections import Rewards, UserTerm
+from tasks.programs.efficiency import Budget
+from tasks.records import RewardedTrajectory, Trajectory
+from tasks.reward.builtin_terms import results_of
+from tasks.reward.term_number import number
+from tasks.reward.user_terms import user_term_column
+from tasks.reward.weighted_sum import TermColumn, TermValue, first_failure, reward_group, weights_of
+
+
+class RewardedShard(NamedTuple):
+    """Trajectories with rewards; `failure` describes the first failed one."""
+
+    trajectories: list[RewardedTrajectory]
+    failure: str | None
+
+
+def reward_shard(root: Path, params: Params, total: int, trajectories: Sequence[Trajectory]) -> RewardedShard:
+    """`compute_rewards` in the environment of `params`; of the project's folder `root` only the user's environment, the
+    user's terms and a model's folder are read."""
+    return compute_rewards(root, params, rewarding_environment(root, params), trajectories, total)
+
+
+def compute_rewards(
+    root: Path, params: Params, environment: Environment, trajectories: Sequence[Trajectory], total: int
+) -> RewardedShard:
+    """The trajectories with their rewards; `total` is the number of completions of the round.
+
+    Raises GraftError if a user's term or the model cannot be loaded.
+    """
+    measured = measure_terms(root, environment, params.rewards, trajectories, total)
+    longest, own = params.policy.max_new_tokens, params.operators
+    budget = Budget(own.calls, own.max_tokens, own.price)
+    rewarded = [
+        reward_group(
+            environment,
+            each,
+            params.rewards,
+            longest,
+            budget,
+            {name: column[place] for name, column in measured.items()},
+        )
+        for place, each in enumerate(trajectories)
+    ]
+    return RewardedShard(rewarded, first_failure(rewarded, measured))
+
+
+def measure_terms(
+    root: Path, environment: Environment, rewards: Rewards, trajectories: Sequence[Trajectory], total: int
+) -> dict[str, list[TermColumn]]:
+    """The terms that are not built in {name: [P, G]}."""
+    weights = weights_of(environment, rewards)
+    measured: dict[str, list[TermColumn]] = {
+        name: [_column(term, trajectory) for trajectory in trajectories]
+        for name, term in environment.terms.items()
+        if name in weights
+    }
+    measured |= {
+        term.name: user_term_column(root, term, trajectories, rewards.seconds, rewards.failed_limit, total)
+        for term in active_user_terms(rewards)
+    }
+    if rewards.model is not None and rewards.model.weight > 0:
+        from tasks.reward.classifier_term import classifier_column
+
+        measured["model"] = classifier_column(root, rewards.model, trajectories)
+    return measured
+
+
+def active_user_terms(rewards: Rewards) -> list[UserTerm]:
+    """The user's terms with a weight above 0."""
+    return [term for term in rewards.own if term.weight > 0]
+
+
+def _column(term: Term, trajectory: Trajectory) -> TermColumn:
+    """A term of the environment, possibly the user's; one that raises or returns no number has failed."""
+    column = []
+    for member, text in enumerate(trajectory.workflow_codes):
+        try:
+            column.append(TermValue(number(term(trajectory.problem, text, results_of(trajectory, member)))))
+        except Exception as error:  # noqa: BLE001 (a user's term may raise anything)
+            column.append(TermValue(None, "failed", f"{type(error).__name__}: {error}"))
+    return column

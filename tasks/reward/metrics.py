@@ -1,0 +1,197 @@
+"""Metrics of a round's rewards; failed rewards are counted and excluded from every mean."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from statistics import variance
+
+from tasks.core.exact_sums import Column, ExactSum
+from tasks.environments.protocol import Environment
+from tasks.objective.advantages import has_signal
+from tasks.records import RewardedTrajectory
+from tasks.reward.builtin_terms import correctness
+from tasks.reward.histogram import RewardBin, reward_histogram
+from tasks.reward.weighted_sum import Failures
+from tasks.statistics.plateau import describe_plateau
+
+CONSTANT = 1e-12
+"""Largest deviation of a term that is constant up to rounding."""
+
+CHANCE = 1.96
+"""Standard errors of a 95 % interval."""
+
+NOTHING_EARNED = (
+    "see what the policy writes with graft diagnose: where it is no program or no answer, change policy.prompt, "
+    "else give easier problems, with problems.operations for instance"
+)
+"""Remedy where no completion is right."""
+
+HARDER = "give harder problems"
+
+
+class RewardTotals:
+    """Sum and mean of the train rewards, mean and deviation of each term, and the number of groups with a signal.
+
+    Groups are added one by one; values are kept in sums and in columns on disk. Use it in a `with` block.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self.failures = Failures()
+        self._environment = environment
+        self._rewards, self._validation, self._spread = ExactSum(), ExactSum(), ExactSum()
+        self._counts: Counter[str] = Counter()
+        self._terms: dict[str, Column] = {}
+        self._columns = ExitStack()
+        self._column = self._columns.enter_context(Column())  # of the rewards
+        self._ends = (0.0, 0.0)
+
+    def __enter__(self) -> "RewardTotals":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._columns.close()
+
+    def add(self, trajectory: RewardedTrajectory) -> None:
+        """Add a group."""
+        self.failures.add(trajectory)
+        finite = _finite(trajectory.rewards)
+        if trajectory.split == "train":
+            self._add_train(trajectory, finite)
+        elif trajectory.split == "validation":
+            self._validation.add(finite)
+            self._counts["validation"] += len(finite)
+
+    def _add_train(self, trajectory: RewardedTrajectory, finite: Sequence[float]) -> None:
+        self._rewards.add(finite)
+        self._column.add(finite)
+        self._ends = min(self._ends[0], *finite, 0.0), max(self._ends[1], *finite, 0.0)
+        self._counts["rewards"] += len(finite)
+        self._counts["above_0"] += sum(reward > 0 for reward in finite)
+        self._counts["train"] += 1
+        self._counts["members"] += len(trajectory.rewards)
+        self._counts["solved"] += _is_solved(self._environment, trajectory)
+        self._counts["groups_with_signal"] += has_signal(trajectory.rewards)
+        if len(finite) > 1:
+            self._counts["groups"] += 1
+            self._spread.add([len(finite) * variance(finite)])
+        for name, values in trajectory.reward_terms.items():
+            if name not in self._terms:
+                self._terms[name] = self._columns.enter_context(Column())
+            self._terms[name].add(_finite(values))
+
+    def histogram(self, highest: float) -> list[RewardBin]:
+        """Histogram of the train rewards from 0 to `highest`, or further if they are."""
+        least, most = self._ends
+        return reward_histogram(chain.from_iterable(self._column.chunks()), least, max(most, highest))
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The stage's metrics.
+
+        `epoch/samples` are the train completions with a known reward, `epoch/reward_std` is the deviation of these
+        rewards. `groups` have two or more members. `mean_reward_error` is the standard error of the mean reward over
+        other completions of the same problems, √(Σ G s²) / Σ G with s the deviation in a group of G; it is approximate,
+        as completions from the tree are not independent. `positive_share` is the share of the train rewards above 0,
+        `solved_share` that of the train problems with a completion that solves problem and siblings. Means of nothing
+        (no validation problems, for instance) are left out.
+        """
+        counts, rewards = self._counts, self._rewards.value
+        numbers: dict[str, float | None] = {
+            "epoch/accumulated_reward": rewards,
+            "epoch/mean_reward": _share(rewards, counts["rewards"]),
+            "epoch/reward_std": self._column.deviation,
+            "epoch/samples": counts["rewards"],
+            "positive_share": _share(counts["above_0"], counts["rewards"]),
+            "mean_reward_error": math.sqrt(self._spread.value) / counts["rewards"] if counts["groups"] else None,
+            "validation/mean_reward": _share(self._validation.value, counts["validation"]),
+            "failed_share": self.failures.share(),
+            "timeout_share": self.failures.share("timeout"),
+            "solved_share": _share(counts["solved"], counts["train"]),
+            "groups": counts["groups"],
+            "groups_with_signal": counts["groups_with_signal"],
+        }
+        for name, column in self._terms.items():
+            numbers[f"{name}/failed_share"] = (counts["members"] - column.count) / max(counts["members"], 1)
+            numbers[f"{name}/mean"] = column.mean
+            numbers[f"{name}/std"] = column.deviation
+        return {name: number for name, number in numbers.items() if number is not None}
+
+
+def remarks(numbers: Mapping[str, float]) -> list[str]:
+    """Warnings about terms and groups without a signal.
+
+    Where every term is 0, or nothing is right, the prompt or the problems are at fault, not a weight.
+    """
+    terms = [key.removesuffix("/std") for key in numbers if key.endswith("/std")]
+    constant = [name for name in terms if numbers[f"{name}/std"] < CONSTANT]
+    varying = [name for name in terms if name not in constant]
+    if constant and not varying and not any(numbers[f"{name}/mean"] for name in constant):
+        return [f"{', '.join(f'rewards.{name}' for name in constant)}: 0 for every completion; {NOTHING_EARNED}"]
+    found = [_constant_term(name, numbers[f"{name}/mean"]) for name in constant]
+    if varying and numbers.get("groups") and not numbers["groups_with_signal"]:
+        found.append(
+            "no group has two different rewards, so none teaches anything; raise search.temperature or "
+            "update.group_size, or give problems that are neither always solved nor never"
+        )
+    return found
+
+
+def _constant_term(name: str, mean: float) -> str:
+    told = f"rewards.{name} is {mean:.3g} for every completion"
+    if name == "correctness":
+        return f"{told}; {HARDER if mean else NOTHING_EARNED}"
+    return f"{told}: it teaches nothing; set its weight to 0, or see why none {'differs' if mean else 'earns any'}"
+
+
+def plateau_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
+    """A remark if the mean reward has reached a plateau (tasks/statistics/plateau.py).
+
+    `rounds` holds the metrics of each round, in order; a difference of two means is significant beyond CHANCE of its
+    standard errors. None for groups of one.
+    """
+    if any("mean_reward_error" not in numbers for numbers in rounds.values()):
+        return []
+
+    def differ(one: int, other: int) -> bool:
+        error = math.hypot(*(rounds[number]["mean_reward_error"] for number in (one, other)))
+        return abs(levels[one] - levels[other]) > CHANCE * error
+
+    levels = {number: numbers["epoch/mean_reward"] for number, numbers in rounds.items()}
+    return describe_plateau("The mean reward", levels, differ, "give harder or easier problems, or stop earlier")
+
+
+def spread_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
+    """A remark if neither the deviation of the rewards has fallen since the first round nor their mean risen.
+
+    `rounds` holds the metrics of each round, in order; the mean has risen if it has by more than CHANCE of its standard
+    errors. A deviation that stays is no bad sign while the mean rises: of rewards from 0 to R with mean m it is at most
+    √(m (R − m)), which rises until half of the problems are solved. None for groups of one.
+    """
+    first, last = min(rounds), max(rounds)
+    before, after = rounds[first], rounds[last]
+    if first == last or any("mean_reward_error" not in numbers for numbers in (before, after)):
+        return []
+    spread = [numbers["epoch/reward_std"] for numbers in (before, after)]
+    means = [numbers["epoch/mean_reward"] for numbers in (before, after)]
+    error = math.hypot(before["mean_reward_error"], after["mean_reward_error"])
+    if spread[1] < spread[0] or means[1] - means[0] > CHANCE * error or not any(spread):
+        return []
+    return [
+        f"The deviation of the rewards has not fallen from round {first} to {last} ({spread[0]:.3f} → {spread[1]:.3f}),"
+        f" nor has their mean risen by more than chance ({means[0]:.3f} → {means[1]:.3f}): the updates hardly change "
+        "what the policy writes; raise update.learning_rate or update.clip_high, or lower update.beta"
+    ]
+
+
+def _is_solved(environment: Environment, trajectory: RewardedTrajectory) -> bool:
+    return any(correctness(environment, trajectory, member) == 1 for member in range(len(trajectory.workflow_ids)))
+
+
+def _finite(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None

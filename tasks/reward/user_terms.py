@@ -1,0 +1,57 @@
+"""Terms of the reward by the user's functions (`rewards.own`)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks.errors import GraftError
+from tasks.params.sections import UserTerm
+from tasks.records import Result, Trajectory
+from tasks.reward.builtin_terms import results_of
+from tasks.reward.term_process import TermProcess
+from tasks.reward.weighted_sum import TermColumn, TermValue
+
+TRIED = 32
+"""Calls without a value after which a function is refused, whatever share may fail."""
+
+
+def user_term_column(
+    root: Path, term: UserTerm, trajectories: Sequence[Trajectory], seconds: float, limit: float, total: int
+) -> list[TermColumn]:
+    """Value of `term` for each completion [P, G], called once for each distinct completion of a problem.
+
+    Raises GraftError if it cannot be loaded, as soon as more than `limit` (a share) of all `total` completions of the
+    round failed, or it has no value for the first TRIED: a function that hangs on each of thousands would otherwise
+    take hours.
+    """
+    calls = failed = values = 0
+    columns: list[TermColumn] = []
+    with TermProcess(root, term.term, seconds) as call:
+        for trajectory in trajectories:
+            cached: dict[tuple[str, tuple[Result, ...]], TermValue] = {}
+            column = []
+            for member, text in enumerate(trajectory.workflow_codes):
+                results = tuple(results_of(trajectory, member))
+                if (text, results) not in cached:
+                    cached[text, results] = call(trajectory.problem, text, results)
+                    calls += 1
+                measured = cached[text, results]
+                column.append(measured)
+                failed += measured.status != "ok"
+                values += measured.status == "ok"
+                if failed / total > limit or (not values and calls == TRIED):
+                    told = (
+                        f"rewards.failed_limit is {limit:.0%}"
+                        if failed / total > limit
+                        else "all that it was called for"
+                    )
+                    raise GraftError(
+                        f"rewards.own: {term.name} ({term.term}) has failed on {failed} of {total} completions, {told};"
+                        f" workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance:"
+                        f" {measured.error}; fix it{_slow(measured)}"
+                    )
+            columns.append(column)
+    return columns
+
+
+def _slow(measured: TermValue) -> str:
+    return ", or raise rewards.seconds" if measured.status == "timeout" else ""

@@ -1,0 +1,155 @@
+"""Rewards as weighted sums of terms, and the count of failed ones."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from tasks.environments.protocol import Environment
+from tasks.errors import GraftError
+from tasks.params.sections import Rewards
+from tasks.programs.answer_check import failure_reason
+from tasks.programs.efficiency import Budget
+from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
+from tasks.reward.builtin_terms import COMMON, results_of, terms_of
+
+
+class TermValue(NamedTuple):
+    """Value of a term for one completion; None with status and error if it failed."""
+
+    value: float | None
+    status: RewardStatus = "ok"
+    error: str | None = None
+
+
+TermColumn = Sequence[TermValue]
+"""Values of a term for each member of a group [G]."""
+
+
+def reward_group(
+    environment: Environment,
+    trajectory: Trajectory,
+    params: Rewards,
+    max_new_tokens: int,
+    budget: Budget,
+    measured: Mapping[str, TermColumn] | None = None,
+) -> RewardedTrajectory:
+    """The trajectory with its rewards [G], their terms {name: [G]} and their status [G].
+
+    `measured` {name: [G]} holds the terms that are not built in. Terms of weight 0 are left out. A reward with a failed
+    term is None with status `failed` or `timeout`, and is excluded from the group's baseline.
+    """
+    members = range(len(trajectory.workflow_ids))
+    weights = weights_of(environment, params)
+    columns = dict(measured or {})
+    for name, term in terms_of(environment, max_new_tokens, budget).items():
+        values = [term(trajectory, member) for member in members] if name in weights else []
+        columns[name] = [TermValue(value, "failed" if value is None else "ok") for value in values]
+    terms = {name: [each.value for each in columns[name]] for name in weights}
+    rewards = [combine({name: terms[name][member] for name in terms}, weights) for member in members]
+    status = [_worst(columns[name][member].status for name in weights) for member in members]
+    return RewardedTrajectory(**dict(trajectory), rewards=rewards, reward_terms=terms, reward_status=status)
+
+
+def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
+    """The weights above 0 by term: built-in, the environment's, the user's, then the model's.
+
+    Raises GraftError for a weight of a term that the environment lacks (efficiency is of programs), and for a user's
+    term with the name of one that it has. `workflow` has no terms of its own and ignores `rewards.environment`.
+    """
+    weights = {name: getattr(params, name) for name in COMMON}
+    if not environment.asks_siblings and weights["efficiency"]:
+        raise GraftError("rewards.efficiency: counts what programs do, and this environment has none; set it to 0")
+    for name, weight in (params.environment if environment.terms else {}).items():
+        if name not in environment.terms:
+            there = ", ".join(environment.terms)
+            raise GraftError(f"rewards.environment: no term {name!r} in this environment; it has {there}")
+        weights[name] = weight
+    for term in params.own:
+        if term.name in environment.terms:
+            raise GraftError(f"rewards.own: {term.name!r} is the name of a term of the environment; choose another")
+        weights[term.name] = term.weight
+    if params.model is not None:
+        weights["model"] = params.model.weight
+    return {name: weight for name, weight in weights.items() if weight > 0}
+
+
+def _worst(statuses: Iterable[RewardStatus]) -> RewardStatus:
+    """`ok` if all are, else the first other status."""
+    return next((status for status in statuses if status != "ok"), "ok")
+
+
+def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
+    """Σ weight × term; None if a term is None."""
+    total = 0.0
+    for name, weight in weights.items():
+        term = terms[name]
+        if term is None:
+            return None
+        total += weight * term
+    return total
+
+
+def first_failure(
+    trajectories: Sequence[RewardedTrajectory], measured: Mapping[str, Sequence[TermColumn]] | None = None
+) -> str | None:
+    """The first failed reward with cause and remedy; None if none failed.
+
+    `measured` {name: [P, G]} holds the errors of the terms that are not built in.
+    """
+    for place, trajectory in enumerate(trajectories):
+        for member, status in enumerate(trajectory.reward_status):
+            if status != "ok":
+                errors = {term: columns[place] for term, columns in (measured or {}).items()}
+                cause = _cause(trajectory, member, errors)
+                workflow = trajectory.workflow_ids[member]
+                return f"workflow {workflow} of problem {trajectory.problem_id}, for instance: {cause}"
+    return None
+
+
+class Failures:
+    """Count of failed rewards."""
+
+    def __init__(self) -> None:
+        self.rewards = 0
+        self._first: str | None = None
+        self._statuses: Counter[RewardStatus] = Counter()
+        self._train: Counter[RewardStatus] = Counter()
+
+    def add(self, trajectory: RewardedTrajectory) -> None:
+        """Count the rewards of a group."""
+        self.rewards += len(trajectory.reward_status)
+        self._statuses.update(trajectory.reward_status)
+        if trajectory.split == "train":
+            self._train.update(trajectory.reward_status)
+
+    def add_failure(self, failure: str | None) -> None:
+        """Keep the first failure of a shard, as returned by `first_failure`."""
+        self._first = self._first or failure
+
+    @property
+    def failed(self) -> int:
+        """Number of failed rewards, whatever their status."""
+        return self.rewards - self._statuses["ok"]
+
+    def share(self, status: RewardStatus | None = None) -> float:
+        """Share of failed rewards among all, or of those with `status`."""
+        return (self._statuses[status] if status else self.failed) / max(self.rewards, 1)
+
+    def check(self, name: str, limit: float) -> None:
+        """Raise GraftError if more than `limit` (a share) failed, or all of train; `name` is their file."""
+        if self.share() > limit:
+            raise GraftError(
+                f"{name}: {self.failed} rewards ({self.share():.0%}) could not be computed, rewards.failed_limit is "
+                f"{limit:.0%}; {self._first}"
+            )
+        if self._train.total() and not self._train["ok"]:
+            raise GraftError(f"{name}: no reward of a train completion could be computed; {self._first}")
+
+
+def _cause(trajectory: Trajectory, member: int, measured: Mapping[str, TermColumn]) -> str:
+    """Cause and remedy of a failed reward."""
+    lost = failure_reason(results_of(trajectory, member))
+    if lost is not None:
+        return f"{lost}; fix that (graft doctor checks sandbox and disk), then run the search stage again with --force"
+    errors = (f"{name}: {column[member].error}" for name, column in measured.items() if column[member].error)
+    return f"{next(errors, 'a term failed')}; fix that term, then run this stage again"

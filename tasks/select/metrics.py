@@ -1,0 +1,98 @@
+"""Metrics of a selection.
+
+selected, selected_share    samples that the update may see; shares are of the samples with a signal
+selected_share_…            of those with advantage above 0 (good) and below (bad); with the highest reward of the
+                            round (full), with 0 (none) and between (some); of those that each proposer wrote
+effective_sample_size       (Σ w)² / Σ w² over the weights w in the update: as many equal samples weigh the same
+influence_mean, _std, _min, _max, _p10 …    of the samples that have a gradient, where it was measured
+influence_positive_share    share of these whose influence is above 0
+gradient_norm_mean          of their parts of the loss
+train_gradient_norm         of the sum of these parts, the gradient of the batch
+validation_gradient_norm    of the validation loss
+gradient_cosine             of the angle between these two: below 0 a step on the whole batch raises the validation loss
+validation_advantage_mean, _std, _positive_share    of all validation samples, before update.negative_weight
+
+Where nothing else is said, they are of training samples; `mixed` counts the validation samples that the update learns
+from as well.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import fsum
+from statistics import stdev
+
+from tasks.objective.advantages import TOLERANCE, known_rewards
+from tasks.records import Proposer, Selected
+
+QUANTILES = (10, 50, 90)
+
+
+def selection_metrics(
+    lines: Sequence[Selected], rewards: Sequence[float | None], proposers: Sequence[Proposer]
+) -> dict[str, float]:
+    """Numbers of the samples' lines, with the reward and the proposer of each, all [n]."""
+    rows = [row for row in zip(lines, rewards, proposers, strict=True) if row[0].advantage != 0]
+    weights = [line.weight for line in lines if line.selected]
+    top = max(known_rewards(rewards), default=0.0)
+    numbers: dict[str, float] = {
+        "samples": len(lines),
+        "no_signal_share": _share(len(lines) - len(rows), len(lines)),
+        "selected": len(weights),
+        "selected_share": _share(len(weights), len(rows)),
+        "selected_share_good": _kept(line for line, _, _ in rows if line.advantage > 0),
+        "selected_share_bad": _kept(line for line, _, _ in rows if line.advantage < 0),
+        "selected_share_full": _kept(line for line, reward, _ in rows if _is(reward, top)),
+        "selected_share_none": _kept(line for line, reward, _ in rows if _is(reward, 0.0)),
+        "selected_share_some": _kept(line for line, reward, _ in rows if not _is(reward, top) and not _is(reward, 0.0)),
+        "effective_sample_size": fsum(weights) ** 2 / max(fsum(w * w for w in weights), 1e-300),
+    }
+    for proposer in dict.fromkeys(proposers):
+        numbers[f"selected_share_{proposer}"] = _kept(line for line, _, by in rows if by == proposer)
+    return numbers | _measured([line for line, _, _ in rows])
+
+
+def advantage_metrics(advantages: Sequence[float]) -> dict[str, float]:
+    """Mean, deviation and share above 0 of the validation samples' advantages [n]."""
+    return {
+        "validation_advantage_mean": fsum(advantages) / max(len(advantages), 1),
+        "validation_advantage_std": _deviation(advantages),
+        "validation_advantage_positive_share": _share(sum(a > 0 for a in advantages), len(advantages)),
+    }
+
+
+def _measured(lines: Sequence[Selected]) -> dict[str, float]:
+    import numpy as np
+
+    # a sample whose advantage update.negative_weight makes 0 has no gradient, and influence 0 whatever it is
+    pairs = [(line.influence, line.gradient_norm) for line in lines if line.gradient_norm]
+    influences = [influence for influence, _ in pairs if influence is not None]
+    norms = [norm for _, norm in pairs if norm is not None]
+    if not influences:
+        return {}
+    quantiles = np.percentile(influences, QUANTILES)
+    return {
+        "influence_mean": fsum(influences) / len(influences),
+        "influence_std": _deviation(influences),
+        "influence_min": min(influences),
+        "influence_max": max(influences),
+        "influence_positive_share": _share(sum(influence > 0 for influence in influences), len(influences)),
+        "gradient_norm_mean": fsum(norms) / len(norms),
+        **{f"influence_p{q}": float(value) for q, value in zip(QUANTILES, quantiles, strict=True)},
+    }
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """Standard deviation with ddof 1, as in the advantages; 0 of a single value."""
+    return stdev(values) if len(values) > 1 else 0.0
+
+
+def _is(reward: float | None, value: float) -> bool:
+    return reward is not None and abs(reward - value) <= TOLERANCE
+
+
+def _kept(lines: Iterable[Selected]) -> float:
+    kept = [line.selected for line in lines]
+    return _share(sum(kept), len(kept))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / max(whole, 1)

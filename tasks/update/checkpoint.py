@@ -1,0 +1,115 @@
+"""Checkpoint of an update, so that a killed update resumes where it stopped, bit for bit.
+
+A checkpoint holds the trained weights, the optimiser, the schedule, the weight of the KL term and the metrics of the
+steps done, whose number is the step to resume at. An update draws no random numbers, and its order is a function of the
+seed. Everything else is computed again from its inputs, before the weights are restored.
+
+The file holds data alone (tasks/model/distributed/safe_serialization.py), is named by all that the result depends on
+and ends with a digest of its content. It replaces the previous one by a rename, so that a complete one always exists.
+"""
+
+import logging
+import shutil
+import time
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from tasks.artifacts import write_bytes
+from tasks.model.distributed.safe_serialization import deserialize, serialize
+from tasks.records import KlWeight
+from tasks.update.metrics import Metrics
+
+WRITE_INTERVAL = 30.0
+"""Pause between writes, as a multiple of the time that the last one took: an update loses 3 % at most."""
+
+DIGEST = 32
+"""Bytes at the end of the file: sha256."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class TrainingState:
+    """State of an update. `weights` are the trained parameters by name, `rows` the metrics of the steps done."""
+
+    weights: dict[str, Any]
+    optimizer: Any
+    schedule: Any
+    kl_weight: KlWeight
+    rows: list[Metrics] = field(default_factory=list)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that later steps depend on."""
+        return {
+            "weights": {name: weight.detach() for name, weight in self.weights.items()},
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "kl_weight": self.kl_weight.model_dump(),
+            "rows": self.rows,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load a state."""
+        import torch
+
+        with torch.no_grad():
+            for name, weight in self.weights.items():
+                weight.copy_(state["weights"][name])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        self.kl_weight = KlWeight.model_validate(state["kl_weight"])
+        self.rows = state["rows"]
+
+
+class Checkpoint:
+    """The one file of an update; it has a single writer."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._cost = 0.0  # seconds that the last writing took
+        self._written = time.monotonic()
+
+    def load(self) -> dict[str, Any] | None:
+        """The state that an earlier update of the same name has left; None where there is none or it is damaged."""
+        for torn in self._path.parent.glob(f".{self._path.name}.*"):  # killed while it was written
+            torn.unlink(missing_ok=True)  # several processes tidy up
+        for other in sorted(self._path.parent.glob("*")):
+            if other != self._path:
+                logger.warning("%s: left by an update of other inputs, params or sources; not used", other)
+        if not self._path.exists():
+            return None
+        whole = memoryview(self._path.read_bytes())
+        content, digest = whole[:-DIGEST], whole[-DIGEST:]
+        state = _state_in(content) if digest == _digest(content) else None
+        if state is None:
+            logger.warning("%s: damaged; not used, the update starts from the beginning", self._path)
+        return state
+
+    def keep(self, training: TrainingState) -> None:
+        """Write the state if the pause is over."""
+        started = time.monotonic()
+        if started - self._written < WRITE_INTERVAL * self._cost:
+            return
+        content = serialize(training.state())
+        write_bytes(self._path, content + _digest(content))
+        self._written = time.monotonic()
+        self._cost = self._written - started
+
+    def remove(self) -> None:
+        """Remove the folder, with the checkpoints of updates of other inputs."""
+        shutil.rmtree(self._path.parent, ignore_errors=True)
+
+
+def _state_in(content: memoryview) -> dict[str, Any] | None:
+    try:
+        state = deserialize(bytes(content))
+    except ValueError:
+        return None
+    whole = isinstance(state, dict) and state.keys() == {"weights", "optimizer", "schedule", "kl_weight", "rows"}
+    return state if whole else None
+
+
+def _digest(content: bytes | memoryview) -> bytes:
+    return sha256(content).digest()

@@ -1,0 +1,267 @@
+"""Health of one optimiser step: a verdict for each sign, and the param to change.
+
+    sign                    healthy                                   red flag
+    advantages              std and range > 0.01
+    KL share                10–30 % of the gradient, a rule of thumb  extreme KL share: > 80 %
+    gradient norm           > 0, not clipped at every known step      zero gradients: it is 0
+    score                   not lower after the step than before      performance down: by more than chance
+    distinct completions    in every group                            identical completions: in no group
+    reward errors           none                                      reward errors: any
+
+*KL share* is ‖∇ β·KL‖ / (‖∇ policy part‖ + ‖∇ β·KL‖), the two parts of the gradient by themselves. The share that an
+update logs (`kl_share` in tasks/update/metrics.py) is of the loss: |β·KL| / (|policy part| + |β·KL|). At the first step
+that one says little: every ratio is 1, so that the policy part is -Σ A, which centred advantages make 0 whatever there
+is to learn. From the reference itself the KL and its gradient are 0 by construction; there the share is that of the
+same samples after the step, and where it is low that is no verdict.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tasks.objective.advantages import known_rewards
+
+SPREAD = 0.01
+"""Least standard deviation and range of healthy advantages."""
+
+KL_LOW, KL_HIGH, KL_EXTREME = 0.10, 0.30, 0.80
+"""Healthy shares lie between the first two; above the third the reference, not the reward, says where to go."""
+
+ZERO_NORM = 1e-8
+"""A gradient norm that is 0 but for rounding."""
+
+MOSTLY_INVALID = 0.5
+"""Share of invalid completions above which the prompt is at fault, not the problems."""
+
+CHANCE = 2.0
+"""Standard errors that a score may fall by chance."""
+
+Level = Literal["ok", "warning", "red flag", "no verdict"]
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a policy does on P prompts; `greedy` [P]: its likeliest completion is right, `right` [P]: of `samples`."""
+
+    greedy: Sequence[bool]
+    right: Sequence[int]
+    samples: int
+
+    @property
+    def greedy_share(self) -> float:
+        return sum(self.greedy) / len(self.greedy)
+
+    @property
+    def sampled_share(self) -> float:
+        return sum(self.right) / (len(self.right) * self.samples)
+
+
+@dataclass(frozen=True)
+class StepMeasurements:
+    """What was measured of one step on P problems, G completions each."""
+
+    rewards: Sequence[Sequence[float | None]]  # [P][G], None = failed, or left out as update.truncated says
+    advantages: Sequence[Sequence[float]]  # [P][G], before update.negative_weight
+    distinct: Sequence[int]  # [P] different completions of each group
+    invalid: float  # share of the completions that are no program that runs, or that have no answer
+    errors: Sequence[str]  # one for each reward that failed
+    served: bool  # a model serves operators: then a reward may fail because it gave no reply
+    norm: float  # of the gradient, before it is clipped
+    max_norm: float  # update.max_grad_norm
+    earlier_norms: Sequence[float]  # of the steps of earlier rounds' updates, [] = none is there
+    beta: float
+    at_reference: bool  # the step begins at the reference: KL is 0 by construction
+    policy_norm: float  # of the policy part's gradient by itself; at the reference, after the step
+    kl_norm: float  # of the gradient of β·KL by itself; likewise
+    before: Score | None  # None: it could not be measured
+    after: Score | None
+    stepped: bool  # False: nothing had an advantage, no step was taken
+    diverged: bool  # the step has left weights whose loss is not finite
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One sign. `remedy`: the param to turn and the direction, `raise update.beta`; "" where there is nothing to do."""
+
+    sign: str
+    value: str
+    healthy: str
+    level: Level
+    why: str
+    remedy: str = ""
+    flag: str = ""  # the red flag's name
+
+
+def verdicts(signs: StepMeasurements) -> list[Verdict]:
+    """One for each sign, in the order of the table above."""
+    return [
+        _advantages(signs),
+        _kl_share(signs),
+        _gradient(signs),
+        _score(signs),
+        _distinct(signs),
+        _errors(signs),
+    ]
+
+
+def kl_share(policy_norm: float, kl_norm: float) -> float | None:
+    """The KL's share of the gradient, in [0, 1]; None where neither part has one."""
+    whole = policy_norm + kl_norm
+    return kl_norm / whole if whole > ZERO_NORM else None
+
+
+def advantage_spread(signs: StepMeasurements) -> tuple[float, float, float]:
+    """(least, greatest, standard deviation with ddof 1) of the advantages whose reward is known; 0 of none."""
+    pairs = zip(signs.rewards, signs.advantages, strict=True)
+    values = [a for rewards, own in pairs for r, a in zip(rewards, own, strict=True) if r is not None]
+    if not values:
+        return 0.0, 0.0, 0.0
+    mean = math.fsum(values) / len(values)
+    std = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / max(len(values) - 1, 1))
+    return min(values), max(values), std
+
+
+def score_fell(before: Score, after: Score) -> bool:
+    """Whether the sampled share of right completions fell by more than CHANCE standard errors.
+
+    The prompts are given, so that chance is in the samples alone: Var = Σ_p (v(before) + v(after)) / P² with
+    v = p (1 - p) / n, where p has one right and one wrong sample added, so that no variance is 0. The same seeds
+    before and after make the true error smaller: the test errs to the side of chance.
+    """
+    n = before.samples
+    shares = [(right + 1) / (n + 2) for right in (*before.right, *after.right)]
+    error = math.sqrt(math.fsum(p * (1 - p) / n for p in shares)) / len(before.right)
+    return after.sampled_share - before.sampled_share < -CHANCE * error
+
+
+def _advantages(signs: StepMeasurements) -> Verdict:
+    least, greatest, std = advantage_spread(signs)
+    no_signal = sum(not any(own) for own in signs.advantages)
+    value = f"{least:+.2f} … {greatest:+.2f}, std {std:.3f}"
+    healthy = f"std and range > {SPREAD}"
+    if std > SPREAD and greatest - least > SPREAD:
+        told = f"; {no_signal} of {len(signs.advantages)} groups have none and teach nothing" if no_signal else ""
+        return Verdict("advantages", value, healthy, "ok", f"completions of a problem earn unlike rewards{told}")
+    return Verdict("advantages", value, healthy, "warning", *_no_advantages(signs))
+
+
+def _no_advantages(signs: StepMeasurements) -> tuple[str, str]:
+    """Why nothing has an advantage, and what to do."""
+    rewards = known_rewards(r for own in signs.rewards for r in own)
+    if not rewards and signs.errors:
+        return "no reward is known: see reward errors", _reward_remedy(signs)
+    if not rewards:
+        return "every completion was cut, and cut ones are left out", "raise policy.max_new_tokens"
+    if all(distinct == 1 for distinct in signs.distinct):
+        return "the completions of each problem are the same, and earn the same", "raise search.temperature"
+    if max(rewards) <= 0 and signs.invalid > MOSTLY_INVALID:
+        why = f"no completion earns anything, and {signs.invalid:.0%} are no program that runs or have no answer"
+        return f"{why}: see policy.prompt with graft doctor --policy", "raise policy.prompt.examples"
+    if max(rewards) == min(rewards):
+        earned = "no completion earns anything" if max(rewards) <= 0 else f"every completion earns {max(rewards):.3g}"
+        remedy = "raise update.group_size" if max(rewards) <= 0 else "raise search.temperature"
+        return f"{earned}: take easier or harder problems, or let more be tried", remedy
+    return "all completions of a problem earn the same: let more be tried", "raise update.group_size"
+
+
+def _kl_share(signs: StepMeasurements) -> Verdict:
+    name, healthy = "KL share", f"{KL_LOW:.0%} … {KL_HIGH:.0%}, a rule of thumb"
+    if signs.beta == 0:
+        return Verdict(name, "KL is off", healthy, "no verdict", "update.beta is 0: nothing holds it to the reference")
+    share = kl_share(signs.policy_norm, signs.kl_norm)
+    if share is None:
+        return Verdict(name, "no gradient", healthy, "no verdict", "there is no gradient to have a share of")
+    value = f"{share:.1%} of the gradient" + (", after the step" if signs.at_reference else "")
+    if share > KL_EXTREME:
+        why = "the reference pulls harder than the rewards: next to nothing is learned"
+        return Verdict(name, value, healthy, "red flag", why, "lower update.beta", "extreme KL share")
+    if share > KL_HIGH:
+        return Verdict(
+            name, value, healthy, "warning", "much of the step goes back to the reference", "lower update.beta"
+        )
+    if share >= KL_LOW:
+        return Verdict(name, value, healthy, "ok", "the reference holds the policy, and lets it learn")
+    if signs.at_reference:
+        why = "the step began at the reference, where the KL is 0 by construction: diagnose a later round"
+        return Verdict(name, value, healthy, "no verdict", why)
+    why = "the KL hardly acts; no harm while the score rises, but nothing stops a drift"
+    return Verdict(name, value, healthy, "warning", why, "raise update.beta")
+
+
+def _gradient(signs: StepMeasurements) -> Verdict:
+    earlier, most = signs.earlier_norms, signs.max_norm
+    clipped = sum(norm > most for norm in (signs.norm, *earlier))
+    value = f"{signs.norm:.3g}" + (f"; {clipped} of {len(earlier) + 1} known steps clipped" if earlier else "")
+    name, healthy = "gradient norm", f"> 0; not above {most:g} (clipped) at every step"
+    if signs.norm <= ZERO_NORM:
+        why, remedy = _no_gradient(signs)
+        return Verdict(name, value, healthy, "red flag", why, remedy, "zero gradients")
+    if clipped < len(earlier) + 1:
+        told = "" if earlier else "; it is the only step that is known"
+        return Verdict(name, value, healthy, "ok", f"the gradient, not the clip, sets the step{told}")
+    if not earlier:
+        why = "clipped, but one step is too few to decide: diagnose again after a round's update"
+        return Verdict(name, value, healthy, "no verdict", why)
+    why = "every known step is clipped: all have one length, however much they have to say"
+    return Verdict(name, value, healthy, "warning", why, "raise update.max_grad_norm")
+
+
+def _no_gradient(signs: StepMeasurements) -> tuple[str, str]:
+    if any(map(any, signs.advantages)):
+        return "completions have advantages, but the policy is too sure of them to move", "raise search.temperature"
+    return _no_advantages(signs)
+
+
+def _score(signs: StepMeasurements) -> Verdict:
+    name, healthy, before, after = "score", "not lower after the step", signs.before, signs.after
+    if not signs.stepped:
+        return Verdict(name, "as before", healthy, "no verdict", "no step was taken: nothing has an advantage")
+    if signs.diverged:
+        why = "after the step the policy writes nothing: its numbers are not finite"
+        return Verdict(name, "lost", healthy, "red flag", why, "lower update.learning_rate", "performance down")
+    if before is None or after is None:
+        return Verdict(
+            name, "not measured", healthy, "no verdict", "what the programs give is not known before the step"
+        )
+    value = (
+        f"sampled {before.sampled_share:.3f} → {after.sampled_share:.3f}, "
+        f"greedy {before.greedy_share:.2f} → {after.greedy_share:.2f}"
+    )
+    if score_fell(before, after):
+        why = f"fewer samples are right after the step, by more than {CHANCE:g} standard errors: it goes too far"
+        return Verdict(name, value, healthy, "red flag", why, "lower update.learning_rate", "performance down")
+    if after.sampled_share < before.sampled_share or after.greedy_share < before.greedy_share:
+        why = "it fell, which may be chance: take more --problems; if it stays, the step goes too far"
+        return Verdict(name, value, healthy, "warning", why, "lower update.learning_rate")
+    return Verdict(name, value, healthy, "ok", "the step does no harm on its own prompts")
+
+
+def _distinct(signs: StepMeasurements) -> Verdict:
+    sizes = [len(own) for own in signs.rewards]
+    alike = sum(distinct == 1 for distinct, size in zip(signs.distinct, sizes, strict=True) if size > 1)
+    compared = sum(size > 1 for size in sizes)
+    value = f"{sum(signs.distinct)} of {sum(sizes)}; {alike} of {len(sizes)} groups all the same"
+    name, healthy, remedy = "distinct completions", "> 1 in every group", "raise search.temperature"
+    if not compared:
+        return Verdict(name, value, healthy, "no verdict", "update.group_size is 1: nothing to compare")
+    if alike == compared:
+        why = "each problem's completions are one and the same: there is nothing to tell apart"
+        return Verdict(name, value, healthy, "red flag", why, remedy, "identical completions")
+    if alike:
+        return Verdict(name, value, healthy, "warning", "some problems' completions are one and the same", remedy)
+    return Verdict(name, value, healthy, "ok", "every problem is tried in more than one way")
+
+
+def _errors(signs: StepMeasurements) -> Verdict:
+    count = sum(len(own) for own in signs.rewards)
+    name, value, healthy = "reward errors", f"{len(signs.errors)} of {count}", "0"
+    if signs.errors:
+        why = f"these completions have no reward; the first error: {signs.errors[0]}; graft doctor checks the sandbox"
+        return Verdict(name, value, healthy, "red flag", why, _reward_remedy(signs), "reward errors")
+    return Verdict(name, value, healthy, "ok", "every reward is known")
+
+
+def _reward_remedy(signs: StepMeasurements) -> str:
+    """Rewards fail where a model does not reply, or the sandbox dies: of too much memory, as a rule."""
+    return "raise operators.retries" if signs.served else "lower sandbox.memory_mb"

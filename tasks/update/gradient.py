@@ -1,0 +1,213 @@
+"""The gradient of one step's loss, micro-batch by micro-batch.
+
+The result does not depend on the micro-batches: the denominator is that of the step, and metrics are sums, so that
+several processes can each compute a part of the micro-batches and add up (tasks/model/distributed/collectives.py).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tasks.core.torch_threads import torch_threads
+from tasks.model.distributed.collectives import backward, world_size
+from tasks.model.fast_layers.fast_layers import fast_layers
+from tasks.model.sample import Sample
+from tasks.model.scoring.micro_batches import MicroBatch
+from tasks.model.scoring.scorer import Scorer
+from tasks.objective.losses import Objective, TokenLosses, reduce, token_losses
+from tasks.objective.recorded_logprobs import Logprobs, pad_logprobs
+from tasks.objective.token_weights import TokenWeights
+from tasks.params.ppo import Ppo
+from tasks.params.update import Update
+from tasks.ppo.losses import PaddedTargets, ValueLosses, pad_targets, value_losses
+from tasks.update.step_plan import UpdateGroup
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SMALL_PASS = 2 * 10**9
+"""Parameters times tokens of a micro-batch. In a smaller one, waking a second thread takes longer than its share of a
+matrix product: docs/results/2026-11-27-benchmarks.md#overhead-of-prefect-dvc-and-mlflow."""
+
+
+@dataclass
+class ValueSums:
+    """Totals over tokens of what a value head said; with r the return and e = r - value."""
+
+    loss: float = 0.0  # as it enters the loss, divided by the step's denominator
+    clipped: float = 0.0  # tokens that the clip acted on
+    returns: float = 0.0
+    squared_returns: float = 0.0
+    errors: float = 0.0
+    squared_errors: float = 0.0
+
+    def add(self, other: "ValueSums") -> None:
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass
+class TokenSums:
+    """Totals over the tokens of some micro-batches."""
+
+    tokens: float = 0
+    loss: float = 0.0  # this and its parts are divided by the step's denominator
+    policy_loss: float = 0.0
+    kl_loss: float = 0.0
+    entropy_loss: float = 0.0
+    ratio: float = 0.0
+    low: float = 0.0  # tokens that the clip acted on from below
+    high: float = 0.0  # from above
+    kl: float = 0.0
+    entropy: float = 0.0
+    ratio_max: float = 0.0  # the largest one, not a total
+    values: ValueSums = field(default_factory=ValueSums)  # 0 without a value head
+
+    @property
+    def clipped(self) -> float:
+        """Tokens that the clip acted on."""
+        return self.low + self.high
+
+    def add(self, other: "TokenSums") -> None:
+        self.values.add(other.values)
+        for name in vars(self).keys() - {"values"}:
+            ours, theirs = getattr(self, name), getattr(other, name)
+            setattr(self, name, max(ours, theirs) if name == "ratio_max" else ours + theirs)
+
+
+def objective_of(params: Update) -> Objective:
+    """The params that make up a token's loss."""
+    return Objective(**{field.name: getattr(params, field.name) for field in fields(Objective)})
+
+
+def accumulate_gradient(
+    scorer: Scorer,
+    step: Sequence[UpdateGroup],
+    behaviour: Logprobs,
+    reference: Logprobs | None,
+    params: Update,
+    ppo: Ppo | None = None,
+) -> TokenSums:
+    """Add the gradient of one step's loss to the weights.
+
+    With `ppo` the samples have targets and the scorer has a value head, whose loss is added. Raises FloatingPointError
+    that names the samples whose loss is not finite.
+    """
+    loss_of = partial(_loss_of, scorer, behaviour, reference, params, ppo, sum(g.denominator for g in step))
+    batches = scorer.batches([s for g in step for s in g.samples], world_size())
+    with fast_layers(scorer.model), torch_threads(1) if _is_small(scorer, batches) else nullcontext():
+        parts = backward(scorer.trained, batches, loss_of)
+    if broken := [s for _, samples in parts for s in samples]:
+        raise FloatingPointError(f"the loss of {sample_names(broken)} is not finite")
+    sums = TokenSums()
+    for part, _ in parts:
+        sums.add(part)
+    return sums
+
+
+def _is_small(scorer: Scorer, batches: Sequence[MicroBatch]) -> bool:
+    """Whether one torch thread computes all of these micro-batches as fast as several."""
+    parameters: int = sum(parameter.numel() for parameter in scorer.model.parameters())
+    return parameters * max((batch.tokens for batch in batches), default=0) < SMALL_PASS
+
+
+def _loss_of(
+    scorer: Scorer,
+    behaviour: Logprobs,
+    reference: Logprobs | None,
+    params: Update,
+    ppo: Ppo | None,
+    denominator: int,
+    batch: MicroBatch,
+) -> "tuple[Tensor, Callable[[], tuple[TokenSums, list[Sample]]]]":
+    """A micro-batch's part of the step's loss, and a function for its metrics: sums, and samples whose loss is not
+    finite."""
+    samples, scored = batch.samples, scorer.score(batch)
+    logprobs, mask = scored.logprobs, scored.mask
+    targets = pad_targets(samples, logprobs) if ppo else None
+    tokens = token_losses(
+        logprobs,
+        pad_logprobs(behaviour, samples, logprobs),
+        None if reference is None else pad_logprobs(reference, samples, logprobs),
+        scored.entropies if params.entropy > 0 else None,
+        pad_advantages(samples, logprobs, targets),
+        mask,
+        objective_of(params),
+    )
+    critic = None
+    if ppo and targets and scored.values is not None:
+        critic = value_losses(scored.values, targets.values, targets.returns, mask, ppo.value_clip)
+        tokens = replace(tokens, loss=tokens.loss + ppo.value_weight * critic.loss)
+    counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
+    averaging = TokenWeights(params.loss, longest=1)  # for the weights alone
+    weights = counts * logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
+    loss = reduce(tokens.loss, weights, denominator)
+
+    def read_sums() -> tuple[TokenSums, list[Sample]]:
+        part = _summed(tokens, loss, scored.entropies, counts, weights / denominator)
+        if ppo and critic and targets and scored.values is not None:
+            errors = targets.returns - scored.values.detach()
+            part.values = _value_sums(critic, errors, targets.returns, counts, ppo.value_weight * weights / denominator)
+        return part, [] if math.isfinite(part.loss) else _not_finite(tokens, samples)
+
+    return loss, read_sums
+
+
+def pad_advantages(samples: Sequence[Sample], like: "Tensor", targets: PaddedTargets | None = None) -> "Tensor":
+    """The advantages [R, 1], or of each token [R, C] with PPO's targets or where the sampler is corrected for."""
+    advantages = targets.advantages if targets else like.new_tensor([s.advantage for s in samples])[:, None]
+    if not any(s.token_weights for s in samples):
+        return advantages
+    weights = like.detach().new_ones(like.shape)
+    for row, sample in zip(weights, samples, strict=True):
+        if sample.token_weights:
+            row[: len(sample.completion)] = like.new_tensor(sample.token_weights)
+    return advantages * weights
+
+
+def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> TokenSums:
+    """`counts` [R, C]: how many tokens of the round each stands for, `weights` [R, C]: how much each weighs in the
+    loss; both 0 where padded."""
+    import torch
+
+    totals = {
+        "tokens": counts.sum(),
+        "loss": loss.detach(),
+        "policy_loss": (tokens.policy * weights).sum(),
+        "kl_loss": (tokens.penalty * weights).sum(),
+        "entropy_loss": (tokens.bonus * weights).sum(),
+        "ratio": (tokens.ratio * counts).sum(),
+        "low": ((tokens.clipped & (tokens.ratio < 1)) * counts).sum(),
+        "high": ((tokens.clipped & (tokens.ratio > 1)) * counts).sum(),
+        "kl": (tokens.kl * counts).sum(),
+        "entropy": (entropies.detach() * counts).sum(),
+        "ratio_max": tokens.ratio.max(),
+    }
+    return TokenSums(**dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True)))
+
+
+def _value_sums(
+    critic: ValueLosses, errors: "Tensor", returns: "Tensor", counts: "Tensor", weights: "Tensor"
+) -> ValueSums:
+    """The same for the values, in float64."""
+    counts, errors, returns = counts.double(), errors.double(), returns.double()
+    totals = (
+        (critic.loss.detach() * weights).double().sum(),
+        (critic.clipped * counts).sum(),
+        *((numbers * counts).sum() for numbers in (returns, returns.square(), errors, errors.square())),
+    )
+    return ValueSums(*(float(total) for total in totals))
+
+
+def _not_finite(tokens: TokenLosses, samples: Sequence[Sample]) -> list[Sample]:
+    rows = zip(samples, tokens.loss.detach().sum(1).isfinite().tolist(), strict=True)
+    return [s for s, finite in rows if not finite]
+
+
+def sample_names(samples: Sequence[Sample], most: int = 5) -> str:
+    """Samples by problem and place in its group, the first few."""
+    names = [f"{s.problem_id} completion {s.member}" for s in samples]
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,45 @@
+"""The groups of an update: each problem's selected samples with their weighted advantages and denominators."""
+
+from collections.abc import Sequence
+
+from tasks.objective.groups import SampleGroup
+from tasks.objective.samples import merge_equal_samples
+from tasks.objective.token_weights import TokenWeights
+from tasks.records import Selected
+from tasks.update.step_plan import UpdateGroup
+
+
+def selected_groups(
+    groups: Sequence[SampleGroup], selection: Sequence[Selected], averaging: TokenWeights
+) -> list[UpdateGroup]:
+    """The update's view of each group. Raises ValueError where the selection is of other groups."""
+    lines = {(line.problem_id, line.member): line for line in selection}
+    members = {(g.problem_id, member): name for g in groups for member, name in enumerate(g.workflow_ids)}
+    if {key: line.workflow_id for key, line in lines.items()} != members:
+        raise ValueError("does not name the samples of rewarded.jsonl")
+    weights = {key: line.weight if line.selected else 0.0 for key, line in lines.items()}
+    return [
+        weighted_group(g, [weights[g.problem_id, member] for member in range(len(g.samples))], averaging)
+        for g in groups
+    ]
+
+
+def weighted_group(group: SampleGroup, weights: Sequence[float], averaging: TokenWeights) -> UpdateGroup:
+    """The group with advantages multiplied by the weights [G], 0 = rejected.
+
+    The denominator counts the samples that are learned from and those without signal (advantage 0), but no sample that
+    is rejected or whose reward failed.
+    """
+    pairs = zip(group.samples, weights, strict=True)
+    learned = [s.weighted(weight) for s, weight in pairs if weight and s.has_signal]
+    rewarded = zip(group.samples, group.advantages, group.baseline_rewards, strict=True)
+    no_signal = [s for s, advantage, reward in rewarded if reward is not None and advantage == 0 and not s.has_signal]
+    return UpdateGroup(
+        group.problem_id,
+        merge_equal_samples(learned),
+        averaging.denominator([len(s.completion) for s in [*learned, *no_signal]]),
+        rewards=tuple(group.rewards),
+        lengths=tuple(len(s.completion) for s in group.samples),
+        truncated=sum(group.truncated),
+        no_signal=not any(group.advantages),
+    )

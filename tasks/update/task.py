@@ -1,0 +1,102 @@
+"""The update stage: rewarded trajectories and their selection → the round's policy."""
+
+import logging
+from collections.abc import Sequence
+
+from tasks.artifacts import read_jsonl, write_json, write_text
+from tasks.core.metrics_files import LiveRows
+from tasks.environments.lookup import environment_in
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.distributed.collectives import rank
+from tasks.model.distributed.sharding import shard_base
+from tasks.model.distributed.torchrun import run_in_processes
+from tasks.model.out_of_memory import explain_out_of_memory
+from tasks.model.policy import Policy, load_policy, save_policy
+from tasks.objective.groups import SampleGroup, read_groups
+from tasks.objective.kl_weight import read_weight, varies
+from tasks.objective.token_weights import TokenWeights
+from tasks.params.params import Params
+from tasks.ppo.critic import start_round
+from tasks.ppo.losses import with_ppo_objective
+from tasks.ppo.value_head import write_head
+from tasks.records import Selected
+from tasks.sources.fingerprint import fingerprint
+from tasks.statistics.collapse import collapse_remarks
+from tasks.update.checkpoint import Checkpoint
+from tasks.update.compute import compute, reference_scores
+from tasks.update.groups import selected_groups
+from tasks.update.metrics import to_csv
+from tasks.update.step_plan import UpdateGroup
+
+logger = logging.getLogger(__name__)
+
+
+def run(layout: Layout, params: Params, round: int | None) -> None:
+    """Update the policy of the round before on this round's selected samples, in `update.processes` processes."""
+    assert round is not None
+    if params.update.processes > 1:
+        run_in_processes(run_update, layout, params, round)
+    else:
+        run_update(layout, params, round)
+
+
+def run_update(layout: Layout, params: Params, round: int) -> None:
+    """The update in one process, or in each of several; the first one writes.
+
+    The reference is round 0's policy. It scores first and is then replaced: one model is in memory.
+    """
+    params = with_ppo_objective(params)
+    update = params.update
+    selection = read_jsonl(layout.selection(round), Selected)
+    policy = load_policy(
+        layout.policy(0 if update.beta > 0 else round - 1), shard=shard_base if update.sharded else None
+    )
+    splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
+    environment = environment_in(layout.root, params)
+    by_split, invalid, _ = read_groups(policy, environment, layout, round, splits, update)
+    checkpoint, live = _checkpoint(layout, params, round, policy), LiveRows(layout.live_steps(f"update@{round}"))
+    reference = critic = None
+    with explain_out_of_memory(update.micro_batch_tokens):
+        if params.algorithm == "ppo":
+            critic = start_round(layout, params, round, policy, by_split)
+            policy, by_split, reference = critic.policy, critic.groups, critic.all_reference
+        groups = _selected(layout, params, round, [g for split in splits for g in by_split[split]], selection)
+        if critic is None and update.beta > 0:
+            reference = reference_scores(policy, groups, params)
+            policy = load_policy(layout.policy(round - 1), instead_of=policy)
+        weight, head = read_weight(layout.kl_weight(round - 1), update), critic.head if critic else None
+        result = compute(policy, groups, reference, params, round, checkpoint, live, weight, head)
+    if rank():
+        return
+    for remark in collapse_remarks(result.metrics):
+        logger.warning("round %d: %s", round, remark)
+    save_policy(policy, layout.policy(round), parent=policy.version, round=round)
+    if varies(update):
+        write_json(layout.kl_weight(round), result.kl_weight)
+    if critic:
+        write_head(layout.value_head(round), critic.head)
+    write_text(layout.steps(round), to_csv(result.rows))
+    write_json(layout.metrics("update", round), result.metrics | {"unfit_samples": invalid})
+    write_json(layout.speed(f"update@{round}"), {"tokens_per_second": result.tokens_per_second})
+    checkpoint.remove()
+    live.remove()
+
+
+def _selected(
+    layout: Layout, params: Params, round: int, groups: Sequence[SampleGroup], selection: Sequence[Selected]
+) -> list[UpdateGroup]:
+    try:
+        return selected_groups(groups, selection, TokenWeights(params.update.loss, params.policy.max_new_tokens))
+    except ValueError as error:
+        raise GraftError(f"{layout.selection(round)}: {error}; run graft stage select@{round} again") from error
+
+
+def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:
+    """The checkpoint of an update with these inputs. Threads and device are inputs too: they change the last digits."""
+    import torch
+
+    sources = layout.sources / "update.json"  # with the digest of a user's environment
+    reads = [sources, layout.policy(0), layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
+    machine = (torch.__version__, torch.get_num_threads(), policy.device.type)
+    return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")

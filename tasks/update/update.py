@@ -1,0 +1,198 @@
+"""One round's update, by GRPO or PPO, of what is trained of a policy: its adapter, or all its weights.
+
+    for each epoch
+        for each step of `prompts_per_step` problems
+            loss = Σ over the tokens of their selected samples / denominator      (tasks/objective/losses.py)
+            AdamW step on the trained weights
+
+With a value head the samples have targets (tasks/ppo/critic.py): each token has an advantage of its own, the loss gets
+the head's (tasks/ppo/losses.py), and AdamW trains the head, too, at a rate of its own.
+
+What a reader may expect and will not find: no weight decay, no reference model (what the policy that the
+run started from gives to each token is scored before, and handed in), no optimiser state carried from round to round:
+its running means start at 0, so the learning rate warms up again. A weight of the KL term that differs from step to
+step is carried (tasks/objective/kl_weight.py). Nothing here draws random numbers.
+
+*Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
+signal (advantage 0), or what else `update.loss` divides by (tasks/objective/token_weights.py): a problem that is always
+or never solved says that there is nothing to learn, which is not the same as not being asked. Samples that the
+selection rejects, or whose reward failed, are not there at all. Samples without signal are never computed. With beta 0
+and entropy 0 that is exact; else their KL term and entropy are left out: the pull to the reference acts on the samples
+that pull away from it.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.core.metrics_files import LiveRows
+from tasks.core.progress import show_progress
+from tasks.core.terminal import print_remark
+from tasks.errors import GraftError
+from tasks.model.distributed.collectives import rank
+from tasks.model.scoring.scorer import Scorer
+from tasks.objective.kl_weight import after_step, first_weight, varies
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
+from tasks.params.fields import Schedule
+from tasks.params.ppo import Ppo
+from tasks.params.update import Update
+from tasks.records import KlWeight
+from tasks.update.checkpoint import Checkpoint, TrainingState
+from tasks.update.gradient import accumulate_gradient, sample_names
+from tasks.update.metrics import Metrics, step_metrics
+from tasks.update.step_plan import Step
+
+
+class ThroughputMeter:
+    """Completion tokens per second since construction. For display alone: times differ from run to run."""
+
+    def __init__(self) -> None:
+        self._tokens, self._started = 0.0, time.monotonic()
+
+    def add(self, tokens: float) -> None:
+        """Count a finished step of `tokens` completion tokens."""
+        self._tokens += tokens
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self._tokens / max(time.monotonic() - self._started, 1e-9)
+
+
+@dataclass(frozen=True)
+class UpdateSteps:
+    """The result of an update: a row of metrics for each step, and this process's speed."""
+
+    rows: list[Metrics]
+    kl_weight: KlWeight  # for the next round
+    tokens_per_second: float  # completion tokens, each time that they are learned from
+
+
+def train(
+    scorer: Scorer,
+    steps: Sequence[Step],
+    params: Update,
+    reference: Logprobs | None,
+    checkpoint: Checkpoint | None = None,
+    live: LiveRows | None = None,
+    kl_weight: KlWeight | None = None,
+    ppo: Ppo | None = None,
+) -> UpdateSteps:
+    """Train the scorer's model, and its value head, in place. The same arguments give the same weights.
+
+    `reference`: log-probabilities of all samples by the reference; None where `update.beta` is 0. `ppo`: None for GRPO;
+    else the scorer has a value head and the samples have targets, and the KL is in their advantages, not in the loss.
+    With a checkpoint it goes on where an earlier update of the same arguments was ended. `live` has the rows so far.
+    `kl_weight`: what the round before has left, None in the first.
+    Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
+    """
+    behaviour = behaviour_logprobs(scorer, list({sample_key(s): s for step in steps for s in step.samples}.values()))
+    head_rate = (scorer.value_head, ppo.value_rate) if ppo else None
+    training = start_training(scorer.model, params, len(steps), kl_weight, head_rate)
+    if checkpoint and (state := checkpoint.load()):
+        training.restore(state)
+        what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
+        print_remark(f"update: goes on after {what}")
+    done = len(training.rows)
+    if live and rank() == 0:
+        live.begin(training.rows)
+    speed = ThroughputMeter()
+    with show_progress("update", len(steps), "steps", done) as advance:
+        for number, step in list(enumerate(steps, start=1))[done:]:
+            try:
+                optimizer_step(training, scorer, step, behaviour, reference, params, ppo)
+            except FloatingPointError as error:
+                remedy = "lower update.learning_rate, or search again where it is the first step"
+                raise GraftError(f"update step {number} of {len(steps)}: {error}; {remedy}") from error
+            if checkpoint and rank() == 0:
+                checkpoint.keep(training)
+            if live and rank() == 0:
+                live.add(training.rows[-1])
+            speed.add(training.rows[-1]["tokens"])
+            advance(note=f"{speed.tokens_per_second:.0f} tokens/s")
+    return UpdateSteps(training.rows, training.kl_weight, speed.tokens_per_second)
+
+
+def start_training(
+    model: Any,
+    params: Update,
+    steps: int,
+    kl_weight: KlWeight | None = None,
+    value_head: tuple[Any, float] | None = None,
+) -> TrainingState:
+    """AdamW and its schedule over all trained weights, before the first of `steps` steps.
+
+    `value_head`: a head that is trained, too, with its learning rate.
+    """
+    import torch
+
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    groups: list[dict[str, Any]] = [{"params": list(weights.values())}]
+    if value_head is not None:
+        head, rate = value_head
+        own = {f"value_head.{name}": weight for name, weight in head.named_parameters()}
+        weights |= own
+        groups.append({"params": list(own.values()), "lr": rate})
+    optimizer = torch.optim.AdamW(groups, lr=params.learning_rate, weight_decay=0.0, fused=True)
+    schedule = schedule_of(optimizer, params.schedule, params.warmup_steps, steps)
+    return TrainingState(weights, optimizer, schedule, kl_weight or first_weight(params))
+
+
+def schedule_of(optimizer: Any, name: Schedule, warmup_steps: int, steps: int) -> Any:
+    """A scheduler that has set the rate of the first of `steps` steps; its step() sets the next one's.
+
+    The rate rises straight over `warmup_steps`, w, and then follows transformers' schedule. At step s of n, from 1:
+
+        linear      (n + 1 - s) / (n + 1 - w)
+        cosine      (1 + cos(π (s - w) / (n + 1 - w))) / 2
+        constant    1
+
+    Without a decline the noise of the last few steps stays in the weights, and the round ends worse than its mean.
+    transformers counts from step 0 to step n, where its rates are 0; these two steps are left out.
+    """
+    from transformers import get_scheduler
+
+    kind = "constant_with_warmup" if name == "constant" else name  # its `constant` has no warm-up
+    schedule = get_scheduler(kind, optimizer, num_warmup_steps=warmup_steps, num_training_steps=steps + 1)
+    optimizer.step()  # without a gradient it moves nothing; torch warns where a schedule goes ahead of its optimiser
+    schedule.step()
+    return schedule
+
+
+def optimizer_step(
+    training: TrainingState,
+    scorer: Scorer,
+    step: Step,
+    behaviour: Logprobs,
+    reference: Logprobs | None,
+    params: Update,
+    ppo: Ppo | None = None,
+) -> None:
+    """One optimiser step. Raises FloatingPointError, before a weight changes, where loss or gradient is not finite."""
+    import torch
+
+    training.optimizer.zero_grad()
+    beta = training.kl_weight.beta
+    in_loss = params.model_copy(update={"beta": 0.0 if ppo else beta})
+    sums = accumulate_gradient(scorer, step.groups, behaviour, reference, in_loss, ppo)
+    clip, groups = torch.nn.utils.clip_grad_norm_, training.optimizer.param_groups
+    norm, *others = (float(clip(group["params"], params.max_grad_norm)) for group in groups)
+    _check_finite(sum(others, norm), scorer, step, behaviour)
+    rate = training.schedule.get_last_lr()[0]
+    shown = beta if varies(params) else None
+    row = step_metrics(len(training.rows) + 1, step, sums, norm, rate, shown, with_values=ppo is not None)
+    training.rows.append(row)
+    training.kl_weight = after_step(training.kl_weight, row["kl"], int(row["samples"]), params)
+    training.optimizer.step()
+    training.schedule.step()
+
+
+def _check_finite(norm: float, scorer: Scorer, step: Step, behaviour: Logprobs) -> None:
+    """Raises FloatingPointError that names the samples which have moved most, where the gradient is not finite."""
+    if math.isfinite(norm):
+        return
+    now = score_samples(scorer, step.samples)
+    moved = {key: float((row - behaviour[key]).abs().max()) for key, row in now.items()}
+    most = sample_names(sorted(step.samples, key=lambda s: -moved[sample_key(s)])[:3])
+    raise FloatingPointError(f"the gradient is not finite; the samples with the largest log-ratios: {most}")

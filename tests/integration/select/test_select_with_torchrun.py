@@ -1,0 +1,97 @@
+"""The stage `select` in several processes, which torchrun starts."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params.file import load_params, restrict
+from tasks.params.params import Params
+from tasks.records import RewardedTrajectory, Selected
+from tasks.select import task
+from tasks.select.task import run
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+SEEN = ("processes", "negative_weight", "advantages", "loss", "truncated", "prompts_per_step", "micro_batch_tokens")
+SEEN += ("checkpointing", "sharded")
+
+MakeTrajectory = Callable[..., RewardedTrajectory]
+
+
+def params(processes: int, sharded: bool = False, **influence: Any) -> Params:
+    changed = {"processes": processes, "negative_weight": 1.0, "micro_batch_tokens": 128}
+    update = SHIPPED.update.model_copy(update=changed | {"sharded": sharded, "checkpointing": sharded})
+    own = SHIPPED.influence.model_copy(update={"selection": "positive"} | influence)
+    whole = SHIPPED.model_copy(update={"update": update, "influence": own})
+    keys = [
+        "environment",
+        "algorithm",
+        "policy.max_new_tokens",
+        "search.temperature",
+        "influence",
+        "update.on_invalid_completion",
+    ]
+    return restrict(whole, keys + [f"update.{name}" for name in SEEN])
+
+
+def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
+    return read_jsonl(layout.selection(1), Selected), json.loads(layout.metrics("select", 1).read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharded", [False, True])
+def test_two_processes_select_what_one_selects(
+    sharded: bool, layout: Layout, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(layout, params(1), 1)
+    alone, numbers_alone = written(layout)
+    capfd.readouterr()
+    layout.selection(1).unlink()
+    run(layout, params(2, sharded), 1)
+    assert capfd.readouterr().err == ""
+    together, numbers = written(layout)
+    assert {line.selected for line in together} == {True, False}
+    for ours, theirs in zip(together, alone, strict=True):
+        changed = {name: getattr(theirs, name) for name in ("influence", "gradient_norm")}
+        assert ours.model_copy(update=changed) == theirs
+        if ours.split == "validation":
+            assert changed == {"influence": None, "gradient_norm": None}
+            continue
+        assert (ours.influence, ours.gradient_norm) == pytest.approx(tuple(changed.values()), rel=1e-4, abs=1e-6)
+    assert (numbers["certificate_signs"], numbers["certificate_steps"]) == (1, 2)
+    assert numbers["certificate_slope"] == pytest.approx(-1, abs=0.05)
+    assert numbers == pytest.approx(numbers_alone, rel=1e-2, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_what_goes_wrong_in_one_process_is_one_line_here(
+    layout: Layout, make_trajectory: MakeTrajectory, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The larger of two groups has more rows than there is memory for; one process has it, the other waits."""
+    judges = {"small": [1.0, 0.0], "large": [float(m % 2) for m in range(200)]}
+    groups = [make_trajectory(name, rewards, split="validation") for name, rewards in judges.items()]
+    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 0.0]), *groups])
+    capfd.readouterr()
+    with pytest.raises(GraftError) as caught:
+        run(layout, params(2, similarity="dot", fdr_control=True, memory_budget=1), 1)
+    line = str(caught.value)
+    assert line.startswith("influence.memory_budget: has room for the gradients of ")
+    assert "problem 'large' has 200, which influence.fdr_control needs at once; raise it" in line
+    assert "\n" not in line
+    assert "in _by_group" in caught.value.__notes__[0]
+    assert capfd.readouterr().err == ""
+    assert not layout.selection(1).exists()
+
+
+@pytest.mark.parametrize("rule", ["none", "random"])
+def test_where_nothing_is_measured_no_process_is_started(
+    rule: str, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "run_in_processes", None)
+    run(layout, params(2, selection=rule), 1)
+    assert any(line.selected for line in written(layout)[0])

@@ -1,0 +1,158 @@
+"""Law: processes that hold a part of the base each compute what one process with the whole base computes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+
+from tasks.artifacts import digest_path
+from tasks.model.distributed.collectives import is_sharded, rank
+from tasks.model.distributed.sharding import shard_base
+from tasks.model.policy import Policy, load_policy, save_policy
+from tasks.model.sample import Sample
+from tasks.model.scoring import scorer as scorer_module
+from tasks.model.scoring.micro_batches import Layout
+from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
+from tasks.objective.recorded_logprobs import Logprobs, score_samples
+from tasks.objective.token_weights import TokenWeights
+from tasks.select.certificate import Certificate, certify
+from tasks.select.tracin import Measure, influences
+from tasks.update.gradient import accumulate_gradient
+from tests.support.models import logits
+from tests.support.process_group import in_processes
+from tests.support.update_params import grpo_params
+from tests.support.updates import gradient_of, groups_of, random_logprobs
+from tests.support.validation import advantage_validation
+
+pytestmark = pytest.mark.slow
+
+BASES = {"tied": "qwen2", "untied": "llama"}
+"""Policy folders by their base's embedding and head; each has a second round, `tied-1`."""
+
+CHUNK = 7 * 300 * scorer_module.LOGITS_COPIES * 4
+"""Bytes of logits: seven tokens at a time."""
+
+BY_TOKEN = TokenWeights("dapo", longest=64)
+LAYOUTS: tuple[Layout, ...] = ("packed", "rows", "completions")
+Step = tuple[torch.Tensor, float, Logprobs]
+Influence = tuple[list[float], Certificate]
+
+
+def load(folder: Path, base: str, sharded: bool) -> Policy:
+    """The second round's policy, on the base that the first one's has been loaded with."""
+    reference = load_policy(folder / base, shard=shard_base if sharded else None)
+    policy = load_policy(folder / f"{base}-1", instead_of=reference)
+    assert is_sharded(policy.model) == sharded
+    return policy
+
+
+def scorer_in(policy: Policy, layout: Layout, samples: list[Sample], tokens: int = 2048) -> Scorer:
+    scorer = scorer_for(policy, samples, 0.7, tokens)
+    assert scorer.layout == "packed"
+    return with_constant_prompts(scorer, samples) if layout == "completions" else replace(scorer, layout=layout)
+
+
+def steps(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, Step]:
+    """Gradient, loss and log-probabilities: whole and chunked heads, uneven shares, an empty one, checkpointing."""
+    found, bytes_of_logits = {}, scorer_module.LOGITS_BYTES
+    params = grpo_params(beta=0.05, entropy=0.1)
+    for base in BASES:
+        policy = load(folder, base, sharded)
+        for layout in LAYOUTS:
+            for tokens, most, chunked in ((64, 21, False), (2048, 21, True), (2048, 2, False)):
+                own = samples[:most]
+                scorer_module.LOGITS_BYTES = CHUNK if chunked else bytes_of_logits
+                scorer = replace(scorer_in(policy, layout, own, tokens), checkpointing=chunked)
+                policy.model.zero_grad()
+                recorded, reference = (
+                    {key: row.to(policy.device) for key, row in random_logprobs(own, seed).items()} for seed in (1, 2)
+                )
+                sums = accumulate_gradient(scorer, groups_of(own), recorded, reference, params)
+                scores = {key: row.cpu() for key, row in score_samples(scorer, own).items()}
+                found[f"{base} {layout} {tokens} {most}"] = gradient_of(policy).cpu(), sums.loss, scores
+    scorer_module.LOGITS_BYTES = bytes_of_logits
+    return found
+
+
+def measured(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, Influence]:
+    """Influence and its certificate: layer by layer, and with the gradients of a group in memory."""
+    found = {}
+    for base in BASES:
+        policy = load(folder, base, sharded)
+        train, held_out = samples[:15], samples[15:]
+        for layout in ("rows", "completions"):
+            scorer = scorer_in(policy, layout, samples)
+            for measure in (Measure(), Measure(similarity="local", budget=300_000), Measure(similarity="cosine")):
+                validation = advantage_validation(held_out)
+                each = influences(scorer, train, BY_TOKEN, validation, measure).each
+                products = [s.product or 0.0 for s in each]
+                certificate = certify(scorer, train, products, BY_TOKEN, validation, seed=0)
+                found[f"{base} {layout} {measure.similarity}"] = [s.influence or 0.0 for s in each], certificate
+    return found
+
+
+def saved(folder: Path, base: str, sharded: bool) -> None:
+    policy = load(folder, base, sharded)
+    if rank() == 0:
+        save_policy(policy, folder / f"{base}-saved-{sharded}", parent="tiny", round=2)
+
+
+def work(folder: Path, samples: list[Sample], sharded: bool) -> tuple[dict[str, Step], dict[str, Influence]]:
+    saved(folder, "tied", sharded)
+    return steps(folder, samples, sharded), measured(folder, samples, sharded)
+
+
+def save_policies(folder: Path, save_tiny: Callable[..., None]) -> None:
+    for base, kind in BASES.items():
+        save_tiny(folder / base, kind=kind)
+        save_tiny(folder / f"{base}-1", kind=kind, seed=1)
+        weights = (folder / base / "model.safetensors").read_bytes()
+        (folder / f"{base}-1" / "model.safetensors").write_bytes(weights)  # the adapter alone is another
+
+
+def assert_same_steps(steps: dict[str, Step], alone: dict[str, Step]) -> None:
+    assert steps.keys() == alone.keys()
+    for name, (gradient, loss, scores) in steps.items():
+        gradient_alone, loss_alone, scores_alone = alone[name]
+        assert gradient_alone.abs().max() > 0.01
+        torch.testing.assert_close(gradient, gradient_alone, atol=1e-5, rtol=0, msg=name)
+        assert loss == pytest.approx(loss_alone, rel=1e-5, abs=1e-6)
+        for key, row in scores.items():
+            torch.testing.assert_close(row, scores_alone[key], atol=1e-5, rtol=0, msg=name)
+
+
+def test_two_processes_with_a_sharded_base_do_what_one_does(
+    tmp_path: Path, save_tiny: Callable[..., None], make_samples: Callable[..., list[Sample]]
+) -> None:
+    save_policies(tmp_path, save_tiny)
+    samples = make_samples(problems=7)
+    steps_alone, influence_alone = work(tmp_path, samples, False)
+    found = in_processes(2, tmp_path, work, tmp_path, samples, True)
+    for steps, influence in found:
+        assert_same_steps(steps, steps_alone)
+        for name, (values, certificate) in influence.items():
+            alone, certificate_alone = influence_alone[name]
+            assert values == pytest.approx(alone, abs=1e-5 * max(map(abs, alone))), name
+            assert certificate.steps == certificate_alone.steps == 2
+            assert certificate.slope == pytest.approx(-1, abs=0.01)
+    for name, (gradient, *_) in found[0][0].items():
+        assert torch.equal(gradient, found[1][0][name][0])
+    names = [tmp_path / f"tied-saved-{sharded}" for sharded in (False, True)]
+    assert digest_path(names[0]) == digest_path(names[1])
+    plain = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(names[1]), str(names[1] / "adapter"))
+    assert (logits(plain) - logits(load_policy(tmp_path / "tied-1").model)).abs().max() <= 1e-6
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="it needs two GPUs")
+def test_two_gpus_with_a_sharded_base_do_what_one_does(
+    tmp_path: Path, save_tiny: Callable[..., None], make_samples: Callable[..., list[Sample]]
+) -> None:
+    save_policies(tmp_path, save_tiny)
+    samples = make_samples(problems=7)
+    alone = steps(tmp_path, samples, False)
+    for found in in_processes(2, tmp_path, steps, tmp_path, samples, True, gpus=True):
+        assert_same_steps(found, alone)

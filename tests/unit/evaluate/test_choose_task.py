@@ -1,0 +1,127 @@
+"""The stages `validate` and `choose` with trained policies, each of which always writes one workflow."""
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl, write_text
+from tasks.errors import GraftError
+from tasks.evaluate import choose_task as choose
+from tasks.evaluate import validate_task as validate
+from tasks.layout import Layout
+from tasks.params.file import restrict
+from tasks.params.params import Params
+from tasks.records import Choice, Lineage, Problem, Standing
+from tasks.statistics.learning_curves import HEADER
+from tests.support.evaluation_params import evaluation_params
+
+PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
+WRITES = {1: PRODUCT.replace("*", "+"), 2: PRODUCT, 3: PRODUCT}
+"""What the policy of each round writes."""
+CHOOSE = ["seed", "rounds.last", "evaluation.resamples", "evaluation.confidence"]
+QUESTIONS = ["3 boxes of 4 pens?", "2 bags of 9 nuts?"]
+
+
+def params(every: int, last: int = 3) -> Params:
+    changes = {"evaluation": {"samples": 4, "ks": [1, 2], "every": every}, "rounds": {"last": last}}
+    return evaluation_params(["rounds.last", "evaluation"], **changes)
+
+
+@pytest.fixture
+def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
+    """Three rounds, of which the second and third solve the dev problems."""
+    layout = Layout(tmp_path)
+    problems = [
+        Problem(problem_id=f"dev-{q[0]}", question=q, answer=int(q[0]) * int(q.split()[3]), source="t")
+        for q in QUESTIONS
+    ]
+    write_jsonl(layout.problems("dev"), problems)
+    write_jsonl(layout.standings(0), [])
+    write_text(layout.curves(0), HEADER)
+    for round, code in WRITES.items():
+        make_solver(layout.policy(round), code)
+        write_json(
+            layout.metrics("reward", round),
+            {"epoch/mean_reward": round / 4, "epoch/reward_std": 0.4, "solved_share": 0.5},
+        )
+        write_json(layout.metrics("select", round), {"selected_share": 1.0})
+        write_json(layout.metrics("update", round), {} if round == 2 else {"kl": 0.25, "entropy": 1.5})
+    return layout
+
+
+def play(layout: Layout, every: int, last: int = 3) -> None:
+    for round in range(1, last + 1):
+        validate.run(layout, params(every, last), round)
+    choose.run(layout, restrict(params(every, last), CHOOSE), None)
+
+
+def metrics(layout: Layout, *address: str | int) -> dict[str, float]:
+    return dict(json.loads(layout.metrics(*address).read_text()))  # type: ignore[arg-type]
+
+
+def test_the_first_of_the_best_rounds_is_kept_and_named(layout: Layout) -> None:
+    play(layout, every=1)
+    written = digest_path(layout.root / "run")
+    play(layout, every=1)
+    assert digest_path(layout.root / "run") == written
+    standings = read_jsonl(layout.standings(3), Standing)
+    assert [(s.round, s.correct) for s in standings] == [(1, [0, 0]), (2, [4, 4]), (3, [4, 4])]
+    for s in standings:
+        assert s.policy_sha256 == digest_path(layout.policy(s.round))
+        assert metrics(layout, "validate", s.round)["pass_at_1"] == s.pass_at_1
+        assert {"pass_at_1_low", "pass_at_1_high", "pass_at_2"} <= metrics(layout, "validate", s.round).keys()
+    assert digest_path(layout.run_policy) == digest_path(layout.policy(2))
+    choice = read_json(layout.best, Choice)
+    assert (choice.round, choice.version) == (2, read_json(layout.policy(2) / "lineage.json", Lineage).version)
+    reason = "round 2 has the highest pass@1 on 2 dev problems: 1.000, against 1.000 of the last"
+    assert choice.reason.startswith(reason)
+    assert metrics(layout, "choose") == {"round": 2, "pass_at_1": 1.0, "last_pass_at_1": 1.0}
+
+
+def test_only_every_nth_round_and_the_last_are_measured(layout: Layout) -> None:
+    play(layout, every=2)
+    assert [s.round for s in read_jsonl(layout.standings(3), Standing)] == [2, 3]
+    assert read_jsonl(layout.standings(1), Standing) == []
+    assert metrics(layout, "validate", 1) == {}
+
+
+def test_without_validation_the_last_round_is_chosen_without_any_problem(layout: Layout) -> None:
+    write_jsonl(layout.problems("dev"), [])
+    play(layout, every=0)
+    assert read_json(layout.best, Choice).round == 3
+    assert digest_path(layout.run_policy) == digest_path(layout.policy(3))
+    assert [metrics(layout, "validate", round) for round in (1, 2, 3)] == [{}, {}, {}]
+    assert metrics(layout, "choose") == {"round": 3}
+
+
+def test_the_curves_have_a_row_of_each_round_and_no_value_where_nothing_was_measured(layout: Layout) -> None:
+    play(layout, every=0)
+    first, third = (f"{n},{n / 4},0.4,0.5,1.0,0.25,1.5" for n in (1, 3))
+    assert layout.run_curves.read_text().splitlines() == [HEADER.strip(), first, "2,0.5,0.4,0.5,1.0,,", third]
+
+
+def test_a_policy_that_differs_from_the_measured_one_is_refused(layout: Layout) -> None:
+    for round in WRITES:
+        validate.run(layout, params(every=1), round)
+    write_text(layout.policy(2) / "adapter" / "adapter_model.safetensors", "damaged")
+    with pytest.raises(GraftError, match=r"2/policy: not the policy that was measured; run graft stage update@2 val"):
+        choose.run(layout, restrict(params(every=1), CHOOSE), None)
+    assert not layout.run_policy.exists()
+
+
+def test_a_plateau_is_a_warning(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
+    lines = [
+        Standing(round=n, version="v", policy_sha256=digest_path(layout.policy(1)), samples=4, correct=[2, 1])
+        for n in (1, 2, 3, 4)
+    ]
+    write_jsonl(layout.standings(4), lines)
+    write_text(layout.curves(4), HEADER)
+    with caplog.at_level(logging.WARNING):
+        choose.run(layout, restrict(params(every=1, last=4), CHOOSE), None)
+    assert [record.getMessage()[:45] for record in caplog.records] == ["pass@1 on dev has not moved since round 1 (0."]
+    caplog.clear()
+    play(layout, every=1)
+    assert caplog.records == []

@@ -1,0 +1,45 @@
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.evaluate.pass_at_k import pass_at_k
+
+
+@st.composite
+def counts(draw: st.DrawFn) -> tuple[int, int, int]:
+    n = draw(st.integers(1, 200))
+    return n, draw(st.integers(0, n)), draw(st.integers(1, n))
+
+
+@given(counts())
+def test_equals_the_definition_in_integers(count: tuple[int, int, int]) -> None:
+    n, c, k = count
+    assert pass_at_k(n, c, k) == pytest.approx(float(1 - Fraction(comb(n - c, k), comb(n, k))), abs=1e-12)
+    assert pass_at_k(n, c, 1) == pytest.approx(c / n, abs=1e-12)
+
+
+@given(counts())
+def test_more_draws_or_more_right_samples_never_lower_it(count: tuple[int, int, int]) -> None:
+    n, c, k = count
+    here = pass_at_k(n, c, k)
+    assert 0 <= here <= 1
+    if k < n:
+        assert pass_at_k(n, c, k + 1) >= here - 1e-12
+    if c < n:
+        assert pass_at_k(n, c + 1, k) >= here - 1e-12
+
+
+def test_is_the_mean_over_all_draws_without_replacement() -> None:
+    samples = [True, True, False, False, False, False, False]
+    draws = list(combinations(samples, 3))
+    assert pass_at_k(7, 2, 3) == pytest.approx(sum(any(draw) for draw in draws) / len(draws))
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(5, 6, 1), (5, -1, 1), (5, 2, 0), (5, 2, 6), (0, 0, 1)])
+def test_impossible_counts_are_refused(n: int, c: int, k: int) -> None:
+    with pytest.raises(ValueError, match="pass@k needs"):
+        pass_at_k(n, c, k)

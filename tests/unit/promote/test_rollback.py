@@ -1,0 +1,163 @@
+"""A rollback happens completely or not at all, even if its process is killed."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import digest_path, read_json, write_json, write_text
+from tasks.errors import GraftError
+from tasks.model.version import compute_version
+from tasks.promote.champion import current_champion, previous_champions, promote_policy, read_history
+from tasks.promote.rollback import roll_back
+from tasks.promotion_records import Champion, Succession
+from tasks.records import Lineage
+
+NOW = "2026-11-22T18:00:00Z"
+
+
+def promote(root: Path, weights: str) -> str:
+    """Make a policy of these weights champion; its version."""
+    policy = root / "run" / "policy"
+    write_text(policy / "adapter" / "adapter_model.safetensors", weights)
+    version = compute_version(policy, "scratch", None)
+    lineage = Lineage(version=version, parent=None, base="scratch", round=1, holds=["adapter"])
+    write_json(policy / "lineage.json", lineage)
+    write_text(root / "outcomes.jsonl", f"outcomes of {weights}\n")
+    champion = Champion(version=version, test_sha256="0")
+    promote_policy(root / "champion", policy, root / "outcomes.jsonl", weights, champion, weights, NOW)
+    return version
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> list[str]:
+    """The versions of three champions, each of which replaced the one before."""
+    return [promote(tmp_path, weights) for weights in ("one", "two", "three")]
+
+
+def state(folder: Path) -> dict[str, str]:
+    """Version → digest of all of its own, of the champion (first) and of those that are kept."""
+    places = {current_champion(folder).version: folder, **previous_champions(folder)}
+    names = ("champion.json", "policy", "outcomes.jsonl", "promotion.json")
+    return {v: "".join(digest_path(place / name) for name in names) for v, place in places.items()}
+
+
+def test_back_and_forth_nothing_is_lost(tmp_path: Path, three: list[str]) -> None:
+    champion, (one, two, last) = tmp_path / "champion", three
+    before = state(champion)
+    assert list(before) == [last, two, one]
+    step = roll_back(champion, None, "it rambles", NOW)
+    assert step == Succession(version=two, replaced=last, how="rolled back", reason="it rambles", time=NOW)
+    assert list(state(champion)) == [two, last, one]
+    assert roll_back(champion, None, "so does that", NOW).version == one
+    assert list(state(champion)) == [one, two, last]
+    with pytest.raises(GraftError, match=rf"no champion before this one is kept; rolled back .*: {last}, {two}; graft"):
+        roll_back(champion, None, "more", NOW)
+    assert roll_back(champion, last[:5], "it was fine", NOW).version == last
+    assert state(champion) == before
+    assert [step.version for step in read_history(champion)] == [one, two, last, two, one, last]
+    assert not list(tmp_path.glob(".champion*"))
+
+
+def test_an_impossible_version_is_refused(tmp_path: Path) -> None:
+    champion = tmp_path / "champion"
+    with pytest.raises(GraftError, match="there is no champion yet; graft retrain"):
+        roll_back(champion, None, "", NOW)
+    promote(tmp_path, "one")
+    with pytest.raises(GraftError, match="no champion before this one is kept; graft champion"):
+        roll_back(champion, None, "", NOW)
+    current = promote(tmp_path, "two")
+    before = digest_path(champion)
+    with pytest.raises(GraftError, match=r"no champion that .*previous keeps; it has .*: name one"):
+        roll_back(champion, "unknown", "", NOW)
+    with pytest.raises(GraftError, match="is the champion already; name"):
+        roll_back(champion, current, "", NOW)
+    assert digest_path(champion) == before
+
+
+def test_a_damaged_policy_does_not_become_champion(tmp_path: Path, three: list[str]) -> None:
+    champion = tmp_path / "champion"
+    damaged = previous_champions(champion)[three[1]] / "policy" / "adapter"
+    write_text(damaged / "adapter_model.safetensors", "tws")
+    for _ in ("other weights", "no weights"):
+        before = digest_path(champion)
+        with pytest.raises(GraftError, match=rf"previous/1/policy: its weights are damaged or .*{three[1]} by its rec"):
+            roll_back(champion, None, "", NOW)
+        assert digest_path(champion) == before
+        shutil.rmtree(damaged, ignore_errors=True)
+
+
+KILLED_AT_EACH_MOMENT = """
+import os, sys
+from pathlib import Path
+
+root, version, exchange = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "True"
+from tasks import artifacts
+from tasks.promote.rollback import roll_back
+
+CALLS = {"open", "os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir"}
+calls, last = 0, 10**9
+
+def count(event, _):
+    global calls
+    calls += event in CALLS
+    if event in CALLS and calls == last:
+        os.kill(os.getpid(), 9)
+
+if not exchange:
+    artifacts._exchange = lambda *_: False
+for moment in range(1, 1000):
+    child = os.fork()
+    if child == 0:
+        calls, last = 0, moment
+        sys.addaudithook(count)
+        roll_back(root / "champion", version, "", "now")
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    print(moment, status, flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exchange", [True, False])
+def test_killed_at_any_moment_it_leaves_the_old_champion_or_the_new_one(
+    tmp_path: Path, three: list[str], exchange: bool
+) -> None:
+    """At each call to the system in turn, also on a file system that cannot exchange two folders in one step."""
+    champion, (_, second, last) = tmp_path / "champion", three
+    before, found = state(champion), []
+    first = shutil.copytree(champion, tmp_path / "first")
+    command = [sys.executable, "-c", KILLED_AT_EACH_MOMENT, str(tmp_path), second, str(exchange)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        status = 9
+        while status == 9:
+            status = int(process.stdout.readline().split()[1])
+            found.append(current_champion(champion).version if champion.exists() else "none")
+            if found[-1] != second:
+                roll_back(champion, second, "", NOW)  # the same again: it continues from what was left
+            assert state(champion) == before
+            shutil.rmtree(champion)
+            for left in tmp_path.glob(".champion*"):
+                shutil.rmtree(left)
+            shutil.copytree(first, champion)
+            process.stdin.write("\n")
+            process.stdin.flush()
+        process.kill()
+    assert status == 0
+    assert len(found) > 20
+    assert set(found) == ({last, second} if exchange else {last, "none", second})
+
+
+def test_a_promotion_repairs_an_interrupted_rollback(tmp_path: Path, three: list[str]) -> None:
+    """Killed between two renames, where folders cannot be exchanged in one step."""
+    champion = tmp_path / "champion"
+    (tmp_path / ".champion.abcd1234").mkdir()
+    champion.rename(tmp_path / ".champion.abcd1234" / "champion")
+    promote(tmp_path, "four")
+    assert list(previous_champions(champion)) == [three[2], three[1], three[0]]
+    assert read_json(champion / "previous" / "1" / "champion.json", Champion).version == three[2]

@@ -1,0 +1,66 @@
+"""Terms of the environment, which may be the user's own: a failure is never a 0, and it names its cause."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.environments.tagged_answer import TaggedAnswer
+from tasks.errors import GraftError
+from tasks.params.sections import UserTerm
+from tasks.records import Problem, Result
+from tasks.reward.compute import compute_rewards, measure_terms
+from tasks.reward.weighted_sum import Failures
+from tests.support.groups import make_group
+from tests.support.stage_params import shipped_params
+
+TEXTS = ["<think>\n2 + 3\n</think>\n<answer>\n5\n</answer>", "raise", "nan", "none", "text", "<answer>5</answer>"]
+GROUP = make_group(TEXTS, [Result(status="ok", value=5)] * len(TEXTS))
+
+
+def fragile(problem: Problem, text: str, results: Sequence[Result]) -> Any:  # noqa: ARG001
+    if text == "raise":
+        raise ZeroDivisionError("by nothing")
+    return {"nan": float("nan"), "none": None, "text": "1.0"}.get(text, Decimal(1))
+
+
+class Fragile(TaggedAnswer):
+    """With one more term, which fails on some texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.terms = {**self.terms, "fragile": fragile}
+
+
+def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) -> None:
+    weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "fragile": 1.0}})
+    (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS))
+    assert rewarded.reward_status == ["ok", *["failed"] * 4, "ok"]
+    assert rewarded.rewards == [2.25, *[None] * 4, 2.125]
+    assert rewarded.reward_terms["hard_format"] == [0.5, 0, 0, 0, 0, 0.25]
+    failures = Failures()
+    failures.add(rewarded)
+    failures.add_failure(failure)
+    with pytest.raises(GraftError, match=r"4 rewards .*: fragile: ZeroDivisionError: by nothing; fix that term"):
+        failures.check("trajectories.jsonl", 0.2)
+
+
+def test_a_term_without_weight_is_not_called(tmp_path: Path) -> None:
+    weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "fragile": 0.0}})
+    (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS))
+    assert set(rewarded.reward_status) == {"ok"}
+    assert failure is None
+    assert set(measure_terms(tmp_path, Fragile(), weights.rewards, [GROUP], len(TEXTS))) == {"hard_format"}
+
+
+def test_a_wrong_name_is_reported_before_anything_is_called(tmp_path: Path) -> None:
+    with pytest.raises(GraftError, match=r"rewards\.environment: no term 'marks' .*; it has hard_format, mark"):
+        compute_rewards(
+            tmp_path, shipped_params(rewards={"environment": {"marks": 1.0}}), TaggedAnswer(), [GROUP], len(TEXTS)
+        )
+    own = [UserTerm(name="mark", term="manners:polite", weight=1.0)]
+    message = r"rewards\.own: 'mark' is the name of a term of the environment; choose another"
+    with pytest.raises(GraftError, match=message):
+        compute_rewards(tmp_path, shipped_params(rewards={"own": own}), TaggedAnswer(), [GROUP], len(TEXTS))

@@ -1,0 +1,212 @@
+"""The stage `reward`, through its files."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.stages.dvc_yaml import declared_params
+from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params.file import load_params, override, restrict
+from tasks.params.params import Params
+from tasks.programs.sandbox.sandbox import SANDBOX_DIED
+from tasks.records import Result, RewardedTrajectory, Trajectory
+from tasks.reward.histogram import read_histogram
+from tasks.reward.task import run
+from tests.support.groups import make_group
+from tests.support.stage_params import REPOSITORY, stage_params
+
+PARAMS = stage_params("reward")
+KEYS = declared_params(REPOSITORY, "reward")
+
+
+RIGHT, SLOW, DIED = Result(status="ok", value=5), Result(status="timeout"), Result(status="failed", error=SANDBOX_DIED)
+
+
+def group_of(*results: Result, codes: list[str] | None = None) -> Trajectory:
+    return make_group(codes or ["code"] * len(results), list(results))
+
+
+def test_rewards_and_metrics_are_written(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    write_jsonl(layout.trajectories(1), [group_of(RIGHT, SLOW)])
+    run(layout, PARAMS, 1)
+    (rewarded,) = read_jsonl(layout.rewarded(1), RewardedTrajectory)
+    full = PARAMS.rewards.correctness + PARAMS.rewards.runs
+    assert rewarded.rewards == [pytest.approx(full), 0.0]
+    metrics = json.loads(layout.metrics("reward", 1).read_text())
+    assert metrics["epoch/accumulated_reward"] == pytest.approx(full)
+    assert metrics["epoch/mean_reward"] == pytest.approx(full / 2)
+    bins = read_histogram(layout, 1)
+    assert [bin.completions for bin in bins] == [1, *[0] * (len(bins) - 2), 1]
+    assert (bins[0].low, bins[-1].high) == (0, pytest.approx(full))
+
+
+def test_a_round_whose_rewards_are_all_alike_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    layout = Layout(tmp_path)
+    for results, warning in (
+        ([RIGHT, SLOW], ""),
+        ([RIGHT, RIGHT], "correctness is 1 for every completion; give harder"),
+    ):
+        write_jsonl(layout.trajectories(3), [group_of(*results)])
+        run(layout, PARAMS, 3)
+        assert f"round 3: rewards.{warning}" in caplog.text if warning else caplog.text == ""
+    rewarded_by(tmp_path, with_terms(tmp_path), "please", "please ")
+    assert "round 1: rewards.polite is 1.01 for every completion: it teaches nothing" in caplog.text
+
+
+def test_a_sandbox_that_dies_stops_the_stage_with_nothing_written(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    write_jsonl(layout.trajectories(1), [group_of(RIGHT, DIED)])
+    with pytest.raises(GraftError, match=r"trajectories\.jsonl: 1 rewards \(50%\) could not be computed"):
+        run(layout, PARAMS, 1)
+    assert not layout.rewarded(1).exists()
+    assert not layout.metrics("reward", 1).exists()
+
+
+def test_a_broken_line_is_named(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.trajectories(2).parent.mkdir(parents=True)
+    layout.trajectories(2).write_text('{"problem_id": "p"}\n')
+    with pytest.raises(GraftError, match=r"trajectories\.jsonl:1: split: Field required"):
+        run(layout, PARAMS, 2)
+
+
+# --- terms of the user's own
+
+
+MANNERS = """
+import time
+
+def polite(problem, text, results):
+    assert problem.answer == 5
+    if text == "rude":
+        raise ValueError("rude")
+    if text == "slow":
+        time.sleep(60)
+    return text.count("please") + len(results) / 100
+"""
+
+
+LINE = MANNERS[: MANNERS.index("raise ValueError")].count("\n") + 1
+
+
+def with_terms(root: Path, *assignments: str) -> Params:
+    """Params of a project whose own term is `manners:polite`, with weight 0.5 by default."""
+    (root / "manners.py").write_text(MANNERS)
+    (root / "params.yaml").write_text((REPOSITORY / "params.yaml").read_text())
+    own = 'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'
+    override(root / "params.yaml", [own, "rewards.failed_limit=0.9", *assignments])
+    return restrict(load_params(root / "params.yaml"), KEYS)
+
+
+def rewarded_by(root: Path, params: Params, *texts: str) -> tuple[RewardedTrajectory, dict[str, Any]]:
+    """One group that wrote these; the first is right."""
+    layout = Layout(root)
+    write_jsonl(layout.trajectories(1), [group_of(RIGHT, *[SLOW] * (len(texts) - 1), codes=list(texts))])
+    run(layout, params, 1)
+    (rewarded,) = read_jsonl(layout.rewarded(1), RewardedTrajectory)
+    return rewarded, json.loads(layout.metrics("reward", 1).read_text())
+
+
+def test_a_user_term_is_a_part_of_the_reward(tmp_path: Path) -> None:
+    rewarded, metrics = rewarded_by(tmp_path, with_terms(tmp_path), "please please", "please", "")
+    assert rewarded.reward_terms["polite"] == [2.01, 1.01, 0.01]
+    assert rewarded.rewards == [pytest.approx(1 + 0.5 * 2.01), pytest.approx(0.5 * 1.01), pytest.approx(0.005)]
+    assert metrics["polite/mean"] == pytest.approx(1.01)
+    assert metrics["polite/std"] == pytest.approx((2 / 3) ** 0.5)
+    assert metrics["polite/failed_share"] == 0
+    double = with_terms(tmp_path, 'rewards.own=[{name: polite, term: "manners:polite", weight: 1.0}]')
+    assert rewarded_by(tmp_path, double, "please", "")[0].rewards == [pytest.approx(2.01), pytest.approx(0.01)]
+
+
+def test_a_completion_that_a_user_term_fails_on_has_no_reward_and_is_counted(tmp_path: Path) -> None:
+    params = with_terms(tmp_path, "rewards.seconds=1")
+    rewarded, metrics = rewarded_by(tmp_path, params, "please", "rude", "slow", "please please")
+    assert rewarded.reward_status == ["ok", "failed", "timeout", "ok"]
+    assert rewarded.rewards == [pytest.approx(1.505), None, None, pytest.approx(1.005)]
+    assert rewarded.reward_terms == {"correctness": [1, 0, 0, 0], "polite": [1.01, None, None, 2.01]}
+    assert (metrics["failed_share"], metrics["timeout_share"], metrics["polite/failed_share"]) == (0.5, 0.25, 0.5)
+    assert metrics["polite/mean"] == pytest.approx(1.51)
+
+
+def test_more_failures_than_allowed_stop_the_stage_with_nothing_written(tmp_path: Path) -> None:
+    params = with_terms(tmp_path, "rewards.failed_limit=0.3")
+    message = r"polite \(manners:polite\) has failed on 1 of 3 .* ValueError: rude \(manners"
+    with pytest.raises(GraftError, match=message):
+        rewarded_by(tmp_path, params, "please", "rude", "")
+    assert not Layout(tmp_path).rewarded(1).exists()
+
+
+@pytest.mark.parametrize(("text", "kind"), [("rude", "ValueError: rude"), ("please", "sandbox")])
+def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(tmp_path: Path, text: str, kind: str) -> None:
+    """Validation's rewards do not help: the policy learns from those of train."""
+    params, layout = with_terms(tmp_path, "rewards.failed_limit=1.0"), Layout(tmp_path)
+    train = group_of(*[DIED if text == "please" else RIGHT] * 2, codes=[text, text])
+    other = group_of(RIGHT, codes=["please"]).model_copy(update={"split": "validation"})
+    write_jsonl(layout.trajectories(1), [train, other])
+    with pytest.raises(GraftError, match=rf"no reward of a train completion could be computed; workflow .*{kind}"):
+        run(layout, params, 1)
+    assert not layout.rewarded(1).exists()
+
+
+def test_failures_of_all_kinds_count_together(tmp_path: Path) -> None:
+    params, layout = with_terms(tmp_path, "rewards.failed_limit=0.4"), Layout(tmp_path)
+    group = group_of(RIGHT, RIGHT, DIED, RIGHT, codes=["please", "rude", "", "x"])
+    write_jsonl(layout.trajectories(1), [group])
+    message = rf"2 rewards \(50%\) .*instance: polite: ValueError: rude \(manners\.py:{LINE}\); fix"
+    with pytest.raises(GraftError, match=message):
+        run(layout, params, 1)
+
+
+def test_a_user_term_with_weight_0_is_not_called(tmp_path: Path) -> None:
+    params = with_terms(tmp_path, 'rewards.own=[{name: polite, term: "manners:polite", weight: 0}]')
+    rewarded, _ = rewarded_by(tmp_path, params, "rude", "rude")
+    assert (set(rewarded.reward_terms), rewarded.reward_status) == ({"correctness"}, ["ok", "ok"])
+
+
+def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:
+    import torch
+    from transformers import Qwen2Config, Qwen2ForSequenceClassification
+
+    from tasks.bootstrap.tokenizer import train_tokenizer
+    from tasks.reward.classifier_term import classifier_values
+
+    tokenizer, texts = train_tokenizer(["please"], 300), ("please", "x", "please please")
+    torch.manual_seed(0)
+    heads = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
+    shape = {"vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 32, **heads}
+    config = Qwen2Config(**shape, num_labels=1, initializer_range=0.2)
+    Qwen2ForSequenceClassification(config).save_pretrained(tmp_path / "judge")
+    tokenizer.save_pretrained(tmp_path / "judge")
+    params = with_terms(tmp_path, "rewards.model={base: judge, weight: 2.0, batch: 2, label: null}")
+    rewarded, metrics = rewarded_by(tmp_path, params, *texts)
+    assert params.rewards.model is not None
+    expected = classifier_values(tmp_path, params.rewards.model, [("2 and 3?", text) for text in texts])
+    assert rewarded.reward_terms["model"] == expected
+    assert rewarded.rewards[0] == pytest.approx(1 + 0.5 * 1.01 + 2 * expected[0])
+    assert metrics["model/mean"] == pytest.approx(sum(expected) / 3)
+    first = Layout(tmp_path).rewarded(1).read_bytes()
+    rewarded_by(tmp_path, params, *texts)
+    assert Layout(tmp_path).rewarded(1).read_bytes() == first
+
+
+def test_user_terms_need_no_torch(tmp_path: Path) -> None:
+    """Nor does the process that calls them import more than it asks for."""
+    params = with_terms(tmp_path)
+    (tmp_path / "manners.py").write_text("import sys\ndef polite(p, t, r):\n    return float('torch' in sys.modules)\n")
+    write_jsonl(Layout(tmp_path).trajectories(1), [group_of(RIGHT, SLOW)])
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom tasks.layout import Layout\nfrom tasks.params.file import *\n"
+        "from tasks.reward.task import run\nroot = Path(sys.argv[1])\n"
+        f"run(Layout(root), restrict(load_params(root / 'params.yaml'), {KEYS}), 1)\nassert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=REPOSITORY, check=True)
+    (rewarded,) = read_jsonl(Layout(tmp_path).rewarded(1), RewardedTrajectory)
+    assert rewarded.reward_terms["polite"] == [0, 0]
+    assert params.rewards.own[0].weight == 0.5

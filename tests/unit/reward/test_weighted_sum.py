@@ -1,0 +1,344 @@
+"""Laws of the rewards: a fault of the workflow is 0, an unknown value is None."""
+
+import math
+import random
+from statistics import fmean, pstdev, stdev
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.environments.tagged_answer import TaggedAnswer
+from tasks.environments.workflow import WorkflowEnvironment
+from tasks.errors import GraftError
+from tasks.params.sections import Rewards
+from tasks.programs.efficiency import Budget
+from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
+from tasks.records import Result, RewardedTrajectory, Split, Status, Trajectory
+from tasks.reward.builtin_terms import COMMON, correctness, length, runs
+from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks, spread_remarks
+from tasks.reward.weighted_sum import Failures, combine, first_failure, reward_group
+from tests.support.groups import make_group
+
+WORKFLOW = WorkflowEnvironment()
+
+OK, WRONG = Result(status="ok", value=5), Result(status="ok", value=6)
+KILLED = Result(status="failed", error=SANDBOX_DIED)
+UNSET: dict[str, Any] = {"model": None}
+PLAIN = {
+    "environment": {},
+    "partial_tests": False,
+    "own": [],
+    "seconds": 10,
+    "agreement": True,
+    "efficiency": 0.0,
+    **UNSET,
+}
+WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, failed_limit=0.2, **PLAIN)
+BUDGET = Budget(calls=4, max_tokens=100, price=(1.0, 2.0))
+FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]
+
+
+def trajectory(*members: list[Result], tokens: list[list[int]] | None = None, split: Split = "train") -> Trajectory:
+    """A group whose members gave these results on the problem (answer 5) and on siblings with the same answer."""
+    tokens = tokens or [[1, 2, 3]] * len(members)
+    fields = {"split": split, "tokens": tokens, "logprobs": [[-0.1] * len(row) for row in tokens]}
+    fields["workflow_ids"] = [f"w{place}" for place in range(len(members))]
+    fields["sibling_results"] = [own[1:] for own in members]
+    return make_group(["x" * 40] * len(members), [own[0] for own in members], len(members[0]) - 1, **fields)
+
+
+def score(*members: list[Result], weights: Rewards = WEIGHTS, limit: int = 8, **more: Any) -> RewardedTrajectory:
+    return reward_group(WORKFLOW, trajectory(*members, **more), weights, limit, BUDGET)
+
+
+def test_correctness_is_the_share_of_problem_and_siblings() -> None:
+    group = trajectory([OK, OK, OK], [OK, WRONG, WRONG], [WRONG, OK, WRONG], [WRONG, WRONG, WRONG])
+    assert [correctness(WORKFLOW, group, n) for n in range(4)] == pytest.approx([1, 1 / 3, 1 / 3, 0])
+
+
+def test_without_siblings_a_right_answer_counts_as_far_as_others_agree() -> None:
+    group = trajectory([OK], [WRONG], [OK], [KILLED]).model_copy(update={"agreement": [1.0, 1.0, 0.25, 1.0]})
+    assert [correctness(WORKFLOW, group, member) for member in range(4)] == [1, 0, 0.25, None]
+    *known, unknown = reward_group(WORKFLOW, group, WEIGHTS, 8, BUDGET).rewards
+    assert (known, unknown) == (pytest.approx([1.1, 0.1, 0.35]), None)
+
+
+def test_agreement_is_only_written_where_there_is_one() -> None:
+    assert "agreement" not in trajectory([OK, OK]).model_dump_json()
+    agreed = trajectory([OK]).model_copy(update={"agreement": [0.5]})
+    assert Trajectory.model_validate_json(agreed.model_dump_json()) == agreed
+
+
+@pytest.mark.parametrize("status", FAULTS)
+def test_a_fault_of_the_workflow_earns_0(status: Status) -> None:
+    rewarded = score([Result(status=status), Result(status=status)])
+    assert (rewarded.rewards, rewarded.reward_status) == ([0.0], ["ok"])
+
+
+def test_a_workflow_that_ends_its_process_earns_0() -> None:
+    """If that left the reward open, a policy could dodge bad marks by crashing."""
+    crash = Program("import os\ndef solve(problem):\n    os._exit(0)\n", ("2 and 3?", "4 and 1?"))
+    with Sandbox(seconds=5, memory_mb=256, allow_weak=True, workers=1) as sandbox:
+        (results,) = sandbox.run([crash])
+    rewarded = score(results)
+    assert (rewarded.rewards, rewarded.reward_status) == ([0.0], ["ok"])
+
+
+DAMAGED = Result(status="failed", error="workflow file: no such file")
+
+
+@pytest.mark.parametrize("results", [[KILLED, OK], [OK, KILLED], [KILLED, KILLED], [DAMAGED, DAMAGED]])
+def test_a_failure_outside_the_workflow_leaves_no_reward(results: list[Result]) -> None:
+    rewarded = score(results, [OK, OK])
+    assert (rewarded.rewards, rewarded.reward_status) == ([None, pytest.approx(1.1)], ["failed", "ok"])
+    assert rewarded.reward_terms["correctness"] == [None, 1.0]
+    if DAMAGED in results:
+        with pytest.raises(GraftError, match="workflow w0 of problem p, for instance: workflow file: no such file;"):
+            failures_of([rewarded]).check("trajectories.jsonl", 0.2)
+
+
+NUMBERS, OTHERS = [5, 6.5, 0, -3, 10**400], ["inf", "nan", "5", "text", None]
+
+
+@pytest.mark.parametrize(("value", "expected"), [*((n, 1) for n in NUMBERS), *((other, 0) for other in OTHERS)])
+def test_runs_is_1_for_a_number(value: Any, expected: float) -> None:
+    assert runs(trajectory([Result(status="ok", value=value)]), 0) == expected
+    assert runs(trajectory([Result(status="error", value=value)]), 0) == 0
+
+
+def test_runs_ignores_siblings() -> None:
+    assert runs(trajectory([OK, Result(status="error")]), 0) == 1
+    assert runs(trajectory([KILLED, OK]), 0) is None
+
+
+@given(count=st.integers(1, 100), limit=st.integers(8, 64))
+def test_length_falls_from_1_to_0_and_without_tokens_counts_the_code(count: int, limit: int) -> None:
+    value = length(limit, trajectory([OK], tokens=[[1] * count]), 0)
+    assert value == pytest.approx(max(0.0, 1 - count / limit))
+    assert length(20, trajectory([OK], tokens=[[]]), 0) == pytest.approx(0.5)
+
+
+def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> None:
+    """Of 4 calls with 100 tokens at 2 dollars a million, at most 800 millionths."""
+    asked = Result(status="ok", value=5, calls=1, prompt_tokens=40, completion_tokens=20)
+    group = trajectory([OK, OK], [asked, OK], [WRONG, WRONG], [KILLED, OK], [OK, WRONG])
+    codes = ["return 1 + 2", "x = ask(problem)\ny = x + 1 * 2", "", "", "no Python"]
+    group = group.model_copy(update={"workflow_codes": codes})
+    weights = WEIGHTS.model_copy(update={"efficiency": 1.0})
+
+    def factors(group: Trajectory, price: tuple[float, float] | None) -> list[float | None]:
+        rewarded = reward_group(WORKFLOW, group, weights, 8, BUDGET._replace(price=price))
+        return rewarded.reward_terms["efficiency"]
+
+    for price in (None, (1.0, 0.0)):  # without a price of replies, operations count
+        assert factors(group, price) == [1 / 2, 1 / 4, 0, None, 0]
+    assert factors(group, (1.0, 2.0)) == [1, pytest.approx(1 - (40 + 2 * 20) / 2 / 800), 0, None, 0.5]
+    dear = Result(status="ok", value=5, calls=4, prompt_tokens=10**6, completion_tokens=400)
+    assert factors(trajectory([dear]), (1.0, 2.0)) == [0]
+
+
+def test_efficiency_needs_programs() -> None:
+    with pytest.raises(GraftError, match=r"rewards\.efficiency: counts what programs do, and this"):
+        reward_group(TaggedAnswer(), trajectory([OK]), WEIGHTS.model_copy(update={"efficiency": 0.1}), 8, BUDGET)
+
+
+weights = st.floats(0, 100, allow_nan=False)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(COMMON)), st.tuples(weights, st.none() | st.floats(0, 1)), min_size=1))
+def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, float | None]]) -> None:
+    terms = {name: term for name, (_, term) in drawn.items()}
+    reward = combine(terms, {name: weight for name, (weight, _) in drawn.items()})
+    if None in terms.values():
+        assert reward is None
+    else:
+        assert reward == pytest.approx(sum(weight * (term or 0) for weight, term in drawn.values()))
+
+
+def test_a_weight_of_0_leaves_the_term_out() -> None:
+    only_length = Rewards(correctness=0, runs=0, length=2.0, failed_limit=0, **PLAIN)
+    rewarded = score([KILLED], weights=only_length, limit=6)
+    assert rewarded.reward_terms == {"length": [0.5]}
+    assert (rewarded.rewards, rewarded.reward_status) == ([1.0], ["ok"])
+
+
+def test_scoring_keeps_every_field_of_a_trajectory() -> None:
+    rewarded = score([OK, OK], [WRONG, OK])
+    assert Trajectory(**{name: getattr(rewarded, name) for name in Trajectory.model_fields}) == trajectory(
+        [OK, OK], [WRONG, OK]
+    )
+    assert set(rewarded.reward_terms) == {"correctness", "runs"}
+
+
+def metrics_of(groups: list[RewardedTrajectory]) -> dict[str, float]:
+    with RewardTotals(WORKFLOW) as totals:
+        for group in groups:
+            totals.add(group)
+        return totals.metrics
+
+
+def failures_of(groups: list[RewardedTrajectory]) -> Failures:
+    failures = Failures()
+    failures.add_failure(first_failure(groups))
+    for group in groups:
+        failures.add(group)
+    return failures
+
+
+def rewarded_groups() -> list[RewardedTrajectory]:
+    train = [score([OK, OK], [WRONG, WRONG]), score([OK, WRONG], [OK, WRONG]), score([KILLED, OK], [OK, OK])]
+    return [*train, score([OK, OK], split="validation")]
+
+
+def test_metrics() -> None:
+    assert metrics_of(rewarded_groups()) == {
+        "epoch/accumulated_reward": pytest.approx(1.1 + 0.1 + 0.6 + 0.6 + 1.1),
+        "epoch/mean_reward": pytest.approx(3.5 / 5),
+        "epoch/reward_std": pytest.approx(pstdev([1.1, 0.1, 0.6, 0.6, 1.1])),
+        "epoch/samples": 5,
+        "validation/mean_reward": pytest.approx(1.1),
+        "failed_share": pytest.approx(1 / 7),
+        "timeout_share": 0.0,
+        "positive_share": 1.0,
+        "solved_share": pytest.approx(2 / 3),
+        "mean_reward_error": pytest.approx(math.sqrt(2 * 0.5) / 5),  # of [1.1, 0.1], [0.6, 0.6] and one alone
+        "groups": 2,
+        "groups_with_signal": 1,
+        "correctness/failed_share": pytest.approx(1 / 6),
+        "correctness/mean": pytest.approx(0.6),
+        "correctness/std": pytest.approx(math.sqrt((2 * 0.16 + 0.36 + 2 * 0.01) / 5)),
+        "runs/failed_share": pytest.approx(1 / 6),
+        "runs/mean": 1.0,
+        "runs/std": 0.0,
+    }
+
+
+def test_the_share_above_0_counts_known_rewards_of_train_problems() -> None:
+    groups = rewarded_groups()
+    first = groups[0].model_copy(update={"rewards": [0.0, -0.5]})
+    assert metrics_of([first, *groups[1:]])["positive_share"] == pytest.approx(3 / 5)
+
+
+def test_a_mean_of_no_values_is_left_out() -> None:
+    train = [group for group in rewarded_groups() if group.split == "train"]
+    assert "validation/mean_reward" not in metrics_of(train)
+    zeros = (
+        "epoch/accumulated_reward",
+        "epoch/samples",
+        "timeout_share",
+        "solved_share",
+        "groups",
+        "groups_with_signal",
+    )
+    ones = ("failed_share", "correctness/failed_share", "runs/failed_share")
+    assert metrics_of([score([KILLED])]) == dict.fromkeys(zeros, 0) | dict.fromkeys(ones, 1.0)
+
+
+def test_the_error_of_the_mean_is_the_deviation_of_the_means_of_other_draws() -> None:
+    dice = random.Random(0)
+
+    def drawn() -> dict[str, float]:
+        chances = [0.1, 0.3, 0.5, 0.9] * 5
+        draws = ([[OK if dice.random() < chance else WRONG] for _ in range(12)] for chance in chances)
+        return metrics_of([score(*members) for members in draws])
+
+    rounds = [drawn() for _ in range(300)]
+    estimate = fmean(numbers["mean_reward_error"] for numbers in rounds)
+    assert estimate == pytest.approx(stdev(numbers["epoch/mean_reward"] for numbers in rounds), rel=0.1)
+
+
+def level(mean: float, error: float = 0.01) -> dict[str, float]:
+    return {"epoch/mean_reward": mean, "mean_reward_error": error}
+
+
+@pytest.mark.parametrize(
+    ("means", "since"),
+    [
+        ([0.4, 0.4, 0.4], None),  # too few
+        ([0.4, 0.4, 0.4, 0.4], 1),
+        ([0.1, 0.4, 0.42, 0.39, 0.41], 2),  # within 1.96 × 0.014
+        ([0.1, 0.2, 0.3, 0.4], None),
+        ([0.4, 0.4, 0.4, 0.43], None),
+        ([0.4, 0.37, 0.4, 0.4], None),  # it fell and came back
+        ([0.4, 0.3, 0.2, 0.1], None),
+    ],
+)
+def test_a_reward_without_change_for_three_rounds_is_remarked_on(means: list[float], since: int | None) -> None:
+    found = [text[: text.index(" (")] for text in plateau_remarks(dict(enumerate(map(level, means), start=1)))]
+    assert found == ([f"The mean reward has not moved since round {since}"] if since else [])
+
+
+def test_rewards_of_0_are_a_plateau_and_rewards_without_an_error_are_none() -> None:
+    nothing = dict.fromkeys(range(1, 5), level(0.0, 0.0))
+    assert len(plateau_remarks(nothing)) == 1
+    assert plateau_remarks(nothing | {4: {"epoch/mean_reward": 0.0}}) == []  # groups of one
+
+
+@pytest.mark.parametrize(
+    ("deviations", "means", "remarked"),
+    [
+        ([0.4, 0.4], [0.5, 0.5], True),
+        ([0.4, 0.45, 0.41], [0.5, 0.5, 0.51], True),  # 1.96 × 0.014 are chance
+        ([0.4, 0.41], [0.7, 0.6], True),
+        ([0.4, 0.39], [0.5, 0.5], False),  # it fell
+        ([0.3, 0.4], [0.1, 0.3], False),  # more is solved
+        ([0.4], [0.5], False),
+        ([0.0, 0.0], [0.0, 0.0], False),  # other remarks say why
+    ],
+)
+def test_a_deviation_that_does_not_fall_is_remarked_on_unless_more_is_earned(
+    deviations: list[float], means: list[float], remarked: bool
+) -> None:
+    rounds = {
+        number: level(mean) | {"epoch/reward_std": deviation}
+        for number, (mean, deviation) in enumerate(zip(means, deviations, strict=True), start=1)
+    }
+    assert len(spread_remarks(rounds)) == remarked
+    of_one = {number: {"epoch/mean_reward": 0.5, "epoch/reward_std": 0.5} for number in rounds}
+    assert spread_remarks(of_one) == []
+
+
+def test_groups_without_signal_are_remarked_on_where_no_term_says_it_already() -> None:
+    flat = [score([OK], [OK]), score([WRONG], [WRONG])]
+    assert [remark[:37] for remark in remarks(metrics_of(flat))][1:] == ["no group has two different rewards, s"]
+    alone = [score([OK]), score([WRONG])]  # compared with the whole batch; of one flat group the terms are constant
+    for others in (rewarded_groups(), flat[:1], alone):
+        assert not any("group" in remark for remark in remarks(metrics_of(others)))
+
+
+def test_a_term_with_one_value_in_the_whole_round_is_remarked_on() -> None:
+    assert remarks(metrics_of(rewarded_groups())) == [
+        "rewards.runs is 1 for every completion: it teaches nothing; set its weight to 0, or see why none differs"
+    ]
+    assert remarks({"length/mean": 0.0, "length/std": 0.0, "runs/mean": 0.5, "runs/std": 0.5}) == [
+        "rewards.length is 0 for every completion: it teaches nothing; set its weight to 0, or see why none earns any"
+    ]
+    assert remarks(metrics_of([score([KILLED])])) == []  # nothing is known
+    assert remarks({"length/mean": 0.1, "length/std": 3e-17}) != []  # rounding is no difference
+    assert remarks({"length/mean": 0.1, "length/std": 1e-3}) == []
+
+
+def test_where_nothing_is_right_the_prompt_or_the_problems_are_named_and_no_weight() -> None:
+    nothing = remarks(metrics_of([score([WRONG, WRONG], [WRONG, WRONG])]))[0]
+    assert nothing.startswith("rewards.correctness is 0 for every completion; see what the policy writes")
+    flat = {"mean": 0.0, "std": 0.0}
+    all_terms = {f"{name}/{key}": value for name in ("correctness", "mark") for key, value in flat.items()}
+    (line,) = remarks({**all_terms, "groups": 2, "groups_with_signal": 0})
+    assert line.startswith("rewards.correctness, rewards.mark: 0 for every completion; see what")
+    for told in (nothing, line):
+        assert "weight" not in told
+        assert "policy.prompt" in told
+        assert "problems.operations" in told
+    right = remarks({"correctness/mean": 1.0, "correctness/std": 0.0})
+    assert right == ["rewards.correctness is 1 for every completion; give harder problems"]
+
+
+def test_too_many_failures_stop_the_stage() -> None:
+    groups = rewarded_groups()
+    assert failures_of(groups).share() == pytest.approx(1 / 7)
+    failures_of(groups).check("trajectories.jsonl", 0.2)
+    failures_of(groups).check("trajectories.jsonl", 1 / 7)
+    with pytest.raises(GraftError, match=r"1 rewards \(14%\) could not be computed, rewards.failed_limit is 10%.* w0 "):
+        failures_of(groups).check("trajectories.jsonl", 0.1)

@@ -1,0 +1,140 @@
+"""Which training samples fare worse than samples whose rewards are right."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.select import gradient_passes as passes
+from tasks.select.conformal_control import (
+    FALSE_DISCOVERY_RATE,
+    calibration_influences,
+    rejection_threshold,
+    shift_by_threshold,
+)
+from tasks.select.losses import Validation, loss_denominator
+from tasks.select.tracin import Measure, SampleInfluence, cache_validation_gradients, influences
+from tests.support.influence import BY_TOKEN, scorer_of
+from tests.support.policies import MakeSamples
+from tests.support.validation import advantage_validation
+
+TRUSTED = [float(x) for x in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("training", "trusted", "line"),
+    [
+        ([-3.0, -1.0, -2.0], TRUSTED, -1.0),
+        ([-3.0, 50.0, 51.0], TRUSTED, -3.0),  # 1 of 101 at or below it, three were tried: 3/101 is little enough
+        ([9.0, 70.0, 80.0, 90.0], TRUSTED, None),  # 11 of 101 are; of four that is no wonder
+        ([-1.0, -2.0, 9.0, 99.0], TRUSTED, 9.0),  # three of four at or below it, expected were 4 · 11/101 < 3/3
+        (TRUSTED, TRUSTED, None),
+        ([-1.0] * 9, [0.0], None),  # one alone proves nothing: it is the lowest of two half of the time
+        ([-1.0], [], None),
+        ([], TRUSTED, None),
+    ],
+)
+def test_the_fault_line_lies_where_as_many_are_expected_by_chance(
+    training: list[float], trusted: list[float], line: float | None
+) -> None:
+    assert rejection_threshold(training, trusted) == line
+
+
+FLOATS = st.lists(st.floats(-1, 1), min_size=1, max_size=30)
+
+
+@given(FLOATS, st.lists(st.floats(-1, 1), max_size=30))
+def test_it_is_benjamini_and_hochbergs(training: list[float], trusted: list[float]) -> None:
+    """Written out: the highest x at or below which so many lie that the expected number of right ones is a share."""
+    found = []
+    for x in training:
+        p = (1 + sum(other <= x for other in trusted)) / (1 + len(trusted))
+        if p * len(training) <= FALSE_DISCOVERY_RATE * sum(other <= x for other in training) * (1 + 1e-12):
+            found.append(x)
+    assert rejection_threshold(training, trusted) == (max(found, default=None) if trusted else None)
+
+
+def test_where_rewards_are_right_few_rounds_lose_any_and_where_they_err_most_that_do_are_lost() -> None:
+    """Problems have a level of their own, which all their samples share: those are not independent."""
+    rng = random.Random(0)
+
+    def draws(problems: int, size: int, shift: float = 0.0) -> list[float]:
+        levels = [rng.gauss(shift, 0.7) for _ in range(problems)]
+        return [rng.gauss(level, 0.7) for level in levels for _ in range(size)]
+
+    lost = mistaken = caught = 0
+    for _ in range(200):
+        trusted = draws(60, 4)
+        lost += rejection_threshold(draws(40, 3), trusted) is not None
+        right, wrong = draws(30, 3), draws(10, 3, -3)
+        line = rejection_threshold(right + wrong, trusted)
+        assert line is not None
+        caught += sum(x <= line for x in wrong)
+        mistaken += sum(x <= line for x in right)
+    assert lost <= 200 * FALSE_DISCOVERY_RATE
+    assert caught >= 0.7 * 200 * 30
+    assert mistaken <= FALSE_DISCOVERY_RATE * (mistaken + caught)
+
+
+def sample(problem: str, advantage: float) -> Sample:
+    return Sample(problem, 0, (1,), (2,), (), advantage)
+
+
+@pytest.mark.parametrize(("similarity", "by"), [("dot", 2.0), ("local", 1.0)])
+def test_influence_counts_from_the_fault_line_at_equal_lengths(similarity: Any, by: float) -> None:
+    samples = [sample("a", 1.0), sample("b", 1.0), sample("c", 0.0)]
+    scored = [SampleInfluence(-4.0 * by, 0.0, by), SampleInfluence(5.0 * by, 0.0, by), SampleInfluence(0.0, 0.0, 0.0)]
+    judges = [sample("v", 1.0)] * 9 + [sample("v", 0.0)]
+    trusted = [
+        SampleInfluence(x / 3, 0.0, 1 / 3) if similarity == "dot" else SampleInfluence(x, 0.0, 1 / 3) for x in range(9)
+    ]
+    trusted += [SampleInfluence(-100.0, 0.0, 0.0)]  # without a signal: not heard
+    measure = Measure(similarity=similarity)
+    assert shift_by_threshold(samples, scored, judges, trusted, measure) == pytest.approx([0.0, 9.0 * by, 4.0])
+    assert shift_by_threshold(samples[1:], scored[1:], judges, trusted, measure) is None
+
+
+def test_what_lowers_the_loss_is_not_dropped_however_unlike_validations_own() -> None:
+    measure, judges = Measure(similarity="local"), [SampleInfluence(float(x), 0.0, 1.0) for x in range(10, 20)]
+    found = [SampleInfluence(x, 0.0, 1.0) for x in (5.0, 0.0, -1.0)]
+    samples, theirs = [sample("a", 1.0)] * 3, [sample("v", 1.0)] * 10
+    assert shift_by_threshold(samples, found, theirs, judges, measure) == [5.0, 0.0, -1.0]
+
+
+@pytest.mark.parametrize("budget", [100_000, 2**30], ids=["small budget", "large budget"])
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+def test_validation_samples_are_compared_with_the_other_problems(
+    similarity: Any, budget: int, exact: Policy, make_samples: MakeSamples
+) -> None:
+    scorer, samples = scorer_of(exact), make_samples(problems=4, seed=5)
+    measure = Measure(exclude_self=True, similarity=similarity, budget=budget)
+    shares = [1.0] * len(samples)
+    learned = [replace(s, advantage=max(s.advantage, 0.0)) for s in samples]
+    validation = Validation(learned, [s.advantage for s in samples])
+    found = calibration_influences(scorer, BY_TOKEN, validation, measure, shares, learned)
+    for name in {s.problem_id for s in samples}:
+        others = [s for s in samples if s.problem_id != name]
+        expected = influences(scorer, learned, BY_TOKEN, advantage_validation(others), measure).each
+        size = loss_denominator if similarity == "dot" else (lambda given, _: len(given))
+        scale = size(others, BY_TOKEN) / size(samples, BY_TOKEN)
+        for sample, x, one in zip(samples, found, expected, strict=True):
+            if sample.problem_id == name:
+                assert x.influence == pytest.approx(scale * one.influence, rel=1e-8, abs=1e-14)
+
+
+def test_control_needs_no_gradient_that_was_not_made_before(
+    exact: Policy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer, samples = scorer_of(exact), make_samples(problems=4, seed=5)
+    validation, measure = advantage_validation(samples), Measure(similarity="local")
+    given = (scorer, BY_TOKEN, validation, measure, [1.0] * len(samples), samples)
+    expected = calibration_influences(*given)
+    judges = cache_validation_gradients(scorer, validation, measure.budget)
+    monkeypatch.setattr(passes, "collect_gradients", None)
+    for ours, theirs in zip(calibration_influences(*given, judges), expected, strict=True):
+        assert (ours.influence, ours.product) == pytest.approx((theirs.influence, theirs.product), rel=1e-9, abs=1e-15)

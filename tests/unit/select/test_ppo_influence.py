@@ -1,0 +1,201 @@
+"""Influence where each token has an advantage: of PPO's loss at its first step, value loss and all."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from tasks.artifacts import digest_path, read_jsonl
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.policy import Policy, load_policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.micro_batches import MicroBatch
+from tasks.params.params import Params
+from tasks.params.ppo import Ppo
+from tasks.ppo.losses import first_step_losses
+from tasks.ppo.value_head import write_head, zero_head
+from tasks.records import Selected
+from tasks.select.certificate import certify
+from tasks.select.task import run
+from tasks.select.tracin import Influences, Measure, influences
+from tests.support.critics import critic_scorer, random_head, with_token_targets
+from tests.support.influence import BY_TOKEN, adapter, gradient_of, measured, score_rows, scorer_of, stepped
+from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.ppo_params import ppo_params
+from tests.support.selection_params import kept, numbers, params
+from tests.support.validation import advantage_validation
+
+OPTIONS: list[dict[str, Any]] = [{}, {"exclude_self": True}, {"leave_group_out": True}, {"similarity": "cosine"}]
+
+
+def targeted(policy: Policy, samples: list[Sample], ppo: Ppo, head: Any) -> list[Sample]:
+    return with_token_targets(critic_scorer(policy, head), samples, ppo)
+
+
+def of_ppo(
+    policy: Policy, samples: list[Sample], others: list[Sample] | None, ppo: Ppo, head: Any, **measure: Any
+) -> Influences:
+    """Their influence on the others, or on themselves."""
+    scorer = critic_scorer(policy, head.requires_grad_(False), detach_values=ppo.detach_value)
+    validation = advantage_validation(others or samples, same_batch=others is None)
+    losses = partial(first_step_losses, ppo)
+    return influences(scorer, samples, BY_TOKEN, validation, Measure(**measure), token_losses=losses)
+
+
+@pytest.mark.parametrize("measure", OPTIONS, ids=str)
+@pytest.mark.parametrize("same_batch", [False, True])
+def test_without_values_and_kl_it_is_that_of_grpo(
+    exact: Policy, samples: list[Sample], others: list[Sample], same_batch: bool, measure: dict[str, Any]
+) -> None:
+    """V = 0, λ = γ = 1, beta 0, nothing whitened: each token has the reward, as with `advantages: none`."""
+    head = zero_head(exact)
+    ours, theirs = targeted(exact, samples, ppo_params(), head), targeted(exact, others, ppo_params(), head)
+    found = of_ppo(exact, ours, None if same_batch else theirs, ppo_params(), head, **measure)
+    expected = measured(scorer_of(exact), samples, None if same_batch else others, **measure)
+    for one, other in zip(found.each, expected.each, strict=True):
+        assert one.influence == pytest.approx(other.influence, rel=1e-6)
+        assert one.product == pytest.approx(other.product, rel=1e-6)
+        assert one.gradient_norm == pytest.approx(other.gradient_norm, rel=1e-6)
+
+
+@pytest.mark.parametrize("own_vote", [True, False])
+@pytest.mark.parametrize("detach", [True, False])
+def test_it_is_the_product_of_the_whole_loss_with_that_of_the_last_advantages(
+    exact: Policy, samples: list[Sample], own_vote: bool, detach: bool
+) -> None:
+    """The same batch: per-token surrogate at ratio 1 plus the value loss, over the adapter, against -A_last Σ log p."""
+    ppo = ppo_params(lam=0.9, whiten=True, value_weight=0.4, value_clip=0.2, detach_value=detach)
+    head = random_head(exact)
+    samples = targeted(exact, samples, ppo, head)
+    found = of_ppo(exact, samples, None, ppo, head, exclude_self=not own_vote).each
+
+    tokens = sum(len(s.completion) for s in samples)
+    rows = []
+    for s in samples:
+        assert s.targets is not None
+        scored = critic_scorer(exact, head).score(MicroBatch("rows", [[s]]))
+        assert scored.values is not None
+        a, r = (scored.logprobs.new_tensor(own) for own in (s.targets.advantages, s.targets.returns))
+        values = scored.values.detach() if detach else scored.values
+        loss = -(a * scored.logprobs[0]).sum() + 0.4 * 0.5 * (values[0] - r).square().sum()
+        rows.append(gradient_of(exact, loss / tokens))
+    scores = score_rows(exact, samples)
+    weights = torch.tensor([-s.advantage / tokens for s in samples], dtype=torch.float64)
+    votes = (torch.stack(rows) @ scores.T) * weights
+    if not own_vote:
+        votes = votes - torch.diag(votes.diag())
+    for one, expected in zip(found, votes.sum(1).tolist(), strict=True):
+        assert one.influence == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_it_predicts_what_a_small_step_does_to_the_validation_loss(
+    exact: Policy, samples: list[Sample], others: list[Sample]
+) -> None:
+    """Finite differences of -Σ A_last Σ log p / M along the gradient of one sample's loss; and the certificate."""
+    ppo, head = ppo_params(lam=0.9, value_weight=0.4), random_head(exact)
+    samples, others = targeted(exact, samples, ppo, head), targeted(exact, others, ppo, head)
+    found = of_ppo(exact, samples, others, ppo, head).each
+    scorer = critic_scorer(exact, head)
+    tokens, after = sum(len(s.completion) for s in samples), sum(len(s.completion) for s in others)
+
+    def validation_loss() -> float:
+        sums = scorer.score(MicroBatch("rows", [[s] for s in others])).logprobs.sum(1)
+        return -float(sums @ sums.new_tensor([s.advantage for s in others])) / after
+
+    for sample, one in list(zip(samples, found, strict=True))[:4]:
+        losses = first_step_losses(ppo, [sample], scorer.score(MicroBatch("rows", [[sample]])))
+        gradient = gradient_of(exact, losses.sum() / tokens)
+        values = []
+        for rate in (1e-5, -1e-5):
+            with stepped(exact, gradient, rate):
+                values.append(validation_loss())
+        assert (values[1] - values[0]) / 2e-5 == pytest.approx(one.influence, rel=1e-4)
+
+    products = [one.product or 0.0 for one in found]
+    validation, losses_of = advantage_validation(others), partial(first_step_losses, ppo)
+    right = certify(scorer, samples, products, BY_TOKEN, validation, 0, losses_of)
+    assert right.slope == pytest.approx(-1, abs=1e-3)
+    assert right.steps == 2
+    without = certify(scorer, samples, products, BY_TOKEN, validation, 0)
+    assert abs(without.slope + 1) > 1e-2  # of -A_last Σ log p alone: not the loss that was measured
+
+
+def test_what_compares_completions_by_one_advantage_is_refused_in_one_line(
+    exact: Policy, samples: list[Sample]
+) -> None:
+    head = zero_head(exact)
+    with pytest.raises(GraftError, match=r"influence\.similarity: local compares") as error:
+        of_ppo(exact, targeted(exact, samples, ppo_params(), head), None, ppo_params(), head, similarity="local")
+    assert "\n" not in str(error.value)
+
+
+def test_the_heads_own_weights_are_no_part_of_it(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    """Nor does a sample whose values are right differ from one without a value loss."""
+    policy = make_policy("gpt2", "float64")
+    head, samples = random_head(policy), make_samples()
+    ours = targeted(policy, samples, ppo_params(), head)
+    assert not any(weight.requires_grad for weight in head.parameters()) or head.weight.grad is None
+    exactly = [replace(s, targets=replace(s.targets, returns=s.targets.values)) for s in ours if s.targets]
+    found = of_ppo(policy, exactly, None, ppo_params(value_weight=5.0), head)
+    plain = of_ppo(policy, exactly, None, ppo_params(value_weight=0.0), head)
+    assert [s.influence for s in found.each] == pytest.approx([s.influence for s in plain.each], rel=1e-9)
+    assert head.weight.grad is None
+    assert all(weight.grad is None for weight in adapter(policy))
+
+
+# --- the stage
+
+
+def ppo_select(update: dict[str, Any] | None = None, ppo: dict[str, Any] | None = None, **influence: Any) -> Params:
+    plain = params({"beta": 0.0} | (update or {}), **influence)
+    section = plain.ppo.model_copy(update=ppo or {})
+    return plain.model_copy(update={"algorithm": "ppo", "ppo": section})
+
+
+CHOICES: list[dict[str, Any]] = [
+    {"validation": "same_batch"}, {"validation": "same_batch", "exclude_self": False}, {"validation": "held_out"},
+    {"fdr_control": True, "similarity": "cosine", "positions": "completion"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("influence", CHOICES, ids=str)
+def test_the_stage_selects_by_it_with_a_certificate(layout: Layout, influence: dict[str, Any]) -> None:
+    write_head(layout.value_head(0), random_head(load_policy(layout.policy(0))))
+    run(layout, ppo_select(**influence), 1)
+    assert numbers(layout)["certificate_slope"] == pytest.approx(-1, abs=0.05)
+    assert numbers(layout)["certificate_signs"] == 1
+    lines = read_jsonl(layout.selection(1), Selected)
+    failed = [line.member == 2 and line.problem_id != "solved" for line in lines]
+    assert all((line.influence == 0) == lost for line, lost in zip(lines, failed, strict=True))
+    assert not any(line.selected for line, lost in zip(lines, failed, strict=True) if lost)
+    if not influence.get("fdr_control"):
+        assert {line.selected for line in lines} == {True, False}
+
+
+def test_the_stage_is_that_of_grpo_where_no_token_differs_from_another(layout: Layout) -> None:
+    """V = 0, λ = γ = 1, nothing whitened, beta 0, against `advantages: none` on rewards with the mean 0."""
+    plain = {"whiten": False, "lam": 1.0}
+    run(layout, ppo_select(ppo=plain, validation="same_batch", loss="seqloss_reward"), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert [line.advantage for line in lines if line.problem_id == "t3"] == [1.0, 0.0, 0.0, 1.5]
+    digest = digest_path(layout.selection(1))
+    run(layout, ppo_select(ppo=plain, validation="same_batch", loss="seqloss_lastadv"), 1)
+    assert digest_path(layout.selection(1)) == digest  # the last token's advantage is the reward
+
+
+def test_without_a_measure_every_sample_whose_reward_is_known_is_kept(layout: Layout) -> None:
+    run(layout, ppo_select(ppo={"whiten": False}, selection="none"), 1)
+    assert sum(kept(layout)) == 14
+    assert numbers(layout)["samples"] == 18
+
+
+def test_the_kl_to_the_reference_is_in_the_advantages(layout: Layout) -> None:
+    """Of round 1 the reference is the policy itself, and no log-probability is recorded: there is none."""
+    found = []
+    for beta in (0.0, 0.5):
+        run(layout, ppo_select({"beta": beta}, {"whiten": False}, selection="none"), 1)
+        found.append([line.advantage for line in read_jsonl(layout.selection(1), Selected)])
+    assert found[0] == pytest.approx(found[1], abs=1e-4)

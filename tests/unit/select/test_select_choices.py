@@ -1,0 +1,142 @@
+"""The choices of the stage `select`: what it measures by, what it keeps, and from whom the update may learn."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params.params import Params
+from tasks.params.sections import Influence
+from tasks.records import RewardedTrajectory, Selected
+from tasks.select.task import run
+from tests.support.policies import MakeTrajectory
+from tests.support.selection_params import kept, numbers, params
+
+
+def test_every_choice_of_influence_does_something(layout: Layout) -> None:
+    run(layout, params(validation="same_batch"), 1)
+    plain = read_jsonl(layout.selection(1), Selected)
+    for change in (
+        {"loss": "seqloss_reward"},
+        {"loss": "contrastive"},
+        {"similarity": "cosine"},
+        {"similarity": "local"},
+        {"exclude_self": False},
+        {"top_k": 3},
+        {"top_k": -3},
+        {"validation": "held_out"},
+    ):
+        run(layout, params(**{"validation": "same_batch", **change}), 1)
+        changed = read_jsonl(layout.selection(1), Selected)
+        assert [line.influence for line in changed] != [line.influence for line in plain], change
+        assert [line.gradient_norm for line in changed] == pytest.approx([line.gradient_norm for line in plain])
+    run(layout, params(validation="same_batch", positions="completion"), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    for name in ("influence", "gradient_norm"):
+        assert [getattr(line, name) for line in lines] != [getattr(line, name) for line in plain]
+
+
+def test_rule_and_fraction_reach_the_selection(layout: Layout) -> None:
+    for rule, sign in (("top_fraction", 1), ("bottom_fraction", -1)):
+        run(layout, params(selection=rule, fraction=0.4), 1)
+        lines = [line for line in read_jsonl(layout.selection(1), Selected) if line.advantage]
+        ranked = sorted(lines, key=lambda line: -sign * (line.influence or 0))
+        assert [line.selected for line in ranked] == [n < -(-4 * len(lines) // 10) for n in range(len(lines))]
+
+
+RIGHT, WRONG = [[5, 6, 7, 8], [5, 6, 9, 8]], [[11, 12, 13], [11, 14, 13]]
+"""Completions: of each two that are much alike."""
+
+
+def control_case(layout: Layout, make_trajectory: MakeTrajectory, train: list[float], **influence: Any) -> Params:
+    """Six problems in both splits, the same completions everywhere; rewarded truly in validation."""
+    write_jsonl(
+        layout.rewarded(1),
+        [make_trajectory(f"t{n}", train, tokens=RIGHT + WRONG) for n in range(6)]
+        + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
+    )
+    return params(**{"similarity": "local", "fdr_control": True, **influence})
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine", "local"])
+def test_a_sample_like_those_of_validation_is_not_dropped(
+    similarity: str, layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    run(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], similarity=similarity), 1)
+    assert (sum(kept(layout)), numbers(layout)["all_kept"], numbers(layout)["fault_share"]) == (24, 1, 0)
+    run(layout, control_case(layout, make_trajectory, [0, 0, 1, 1], similarity=similarity), 1)
+    assert (sum(kept(layout)), numbers(layout)["all_kept"]) == (0, 0)
+    assert numbers(layout)["fault_share"] == 1
+
+
+@pytest.mark.parametrize(
+    "without", [{"fdr_control": False}, {"selection": "top_fraction"}, {"validation": "same_batch"}], ids=str
+)
+def test_without_control_there_is_none(
+    without: dict[str, Any], layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    run(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], **without), 1)
+    assert "fault_share" not in numbers(layout)
+
+
+def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -> None:
+    run(layout, params(), 1)
+    alone, before = read_jsonl(layout.selection(1), Selected), numbers(layout)
+    run(layout, params(train_on_validation=True), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert lines[: len(alone)] == alone
+    trajectories = read_jsonl(layout.rewarded(1), RewardedTrajectory)
+    judges = [t for t in trajectories if t.split == "validation"]
+    expected = [(t.problem_id, m, name) for t in judges for m, name in enumerate(t.workflow_ids)]
+    mixed = lines[len(alone) :]
+    assert [(line.problem_id, line.member, line.workflow_id) for line in mixed] == expected
+    assert {(line.split, line.influence, line.weight) for line in mixed} == {("validation", None, 1.0)}
+    assert all(line.selected == (line.advantage != 0) for line in mixed)
+    assert any(line.selected for line in mixed)
+    assert numbers(layout) == before | {"mixed": sum(line.selected for line in mixed)}
+
+
+@pytest.mark.parametrize(
+    "other", [{"validation": "same_batch"}, {"selection": "none"}, {"selection": "random"}], ids=str
+)
+def test_where_nothing_is_held_out_nothing_is_mixed(other: dict[str, Any], layout: Layout) -> None:
+    run(layout, params(train_on_validation=True, **other), 1)
+    assert {line.split for line in read_jsonl(layout.selection(1), Selected)} == {"train"}
+    assert numbers(layout)["mixed"] == 0
+
+
+def test_a_warning_says_that_nothing_is_selected(
+    layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    trajectories = [make_trajectory("t", [1.0, 1.0]), make_trajectory("v", [1, 0], split="validation")]
+    write_jsonl(layout.rewarded(1), trajectories)
+    with caplog.at_level(logging.WARNING):
+        run(layout, params(), 1)
+    assert "nothing is selected: the update of round 1 will change nothing" in caplog.text
+
+
+def test_the_best_alone_as_validation_are_warned_about(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        run(layout, params(top_k=2), 1)
+        run(layout, params(top_k=-2), 1)
+    for which in ("best", "worst"):
+        message = f"influence measured against the 2 {which} validation samples alone is mostly noise; null takes all 9"
+        assert f"influence.top_k: {message}" in caplog.text
+    assert numbers(layout)["validation_with_signal"] == 2
+    with pytest.raises(ValueError, match="0 validation completions give no influence: write null"):
+        Influence.model_validate(params().influence.model_dump() | {"top_k": 0})
+
+
+def test_fixed_trajectories_are_validation_whoever_wrote_them(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    old = [make_trajectory(f"v{i}", [0.0, 1.0, 1.0]).model_copy(update={"policy_version": "old"}) for i in range(3)]
+    write_jsonl(layout.root / "old.jsonl", old)
+    run(layout, params(), 1)
+    held_out = [line.influence for line in read_jsonl(layout.selection(1), Selected)]
+    run(layout, params(validation="trajectories", trajectories="old.jsonl"), 1)
+    assert [line.influence for line in read_jsonl(layout.selection(1), Selected)] == pytest.approx(held_out)
+    write_jsonl(layout.root / "old.jsonl", [old[0].model_copy(update={"logprobs": []})])
+    with pytest.raises(GraftError, match=r"old\.jsonl:1: logprobs: 0 entries for 3 workflow codes"):
+        run(layout, params(validation="trajectories", trajectories="old.jsonl"), 1)

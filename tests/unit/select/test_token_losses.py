@@ -1,0 +1,187 @@
+"""Influence of samples whose loss is no multiple of Σ log p: old behaviour, clipping, KL, entropy.
+
+Against a backward pass for each sample, in float64 (gpt2: the norms of other architectures are in float32).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+
+from tasks.errors import GraftError
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.micro_batches import MicroBatch
+from tasks.model.scoring.token_scores import TokenScores
+from tasks.objective.losses import Objective, token_losses
+from tasks.objective.recorded_logprobs import Logprobs, pad_logprobs, sample_key
+from tasks.objective.token_weights import TokenWeights
+from tasks.select.losses import loss_denominator
+from tasks.select.tracin import Measure, influences
+from tasks.update.gradient import objective_of
+from tests.support.influence import (
+    BY_TOKEN,
+    flat,
+    gradient_of,
+    loss_of,
+    score_rows,
+    scorer_of,
+    stepped,
+    without_own,
+)
+from tests.support.pairwise import case_name, pairwise_cases
+from tests.support.plain_scores import sample_logprobs
+from tests.support.policies import MakeSamples
+from tests.support.update_params import grpo_params
+from tests.support.validation import advantage_validation
+
+OBJECTIVES = {
+    "clipped": {"loss": "dapo"},
+    "KL": {"loss": "grpo", "beta": 0.05},
+    "sequence": {"loss": "grpo", "importance": "sequence"},
+    "entropy": {"loss": "cispo", "entropy": 0.02, "beta": 0.05, "kl": "k2", "kl_correction": True},
+}
+CASES = pairwise_cases(
+    name=list(OBJECTIVES),
+    validation=["held out", "same batch", "exclude_self", "leave_group_out"],
+    similarity=["dot", "cosine"],
+    budget=[200_000, 2**30],  # bytes for the gradients of one group, or of all
+)
+
+
+@dataclass
+class Losses:
+    """GRPO's, of samples that another policy wrote; `seen` are those that were computed."""
+
+    behaviour: Logprobs
+    reference: Logprobs
+    objective: Objective
+    seen: set[tuple[str, int]]
+    clipped: int = 0
+
+    def __call__(self, samples: Sequence[Sample], scored: TokenScores) -> torch.Tensor:
+        self.seen |= {sample_key(s) for s in samples}
+        logprobs, beta, entropy = scored.logprobs, self.objective.beta, self.objective.entropy
+        found = token_losses(
+            logprobs,
+            pad_logprobs(self.behaviour, samples, logprobs),
+            pad_logprobs(self.reference, samples, logprobs) if beta else None,
+            scored.entropies if entropy else None,
+            logprobs.new_tensor([s.advantage for s in samples]),
+            scored.mask,
+            self.objective,
+        )
+        self.clipped += int(found.clipped.sum())
+        return found.loss
+
+
+def losses_of(policy: Policy, samples: list[Sample], noise: float = 0.4, **objective: Any) -> Losses:
+    """Behaviour and reference are the policy's log-probabilities with this much noise."""
+    generator = torch.Generator().manual_seed(5)
+
+    def near() -> Logprobs:
+        with torch.no_grad():
+            rows = {sample_key(s): sample_logprobs(policy.model, [s], 0.7)[0] for s in samples}
+        return {k: row + noise * torch.randn(row.shape, generator=generator).to(row) for k, row in rows.items()}
+
+    return Losses(near(), near(), objective_of(grpo_params(**objective)), set())
+
+
+def loss_rows(policy: Policy, samples: list[Sample], averaging: TokenWeights, losses: Losses) -> torch.Tensor:
+    """∇L_i of each sample alone, [n, P]; 0 where it has no signal."""
+    rows = []
+    for s in samples:
+        scored = scorer_of(policy).score(MicroBatch("rows", [[s]]))
+        loss = losses([s], scored).sum() * averaging.weight(len(s.completion)) / loss_denominator(samples, averaging)
+        rows.append(gradient_of(policy, loss) * bool(s.advantage))
+    return torch.stack(rows)
+
+
+def mixed(samples: list[Sample]) -> list[Sample]:
+    """Some without a signal, and one that is written twice, by different policies."""
+    silent = [replace(s, advantage=0.0) if place % 5 == 2 else s for place, s in enumerate(samples)]
+    return [*silent, replace(silent[-1], member=99)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_name)
+def test_it_is_the_product_of_the_losses_gradients(
+    case: dict[str, Any], exact: Policy, make_samples: MakeSamples
+) -> None:
+    name, same_batch = case["name"], case["validation"] != "held out"
+    samples = mixed(make_samples(problems=5, seed=3))
+    losses, averaging = losses_of(exact, samples, **OBJECTIVES[name]), TokenWeights(OBJECTIVES[name]["loss"], 64)
+    others = samples if same_batch else make_samples(problems=4, seed=4)
+    others = [replace(s, advantage=float((-1) ** place * (place % 4))) for place, s in enumerate(others)]
+    left_out = {case["validation"]: True} if case["validation"] in ("exclude_self", "leave_group_out") else {}
+    measure = Measure(similarity=case["similarity"], budget=case["budget"], **left_out)
+    validation = advantage_validation(others, same_batch)
+    found = influences(scorer_of(exact), samples, averaging, validation, measure, token_losses=losses).each
+    assert same_batch or losses.seen == {sample_key(s) for s in samples if s.advantage}
+    assert losses.clipped or name == "entropy"
+
+    own, theirs = loss_rows(exact, samples, averaging, losses), score_rows(exact, others)
+    c = torch.tensor([-s.advantage for s in others], dtype=torch.float64) / loss_denominator(others, BY_TOKEN)
+    products = own @ (c @ theirs)
+    ours = own
+    if case["similarity"] == "cosine":
+        ours, theirs = own / own.norm(dim=1).clamp(min=1e-300)[:, None], theirs / theirs.norm(dim=1)[:, None]
+        c = c.sign() / len(others)
+    votes = (ours @ theirs.T) * c
+    expected = (without_own(votes, samples, measure) if same_batch else votes).sum(1)
+    for place, one in enumerate(found):
+        assert one.influence == pytest.approx(float(expected[place]), rel=1e-9, abs=1e-10 * float(expected.abs().max()))
+        assert one.product == pytest.approx(float(products[place]), rel=1e-9, abs=1e-10 * float(products.abs().max()))
+        assert one.gradient_norm == pytest.approx(float(own[place].norm()), rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_it_predicts_the_effect_of_a_step_on_the_samples_loss(
+    name: str, exact: Policy, make_samples: MakeSamples
+) -> None:
+    samples, others = make_samples(problems=6, seed=1), make_samples(seed=2)
+    losses, averaging = losses_of(exact, samples, **OBJECTIVES[name]), TokenWeights(OBJECTIVES[name]["loss"], 64)
+    validation = advantage_validation(others)
+    found = influences(scorer_of(exact), samples, averaging, validation, token_losses=losses).each
+
+    def loss() -> float:
+        return loss_of(exact, others, loss_denominator(others, BY_TOKEN)).item()
+
+    before, changes = loss(), []
+    for own in loss_rows(exact, samples, averaging, losses):
+        with stepped(exact, own, 1e-4):
+            changes.append(loss() - before)
+    predicted = torch.tensor([1e-4 * s.influence for s in found], dtype=torch.float64)
+    slope = float((torch.tensor(changes, dtype=torch.float64) @ predicted) / (predicted @ predicted))
+    assert -1.01 <= slope <= -0.99
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+@pytest.mark.parametrize("same_batch", [False, True])
+def test_at_ratio_1_without_other_terms_it_is_that_of_scores(
+    same_batch: bool, similarity: Any, exact: Policy, samples: list[Sample], others: list[Sample]
+) -> None:
+    samples = mixed(samples)
+    losses, averaging = losses_of(exact, samples, noise=0.0, loss="grpo"), TokenWeights("grpo", 64)
+    validation = advantage_validation(samples if same_batch else others, same_batch)
+    given = (scorer_of(exact), samples, averaging, validation, Measure(exclude_self=True, similarity=similarity))
+    for ours, theirs in zip(influences(*given, token_losses=losses).each, influences(*given).each, strict=True):
+        assert ours.influence == pytest.approx(theirs.influence, rel=1e-9, abs=1e-13)
+        assert ours.gradient_norm == pytest.approx(theirs.gradient_norm, rel=1e-9)
+
+
+def test_the_gradient_of_token_losses_is_that_of_the_written_out_loss(exact: Policy, samples: list[Sample]) -> None:
+    samples, averaging = mixed(samples), TokenWeights("grpo", 64)
+    losses = losses_of(exact, samples, **OBJECTIVES["KL"])
+    expected = loss_rows(exact, samples, averaging, losses).sum(0)
+    given = (scorer_of(exact), samples, averaging, advantage_validation(samples))
+    found = flat(influences(*given, token_losses=losses).train_gradient.values())
+    assert (found - expected).norm() <= 1e-9 * expected.norm()
+
+
+def test_a_measure_that_compares_completions_by_their_scores_is_refused(policy: Policy, samples: list[Sample]) -> None:
+    validation, measure = advantage_validation(samples), Measure(similarity="local")
+    given, losses = (scorer_of(policy), samples, BY_TOKEN, validation, measure), losses_of(policy, samples)
+    with pytest.raises(GraftError, match=r"similarity: local compares .* token losses .*; take dot or cosine"):
+        influences(*given, token_losses=losses)

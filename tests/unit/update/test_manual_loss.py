@@ -1,0 +1,106 @@
+"""The manual loss, -A · mean log p + beta · mean(log p - log ref), against the same written out with autograd."""
+
+import json
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.cli.presets import preset
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer
+from tasks.objective.kl import kl_estimate
+from tasks.objective.losses import MANUAL
+from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
+from tasks.update.gradient import TokenSums, accumulate_gradient
+from tasks.update.step_plan import UpdateGroup
+from tests.support.plain_scores import unpadded_logprobs
+from tests.support.stage_params import SHIPPED
+from tests.support.update_params import grpo_params
+from tests.support.updates import gradient_of
+
+TEMPERATURE, BETA = 0.7, 0.1
+
+
+def ours(policy: Policy, samples: list[Sample], scores: tuple[Logprobs, Logprobs], **changes: Any) -> torch.Tensor:
+    return step(policy, samples, scores, **changes)[0]
+
+
+def step(
+    policy: Policy, samples: list[Sample], scores: tuple[Logprobs, Logprobs], **changes: Any
+) -> tuple[torch.Tensor, TokenSums]:
+    """Gradient and sums of one step of all samples; `scores` of behaviour policy and reference."""
+    policy.model.zero_grad()
+    params = grpo_params(**MANUAL | {"beta": BETA} | changes)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE)
+    sums = accumulate_gradient(scorer, [UpdateGroup("all", samples, len(samples))], *scores, params)
+    return gradient_of(policy), sums
+
+
+def scores_of(policy: Policy, samples: list[Sample]) -> tuple[Logprobs, Logprobs]:
+    """By the policy itself and by its reference, the adapter switched off."""
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE)
+    with policy.model.disable_adapter():
+        reference = score_samples(scorer, samples)
+    return score_samples(scorer, samples), reference
+
+
+@pytest.mark.parametrize("beta", [0.0, BETA])
+def test_value_and_gradient_are_those_of_autograd(policy: Policy, samples: list[Sample], beta: float) -> None:
+    """Also where the behaviour policy is another one: no ratio enters."""
+    own, reference = scores_of(policy, samples)
+    far = {key: row - 0.5 for key, row in own.items()}
+    terms = []
+    for one in samples:
+        logprobs = unpadded_logprobs(policy.model, one, TEMPERATURE)
+        kl = (logprobs - reference[sample_key(one)]).mean()
+        terms.append(-one.advantage * logprobs.mean() + beta * kl)
+    policy.model.zero_grad()
+    loss = torch.stack(terms).mean()
+    loss.backward()
+    expected = gradient_of(policy).clone()
+    for behaviour in (own, far):
+        gradient, sums = step(policy, samples, (behaviour, reference), beta=beta)
+        assert sums.loss == pytest.approx(float(loss.detach()), abs=1e-5)
+        assert (gradient - expected).norm() <= 1e-5 * expected.norm()
+
+
+def test_at_ratio_one_its_policy_gradient_is_that_of_grpo(policy: Policy, samples: list[Sample]) -> None:
+    """Only there, and the values differ even there."""
+    own, reference = scores_of(policy, samples)
+    manual, sums = step(policy, samples, (own, reference), beta=0.0)
+    update, grpo_sums = step(policy, samples, (own, reference), beta=0.0, loss="grpo")
+    assert (manual - update).norm() <= 1e-5 * update.norm()
+    assert sums.loss != pytest.approx(grpo_sums.loss, abs=1e-2)
+    far = {key: row - 0.1 for key, row in own.items()}
+    assert (ours(policy, samples, (far, reference), loss="grpo") - manual).norm() > 1e-2 * update.norm()
+
+
+def test_its_kl_pushes_every_completion_down_even_at_the_reference(policy: Policy, samples: list[Sample]) -> None:
+    """There the KL is 0 and k3 has no gradient."""
+    own, _ = scores_of(policy, samples)
+    without = ours(policy, samples, (own, own), beta=0.0)
+    assert (ours(policy, samples, (own, own)) - without).norm() > 0.01 * without.norm()
+    assert (ours(policy, samples, (own, own), kl="k3") - without).norm() <= 1e-5 * without.norm()
+
+
+@given(st.integers(0, 1000))
+def test_on_average_its_kl_has_no_gradient(seed: int) -> None:
+    """Over all tokens that the policy may draw, however far from the reference it is."""
+    generator = torch.Generator().manual_seed(seed)
+    now, reference = torch.randn(2, 6, generator=generator, dtype=torch.float64).log_softmax(-1)
+    logits = now.clone().requires_grad_()
+    logprobs = logits.log_softmax(-1)
+    (mean,) = torch.autograd.grad((kl_estimate(logprobs, reference, "k1") * now.exp()).sum(), logits, retain_graph=True)
+    (true,) = torch.autograd.grad((logprobs.exp() * (logprobs - reference)).sum(), logits)
+    assert mean.norm() <= 1e-12 < true.norm()
+
+
+def test_the_preset_is_this_loss() -> None:
+    given = dict(assignment.removeprefix("update.").split("=") for assignment in preset("manual"))
+    for name, value in MANUAL.items():
+        assert json.loads(given[name]) == value
+        assert hasattr(SHIPPED.update, name)

@@ -1,0 +1,189 @@
+"""The reference of every round is the policy that the run started from, whatever its form."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tasks.artifacts import digest_path, read_json, write_jsonl
+from tasks.bootstrap.start import attach_lora, load_start
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy, save_policy
+from tasks.model.sample import Sample
+from tasks.params.params import Params
+from tasks.params.sections import Lora
+from tasks.records import Lineage, RewardedTrajectory
+from tasks.update.task import run
+from tests.support.plain_scores import unpadded_logprobs
+from tests.support.policies import MakePolicy, MakeTrajectory
+from tests.support.selections import selected
+from tests.support.stage_params import SHIPPED, stage_params
+
+LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
+TEMPERATURE = 0.8
+Put = Callable[[int], list[RewardedTrajectory]]
+
+
+def params(**update: Any) -> Params:
+    """One step over all samples, unless changed."""
+    changes = {"epochs": 1, "prompts_per_step": 100, "negative_weight": 1.0, "beta": 0.1, "kl": "k3", "loss": "dapo"}
+    changes |= {"importance": "token", "learning_rate": 0.01} | update
+    return stage_params("update", update=changes, search={"temperature": TEMPERATURE})
+
+
+def policy_of(seed: int, full: bool, make_policy: MakePolicy) -> Policy:
+    """Policies of one run: each seed has its adapter, on one model; or each has all its weights."""
+    if full:
+        return make_policy(seed=seed, full=True)
+    policy = make_policy()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in policy.model.named_parameters():
+            if "lora_" in name:
+                parameter.copy_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return policy
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path)
+
+
+@pytest.fixture
+def put(layout: Layout, make_trajectory: MakeTrajectory) -> Put:
+    """put(round) writes what the stages before the update would have written."""
+
+    def written(round: int) -> list[RewardedTrajectory]:
+        version = read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
+        given = [make_trajectory(name, [1.0, 0.0, 0.0]) for name in ("one", "two")]
+        given = [t.model_copy(update={"policy_version": version}) for t in given]
+        write_jsonl(layout.rewarded(round), given)
+        write_jsonl(layout.selection(round), [line for t in given for line in selected(t, (1.0, -0.5, -0.5))])
+        return given
+
+    return written
+
+
+def save_rounds(layout: Layout, count: int, full: bool, make_policy: MakePolicy) -> None:
+    for round in range(count):
+        save_policy(policy_of(round, full, make_policy), layout.policy(round), parent=None, round=round)
+
+
+def numbers(layout: Layout, round: int) -> dict[str, float]:
+    found: dict[str, float] = json.loads(layout.metrics("update", round).read_text())
+    return found
+
+
+def divergence(policy: Policy, reference: Policy, trajectories: list[RewardedTrajectory]) -> float:
+    """Mean k3 over all completion tokens."""
+    samples = [
+        Sample("", 0, tuple(encode_prompt(policy, t.prompt)), tuple(encode_completion(policy, code)), (), 0.0)
+        for t in trajectories
+        for code in t.workflow_codes
+    ]
+    with torch.no_grad():
+        ours, theirs = (
+            torch.cat([unpadded_logprobs(each.model, sample, TEMPERATURE) for sample in samples])
+            for each in (policy, reference)
+        )
+    return float(((theirs - ours).exp() - (theirs - ours) - 1).mean())
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_in_a_later_round_the_kl_is_to_the_policy_that_the_run_started_from(
+    full: bool, layout: Layout, put: Put, make_policy: MakePolicy
+) -> None:
+    save_rounds(layout, 3, full, make_policy)
+    given = put(3)
+    first, middle, last = (load_policy(layout.policy(round)) for round in range(3))
+    expected = divergence(last, first, given)
+    assert abs(expected - divergence(last, middle, given)) > 0.05 * expected
+    run(layout, params(), 3)
+    assert numbers(layout, 3)["kl"] == pytest.approx(expected, rel=1e-4)
+    assert numbers(layout, 3)["first_ratio"] == pytest.approx(1, abs=1e-6)
+    assert read_json(layout.policy(3) / "lineage.json", Lineage).parent == last.version
+    after = load_policy(layout.policy(3))
+    moved = dict(last.model.named_parameters())
+    for name, parameter in after.model.named_parameters():
+        assert torch.equal(parameter, moved[name]) != (full or "lora_" in name), name
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_large_beta_leads_back_to_where_the_run_started(
+    full: bool, layout: Layout, put: Put, make_policy: MakePolicy
+) -> None:
+    save_rounds(layout, 2, full, make_policy)
+    given = put(2)
+    first, before = load_policy(layout.policy(0)), load_policy(layout.policy(1))
+    run(layout, params(beta=10.0, epochs=30, learning_rate=0.005), 2)
+    assert divergence(load_policy(layout.policy(2)), first, given) < 0.3 * divergence(before, first, given)
+
+
+@pytest.mark.parametrize("form", [LORA, None])
+def test_a_continued_champion_is_its_own_reference_at_the_first_step(
+    form: Lora | None, layout: Layout, put: Put, make_policy: MakePolicy
+) -> None:
+    champion = policy_of(5, form is None, make_policy)
+    version = save_policy(champion, layout.champion / "policy", parent=None, round=6).version
+    policy_params = SHIPPED.policy.model_copy(update={"base": str(layout.champion / "policy"), "lora": form})
+    policy, parent = load_start(policy_params)
+    assert parent == version
+    save_policy(attach_lora(policy, policy_params, seed=0), layout.policy(0), parent, round=0)
+    given = put(1)
+    run(layout, params(), 1)
+    assert numbers(layout, 1)["kl"] == pytest.approx(0, abs=1e-9)
+    assert numbers(layout, 1)["first_ratio"] == pytest.approx(1, abs=1e-6)
+    put(2)
+    run(layout, params(), 2)
+    expected = divergence(load_policy(layout.policy(1)), champion, given)
+    assert expected > 1e-6
+    assert numbers(layout, 2)["kl"] == pytest.approx(expected, rel=1e-2)
+
+
+def test_a_second_run_of_full_fine_tuning_writes_the_same_bytes(
+    layout: Layout, put: Put, make_policy: MakePolicy
+) -> None:
+    save_rounds(layout, 1, True, make_policy)
+    put(1)
+    digests = set()
+    for _ in range(2):
+        run(layout, params(epochs=3, prompts_per_step=1), 1)
+        digests.add((digest_path(layout.policy(1)), digest_path(layout.metrics("update", 1))))
+    assert len(digests) == 1
+    assert not (layout.policy(1) / "adapter").exists()
+
+
+def test_without_beta_no_sample_is_scored_by_the_reference(layout: Layout, put: Put, make_policy: MakePolicy) -> None:
+    save_rounds(layout, 2, False, make_policy)
+    put(2)
+    run(layout, params(beta=0.0), 2)
+    assert numbers(layout, 2)["kl"] == 0
+
+
+# --- who wrote the trajectories
+
+
+def test_a_trajectory_of_another_policy_is_named_with_its_line_and_the_stages_to_run(
+    layout: Layout, put: Put, policy: Policy
+) -> None:
+    version = save_policy(policy, layout.policy(0), parent=None, round=0).version
+    first, second = put(1)
+    write_jsonl(layout.rewarded(1), [first, second.model_copy(update={"policy_version": "stranger"})])
+    text = layout.rewarded(1).read_text()
+    layout.rewarded(1).write_text("\n" + text)  # blank lines are skipped, and counted
+    remedy = "run again: graft stage search@1 collect@1 reward@1"
+    with pytest.raises(GraftError, match=rf"rewarded\.jsonl:3: .*'stranger' wrote .* from '{version}'; {remedy}"):
+        run(layout, params(), 1)
+    assert not layout.policy(1).exists()
+
+
+def test_a_policy_saved_again_with_the_same_weights_is_accepted(layout: Layout, put: Put, policy: Policy) -> None:
+    save_policy(policy, layout.policy(0), parent=None, round=0)
+    put(1)
+    save_policy(load_policy(layout.policy(0)), layout.policy(0), parent="another", round=0)
+    run(layout, params(), 1)
+    assert layout.policy(1).exists()
