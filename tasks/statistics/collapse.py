@@ -34,6 +34,7 @@ def collapse_remarks(numbers: Mapping[str, float]) -> list[str]:
     if (cut := numbers.get("completions/clipped_ratio", 0.0)) >= CUT:
         found.append(
             f"{cut:.0%} of the completions are cut, so that the policy hardly learns where to end: set "
-            "update.truncated to leave_out, raise policy.max_new_tokens, or name the text that ends one in policy.prompt.stop"
+            "update.truncated to leave_out, raise policy.max_new_tokens, or name the text that ends one in "
+            "policy.prompt.stop"
         )
     return found
