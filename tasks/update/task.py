@@ -49,12 +49,10 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     params = with_ppo_objective(params)
     update = params.update
     selection = read_jsonl(layout.selection(round), Selected)
-    policy = load_policy(
-        layout.policy(0 if update.beta > 0 else round - 1), shard=shard_base if update.sharded else None
-    )
+    first = layout.policy(0 if update.beta > 0 else round - 1)
+    policy = load_policy(first, shard=shard_base if update.sharded else None)
     splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
-    environment = environment_in(layout.root, params)
-    by_split, invalid, _ = read_groups(policy, environment, layout, round, splits, update)
+    by_split, invalid, _ = read_groups(policy, environment_in(layout.root, params), layout, round, splits, update)
     checkpoint, live = _checkpoint(layout, params, round, policy), LiveRows(layout.live_steps(f"update@{round}"))
     reference = critic = None
     with explain_out_of_memory(update.micro_batch_tokens):

@@ -161,7 +161,7 @@ def test_runs_in_mlflow_are_found_by_id_and_by_name(runs: Path) -> None:
         assert told.stderr == ""
         tables.append(told.stdout.replace(called, "?"))
     assert tables[0] == tables[1]
-    assert "update.beta           0.01  0.05" in tables[0]
+    assert "update.beta         0.01  0.05" in tables[0]
     told = refused(project, str(first), "reward@1")
     assert "reward@1: 2 MLflow runs have this name; give an id: " in told
     one_stage = told.split()[-1]
@@ -227,7 +227,7 @@ def test_commits_and_experiments_are_runs(versioned: Path) -> None:
 
     told = compare(versioned, "HEAD", "stronger")
     assert told.stderr == ""
-    assert "update.beta           0.01  0.05" in told.stdout
+    assert "update.beta         0.01  0.05" in told.stdout
     expected = compare(versioned, "first", "second").stdout
     assert told.stdout[told.stdout.index("24 test") :] == expected[expected.index("24 test") :]
     assert not (versioned / "run").exists()
@@ -244,7 +244,7 @@ FIRST_LINES = [
     "",
     "params that differ  A     B",
     "──────────────────────────────",
-    "update.beta           0.01  0.05",
     "rewards.runs        0.0   0.1",
+    "update.beta         0.01  0.05",
     "",
 ]

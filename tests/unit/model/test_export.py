@@ -56,7 +56,7 @@ def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | N
         save_policy(perturb(make_policy(full=kind == "full")), folder, None, 1)
         return folder, None
     base = save_base(make_policy, root / "hub", dtype="bfloat16" if kind == "bf16" else "float32")
-    form = params(base, LORA, digest_path(base))
+    form = params(base, LORA)
     save_policy(perturb(attach_lora(load_start(form)[0], form, 0)), folder, None, 1)
     if kind == "continued":
         form = params(folder, LORA)
