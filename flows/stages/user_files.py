@@ -28,7 +28,7 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
     examples, trajectories = params.policy.prompt.file, params.influence.trajectories
     environment, model = params.environment, params.rewards.model
     digests = {
-        "environment": _modules(root, "environment", [environment.name]),
+        "environment.name": _modules(root, "environment", [environment.name]),
         "problems.evaluator": _modules(root, "problems.evaluator", [params.problems.evaluator]),
         **{f"environment.{name}": _text(root, value) for name, value in environment.params.items()},
         "policy.base": _base(root, params.policy.base),

@@ -17,7 +17,7 @@ SHIPPED = (ROOT / "params.yaml").read_text()
 
 MODULE = "def polite(problem, text, results): ...\nclass Same: ...\n"
 EVERY_PARAM = {
-    "environment": ["environment=manners:Same"],
+    "environment.name": ["environment=manners:Same"],
     "problems.evaluator": ["problems.source=jsonl", "problems.evaluator=manners:Same"],
     "environment.prompts": ["environment={name: answer, prompts: lines.jsonl}"],
     "policy.base": ["policy.base=base"],
@@ -29,7 +29,7 @@ EVERY_PARAM = {
     ],
 }
 READERS = {
-    "environment": set(MODULES) - {"coldstart", "choose"},
+    "environment.name": set(MODULES) - {"coldstart", "choose"},
     "problems.evaluator": {"problems"},
     "environment.prompts": set(MODULES) - {"coldstart", "choose"},
     "policy.base": {"bootstrap"},
