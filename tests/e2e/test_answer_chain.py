@@ -110,4 +110,4 @@ def test_the_environment_of_the_documentation_runs_through_all_stages(tmp_path: 
     (root / "parity.py").write_text(OWN.replace("1 / max(len(text.split()), 1)", "1.0"))
     stale = graft(root, "status")
     rewards = next(line for line in stale.stdout.splitlines() if line.startswith("reward@1"))
-    assert "source environment: changed" in rewards
+    assert "source environment.name: changed" in rewards
