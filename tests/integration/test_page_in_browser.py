@@ -85,8 +85,8 @@ def test_several_runs_have_one_page(page: Page, several: Path) -> None:
     assert page.value("document.querySelectorAll('.legend li').length") == 3
     assert page.value("document.querySelectorAll('#change table').length") == 2
     assert page.value("[...document.querySelectorAll('#params tbody th')].map(t => t.textContent)") == [
-        "update.beta",
         *["rounds.last", "rounds.start.3", "rounds.start.4"],
+        "update.beta",
     ]
     assert page.value("document.querySelector('#pass svg').querySelectorAll('polyline').length") == 3
     assert page.value("document.querySelectorAll('#trees img').length") == 3
