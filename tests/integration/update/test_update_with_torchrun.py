@@ -42,7 +42,7 @@ pytestmark = pytest.mark.slow
 def params(**update: Any) -> Params:
     changed = SHIPPED.model_copy(update={"update": SHIPPED.update.model_copy(update=CHANGED | update)})
     names = ["seed", "environment", "algorithm", "policy.max_new_tokens", "search.temperature"]
-    return restrict(changed, [*names, "grpo", "ppo"])
+    return restrict(changed, [*names, "update", "ppo"])
 
 
 def put(layout: Layout, trajectories: list[RewardedTrajectory]) -> None:
