@@ -42,7 +42,7 @@ from tasks.model.sampling.vllm.server import BASE, started_server
 from tasks.model.sampling.vllm.server_params import use_server
 from tasks.model.served_model import base_to_serve, load_sampled_policy
 from tasks.objective.sampler_check import check_sampler
-from tasks.params.sampler import Sampler
+from tasks.params.sampler import SamplerParams
 from tasks.records import Engine, Lineage
 
 TOKENS = 2048
@@ -55,12 +55,12 @@ FAKE = "tests/unit/model/sampling/test_vllm_completions.py"
 Figures = dict[str, float]
 
 
-def sampler_of(venv: Path, dtype: str, address: str | None = None, parallel: int = 64) -> Sampler:
+def sampler_of(venv: Path, dtype: str, address: str | None = None, parallel: int = 64) -> SamplerParams:
     """The section `sampler`: a server that is started, or one that is there."""
     python = str(venv / "bin" / "python")
     command = None if address else [python, "-m", "vllm.entrypoints.openai.api_server", *FLAGS]
     given = {"kind": "vllm", "dtype": dtype, "address": address, "command": command}
-    return Sampler.model_validate(given | {"parallel": parallel, "seconds": 900.0})
+    return SamplerParams.model_validate(given | {"parallel": parallel, "seconds": 900.0})
 
 
 @contextmanager

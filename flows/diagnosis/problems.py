@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import TypeVar
 
-from flows.diagnosis.record import Completion, ProblemDiagnosis, Token
+from flows.diagnosis.record import DiagnosedCompletion, ProblemDiagnosis, Token
 from tasks.core.terminal import answer_text
 from tasks.model.policy import Policy, is_truncated
 from tasks.model.sample import Sample
@@ -55,16 +55,16 @@ def _completions(
     group: SampleGroup,
     batch: Sequence[float],
     scores: tuple[Logprobs, Logprobs],
-) -> list[Completion]:
+) -> list[DiagnosedCompletion]:
     """Each different one of a group, the best first. `batch`: all known rewards of all groups."""
     baselines = baselines_of(rule, group.baseline_rewards, group.advantages, batch)
-    found: dict[tuple[int, ...], Completion] = {}  # by their tokens
+    found: dict[tuple[int, ...], DiagnosedCompletion] = {}  # by their tokens
     for member in sorted(range(len(group.samples)), key=lambda member: -group.advantages[member]):
         sample = group.samples[member]
         if (same := found.get(sample.completion)) is not None:
             found[sample.completion] = replace(same, count=same.count + 1)
             continue
-        found[sample.completion] = Completion(
+        found[sample.completion] = DiagnosedCompletion(
             code=trajectory.workflow_codes[member],
             tokens=_tokens(policy, sample, scores),
             count=1,

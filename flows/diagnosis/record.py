@@ -20,7 +20,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Completion:
+class DiagnosedCompletion:
     """A completion of a group; `count`: how many of the group are this one."""
 
     code: str
@@ -52,7 +52,7 @@ class ProblemDiagnosis:
     answer: str
     mean: float | None  # of the group's known rewards, None = none is known
     std: float | None  # ddof 1
-    completions: Sequence[Completion]
+    completions: Sequence[DiagnosedCompletion]
     greedy: tuple[bool | None, bool | None]
     right: tuple[int | None, int | None]  # of Diagnosis.samples
 

@@ -5,7 +5,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from flows.diagnosis.record import (
-    Completion,
+    DiagnosedCompletion,
     Diagnosis,
     ProblemDiagnosis,
     comparison_lines,
@@ -140,7 +140,7 @@ def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
     console.print()
 
 
-def _tokens(completion: Completion) -> "Text":
+def _tokens(completion: DiagnosedCompletion) -> "Text":
     """Each token with its log-probabilities, policy/reference."""
     from rich.text import Text
 

@@ -29,7 +29,7 @@ from flows.process.signals import block_signals
 from tasks.artifacts import digest_text
 from tasks.core.child_process import end_with_parent, python_path
 from tasks.errors import GraftError, TransientError
-from tasks.params.sections import Runner
+from tasks.params.sections import RunnerParams
 from tasks.sources.process_sources import source_digests_at_start
 
 Shard = TypeVar("Shard")
@@ -89,7 +89,7 @@ class ShardRunner:
     ends the thread that waits for it, and the run would hang.
     """
 
-    def __init__(self, params: Runner) -> None:
+    def __init__(self, params: RunnerParams) -> None:
         """Raises GraftError if the package that the runner needs is not installed."""
         self._params = params
         self._workers = params.workers or os.cpu_count() or 1
@@ -177,7 +177,7 @@ def _keep_handler(number: Signals) -> Iterator[None]:
             signal(number, handler)
 
 
-def _make_runner(params: Runner, workers: int) -> TaskRunner[Any]:
+def _make_runner(params: RunnerParams, workers: int) -> TaskRunner[Any]:
     if params.kind == "processes":
         return ProcessPoolTaskRunner(max_workers=workers)
     runner: TaskRunner[Any] = (_dask if params.kind == "dask" else _ray)(params.address, workers)
@@ -213,7 +213,7 @@ def _is_worker_loss(error: Exception) -> bool:
     return isinstance(error, BrokenExecutor | CrashedRun) or of in ("distributed", "ray")
 
 
-def _refuse_missing(params: Runner) -> None:
+def _refuse_missing(params: RunnerParams) -> None:
     module = {"dask": "prefect_dask", "ray": "prefect_ray"}.get(params.kind)
     if module and find_spec(module) is None:
         raise GraftError(

@@ -16,7 +16,7 @@ COSTS = {
 """Metric → title, of a sample: the less, the better."""
 
 
-class Point(NamedTuple):
+class FrontPoint(NamedTuple):
     """A policy."""
 
     name: str
@@ -29,7 +29,7 @@ class Front(NamedTuple):
     """The policies by their cost, cheapest first, and the names of those that none beats."""
 
     title: str
-    points: list[Point]
+    points: list[FrontPoint]
     best: set[str]
 
 
@@ -55,11 +55,11 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     ]
 
 
-def _points(side: Side, colour: int, name: str, several: bool) -> list[Point]:
+def _points(side: Side, colour: int, name: str, several: bool) -> list[FrontPoint]:
     found = []
     for when in ("before", "after"):
         numbers: Mapping[str, float] = side.record.metrics.get(f"evaluate@{when}", {})
         if name in numbers and ACCURACY in numbers:
             title = f"{side.letter}, {when}" if several else when
-            found.append(Point(title, colour, numbers[ACCURACY], numbers[name]))
+            found.append(FrontPoint(title, colour, numbers[ACCURACY], numbers[name]))
     return found

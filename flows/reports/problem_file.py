@@ -10,7 +10,7 @@ from tasks.core.terminal import answer_text, printable, shortened
 from tasks.errors import GraftError
 from tasks.evaluators.scores import BUILT_IN
 from tasks.params.file import load_params
-from tasks.params.sections import BY_FORMAT, EVALUATORS, Sandbox
+from tasks.params.sections import BY_FORMAT, EVALUATORS, SandboxParams
 from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, question_key
 from tasks.problems.row import Format
@@ -18,7 +18,7 @@ from tasks.problems.unit_test_check import check_unit_tests
 from tasks.programs.operators.question_context import context, without_context
 from tasks.records import Answer, Problem
 
-SHIPPED = Sandbox(seconds=2.0, memory_mb=256, allow_weak=False)
+SHIPPED = SandboxParams(seconds=2.0, memory_mb=256, allow_weak=False)
 """The limits of programs in the shipped params."""
 
 EXAMPLES = 3
@@ -55,7 +55,7 @@ def describe_files(path: str, evaluator: str = BY_FORMAT, siblings: int = 0) -> 
 
 
 def summarise(
-    name: str, text: str, evaluator: str = BY_FORMAT, siblings: int = 0, sandbox: Sandbox = SHIPPED
+    name: str, text: str, evaluator: str = BY_FORMAT, siblings: int = 0, sandbox: SandboxParams = SHIPPED
 ) -> FileSummary:
     """Read every line, a refused one too. Raises GraftError for a file that is not JSON, or without a usable line."""
     reader, summary, questions = Reader(evaluator, siblings=siblings, loads=False), None, set[str]()

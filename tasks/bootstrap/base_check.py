@@ -30,7 +30,7 @@ from tasks.model.gguf import is_converted, is_gguf, load_gguf_tokenizer
 from tasks.model.gguf_header import MAX_LAYERS
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import load_tokenizer
-from tasks.params.sections import Policy as PolicyParams
+from tasks.params.sections import PolicyParams
 from tasks.records import Lineage
 
 TOKENIZER_SECONDS, MODEL_SECONDS, TEMPLATE_SECONDS = 30, 5, 1

@@ -12,7 +12,7 @@ from tasks.environments.prompts import SCRATCH
 from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.model.chat_template import render_chat
-from tasks.params.sections import Prompt
+from tasks.params.sections import PromptParams
 from tasks.records import Problem, PromptFormat, PromptStyle, Record
 
 STYLES: tuple[PromptStyle, ...] = ("plain", "turns", "chat")
@@ -73,7 +73,11 @@ def operations_in(code: str) -> set[str]:
 
 
 def prompt_format(
-    style: PromptStyle, tokenizer: Any, environment: Environment, params: Prompt, examples: Sequence[WorkedExample]
+    style: PromptStyle,
+    tokenizer: Any,
+    environment: Environment,
+    params: PromptParams,
+    examples: Sequence[WorkedExample],
 ) -> PromptFormat:
     """The form of a style with these examples; `chat` and `turns` need a tokenizer with a chat template.
 

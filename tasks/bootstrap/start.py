@@ -9,7 +9,7 @@ from tasks.model.load_errors import translate_errors
 from tasks.model.lora import check_adapter
 from tasks.model.policy import TRAINED_DTYPE, Policy, attach_adapter, load_model, load_policy, load_tokenizer
 from tasks.model.weights_report import check_finite
-from tasks.params.sections import Policy as PolicyParams
+from tasks.params.sections import PolicyParams
 from tasks.records import Lineage
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tasks.coldstart.enumerate_programs import Expression, shortest_expressions, write_workflow
 from tasks.params.params import Params
-from tasks.params.sections import Sandbox as SandboxParams
+from tasks.params.sections import SandboxParams
 from tasks.programs.answer_check import solved_share
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, workflow_id

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
 from tasks.evaluators.unit_tests import unit_tests_of
-from tasks.params.sections import Sandbox as SandboxParams
+from tasks.params.sections import SandboxParams
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import MAX_SOURCE, SANDBOX_DIED, Program, Sandbox, make_sandbox
 from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests

@@ -28,7 +28,7 @@ _POINTS = [sympy.Rational(top, bottom) for top, bottom in ((7, 3), (-5, 7), (23,
 _FEWEST_POINTS = 3
 
 
-class Text(NamedTuple):
+class PlainText(NamedTuple):
     """Words, or what could not be read: equal to the same text alone. `product`: letters as a product of variables."""
 
     text: str
@@ -84,7 +84,7 @@ class Relation(NamedTuple):
     difference: Any
 
 
-Value = Text | Scalar | Based | Time | Series | Region | Labelled | Relation
+Value = PlainText | Scalar | Based | Time | Series | Region | Labelled | Relation
 
 
 def are_equal(one: Value, other: Value) -> bool:
@@ -135,9 +135,9 @@ def _unwrap(value: Value) -> Value:
 
 def _equal(one: Value, other: Value) -> bool:
     match one, other:
-        case Text(), Text():
+        case PlainText(), PlainText():
             return one.text == other.text
-        case Text(product=Scalar() as letters), Scalar():
+        case PlainText(product=Scalar() as letters), Scalar():
             return _same_scalars(letters, other)
         case Scalar(), Scalar():
             return _same_scalars(one, other)
@@ -274,7 +274,7 @@ def _same_times(one: Time, other: Time) -> bool:
 def _same_regions(one: Region, other: Value) -> bool:
     if isinstance(other, Region) and one.label and other.label and one.label != other.label:
         return False
-    if isinstance(other, Scalar | Labelled | Text | Time | Based | Relation):
+    if isinstance(other, Scalar | Labelled | PlainText | Time | Based | Relation):
         return False
     try:
         first, second = one.points, region_of(other)
@@ -361,7 +361,7 @@ def _bare(value: Value) -> Value:
 
 
 def _is_going_on(series: Series) -> bool:
-    return any(isinstance(each, Text) and "ldots" in each.text for each in series.values)
+    return any(isinstance(each, PlainText) and "ldots" in each.text for each in series.values)
 
 
 def _same_curves(one: Labelled, other: Labelled | Relation) -> bool:

@@ -14,11 +14,11 @@ from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 from tasks.evaluators.expression_equality import (
     Based,
     Labelled,
+    PlainText,
     Region,
     Relation,
     Scalar,
     Series,
-    Text,
     Time,
     Value,
     are_equal,
@@ -80,7 +80,7 @@ def read(text: str) -> Value:
     try:
         return _list(_join_thousands(text))
     except (ValueError, RecursionError):
-        return Text(_words(text))
+        return PlainText(_words(text))
 
 
 def _list(text: str) -> Value:
@@ -126,13 +126,13 @@ def _element(text: str) -> Value:
         raise ValueError("an empty part")
     if quoted := _QUOTED.fullmatch(text):
         inside = quoted[1].strip()
-        return _element(inside) if re.fullmatch(r"\(?[A-Za-z0-9.,:/+-]*\)?", inside) else Text(_words(inside))
+        return _element(inside) if re.fullmatch(r"\(?[A-Za-z0-9.,:/+-]*\)?", inside) else PlainText(_words(inside))
     if time := _TIME.fullmatch(text):
         return _time(*time.groups())
     if based := _BASED.fullmatch(text):
         return _based(based[1], based[2])
     if text in (r"\ldots", r"\cdots"):
-        return Text(r"\ldots")
+        return PlainText(r"\ldots")
     if _PROSE.fullmatch(text) and not text.rstrip(".!?").endswith(")") and _is_prose(text):
         return _prose(text)
     if len(parts := split(text, _RELATION)) > 1:
@@ -173,9 +173,9 @@ def _is_prose(text: str) -> bool:
     return any(len(run) > 2 and run not in WORDS and run[:-1] not in WORDS for run in runs)
 
 
-def _prose(text: str) -> Text:
+def _prose(text: str) -> PlainText:
     letters = text if text.isalpha() and len(text) < 6 else ""
-    return Text(_words(text), Scalar(_parsed(letters)) if letters else None)
+    return PlainText(_words(text), Scalar(_parsed(letters)) if letters else None)
 
 
 def _relation(parts: list[str]) -> Value:
@@ -284,7 +284,7 @@ def _bracket(text: str) -> Value | None:
     if text == r"\emptyset":
         return Region(sympy.S.EmptySet)
     if field := re.fullmatch(r"\\mathbb\s*\{?([RZNQC])\}?", text):
-        return Region(sympy.S.Reals) if field[1] == "R" else Text(field[0])
+        return Region(sympy.S.Reals) if field[1] == "R" else PlainText(field[0])
     text = text.removeprefix("Matrix").strip()
     escaped = text.startswith(r"\{")
     opening = 1 if escaped else 0

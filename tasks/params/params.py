@@ -8,19 +8,19 @@ from tasks.params.curriculum import Curriculum
 from tasks.params.environment import BUILT_IN, EnvironmentChoice
 from tasks.params.fields import UNMEASURED, Algorithm
 from tasks.params.ppo import Ppo
-from tasks.params.sampler import Sampler
+from tasks.params.sampler import SamplerParams
 from tasks.params.sections import (
     Bootstrap,
     Coldstart,
     Evaluation,
     Influence,
     Operators,
-    Policy,
+    PolicyParams,
     Problems,
     Rewards,
     Rounds,
-    Runner,
-    Sandbox,
+    RunnerParams,
+    SandboxParams,
     Scheduling,
     Search,
     Section,
@@ -38,13 +38,13 @@ class Params(Section):
     shard_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     rounds: Rounds
     problems: Problems
-    policy: Policy
+    policy: PolicyParams
     coldstart: Coldstart
     bootstrap: Bootstrap
     curriculum: Curriculum
     search: Search
-    sampler: Sampler
-    sandbox: Sandbox
+    sampler: SamplerParams
+    sandbox: SandboxParams
     operators: Operators
     rewards: Rewards
     influence: Influence
@@ -53,7 +53,7 @@ class Params(Section):
     evaluation: Evaluation
     tracking: Tracking
     schedule: Scheduling
-    runner: Runner
+    runner: RunnerParams
 
     @field_validator("problems")
     @classmethod
@@ -119,7 +119,7 @@ class Params(Section):
 
     @field_validator("sampler")
     @classmethod
-    def _check_kept_sets(cls, sampler: Sampler, others: ValidationInfo) -> Sampler:
+    def _check_kept_sets(cls, sampler: SamplerParams, others: ValidationInfo) -> SamplerParams:
         search = others.data.get("search")
         if sampler.kind == "vllm" and search is not None and (search.top_p < 1 or search.top_k):
             raise ValueError(

@@ -8,7 +8,7 @@ from tasks.params.sections import Section
 from tasks.redaction import redacted
 
 
-class Sampler(Section):
+class SamplerParams(Section):
     """`kind` and `dtype` belong to the stages that sample, the others to none (RUN_ONLY in tasks/params/params.py)."""
 
     kind: Literal["own", "vllm"]
@@ -26,7 +26,7 @@ class Sampler(Section):
         return address
 
     @model_validator(mode="after")
-    def _check_server(self) -> "Sampler":
+    def _check_server(self) -> "SamplerParams":
         named = [name for name in ("address", "command") if getattr(self, name) is not None]
         if self.kind == "own" and named:
             raise ValueError(f"{named[0]} is given, but kind is own: set kind to vllm, or {named[0]} to null")

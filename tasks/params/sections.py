@@ -107,7 +107,7 @@ class Lora(Section):
         return targets
 
 
-class Prompt(Section):
+class PromptParams(Section):
     """The prompt of a base; a policy from scratch and an earlier policy have their own."""
 
     style: PromptStyle | Literal["auto"]
@@ -124,16 +124,16 @@ class Prompt(Section):
         return examples
 
 
-class Policy(Section):
+class PolicyParams(Section):
     base: Annotated[str, Field(min_length=1)]
     max_new_tokens: Annotated[int, Field(ge=8, le=4096)]
-    prompt: Prompt
+    prompt: PromptParams
     lora: Lora | None
     dtype: Literal["auto"] | Dtype
     quantize: Quantization | None
 
     @model_validator(mode="after")
-    def _check_dtype(self) -> "Policy":
+    def _check_dtype(self) -> "PolicyParams":
         if self.dtype == "bfloat16" and (self.lora is None or self.base == "scratch"):
             reason = "a model from scratch is trained whole first" if self.lora else "lora is null"
             raise ValueError(
@@ -143,7 +143,7 @@ class Policy(Section):
         return self
 
     @model_validator(mode="after")
-    def _check_quantize(self) -> "Policy":
+    def _check_quantize(self) -> "PolicyParams":
         if self.quantize and (self.lora is None or self.base == "scratch"):
             reason = "a model from scratch is trained whole first" if self.lora else "lora is null"
             raise ValueError(
@@ -192,7 +192,7 @@ class Search(Section):
         return self
 
 
-class Sandbox(Section):
+class SandboxParams(Section):
     seconds: Annotated[float, Field(ge=0.1, le=60)]
     memory_mb: Annotated[int, Field(ge=64, le=8192)]
     allow_weak: bool
@@ -352,7 +352,7 @@ class Scheduling(Section):
     seconds: dict[str, Seconds]
 
 
-class Runner(Section):
+class RunnerParams(Section):
     """How shards are computed."""
 
     kind: Literal["sequential", "processes", "dask", "ray"]
@@ -360,7 +360,7 @@ class Runner(Section):
     address: Annotated[str, Field(min_length=1)] | None
 
     @model_validator(mode="after")
-    def _check_address(self) -> "Runner":
+    def _check_address(self) -> "RunnerParams":
         if self.address is not None and self.kind not in ("dask", "ray"):
             raise ValueError(
                 f"address is {self.address}, but kind is {self.kind}: set kind to dask or ray, or address to null"

@@ -11,7 +11,7 @@ from tasks.artifacts import digest_text
 from tasks.errors import GraftError
 from tasks.evaluators.number import kind_of, shorten
 from tasks.evaluators.scores import BUILT_IN, own_evaluator
-from tasks.params.sections import BY_FORMAT, Problems, Sandbox
+from tasks.params.sections import BY_FORMAT, Problems, SandboxParams
 from tasks.problems.files import rows_of, where_of
 from tasks.problems.formats import OWN, recognise
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_characters, other_columns
@@ -44,7 +44,7 @@ class Reader:
         root: Path | None = None,
         sha256: str | None = None,
         siblings: int = 0,
-        sandbox: Sandbox | None = None,
+        sandbox: SandboxParams | None = None,
         loads: bool = True,
     ) -> None:
         self._evaluator, self._root, self._sha256 = evaluator, root or Path.cwd(), sha256

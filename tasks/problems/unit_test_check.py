@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from tasks.errors import GraftError
-from tasks.params.sections import Sandbox as SandboxParams
+from tasks.params.sections import SandboxParams
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Sandbox, make_sandbox
 from tasks.programs.sandbox.unit_tests.outcomes import (
     LATE,

@@ -49,7 +49,7 @@ class ExampleTree:
 
 
 @dataclass(frozen=True)
-class ShardResult:
+class SearchShard:
     """Result of a shard's search; `metrics` and `support` are summed over shards."""
 
     problems: list[str]
@@ -70,7 +70,7 @@ def search_shard(
     inputs: str,
     served: ServedModel | None,
     shard: tuple[int, Sequence[SplitProblem]],
-) -> ShardResult:
+) -> SearchShard:
     """Search the train problems of a shard, sample groups for its validation problems.
 
     `inputs` is the fingerprint of all inputs of the round's search; a journal with the same one is resumed. `served`:
@@ -107,14 +107,14 @@ def _result(
     splits: Sequence[Split],
     trees: Sequence[PolicyTree],
     train: Sequence[PolicyTree],
-) -> ShardResult:
+) -> SearchShard:
     pairs = zip(splits, trees, strict=True)
     workflows = [workflow for split, tree in pairs for workflow in workflow_records(tree, split)]
     best = example_tree(train) if train else None
     of_train = [workflow for workflow in workflows if workflow.split == "train"]
     outcomes = [outcome_of(tree, round) for tree in train]
     varied = {tree.problem.problem_id for tree in train if tree.problem.answers_vary}
-    return ShardResult(
+    return SearchShard(
         problems=[tree.problem.problem_id for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
         workflows=workflows,

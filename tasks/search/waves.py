@@ -7,7 +7,7 @@ from tasks.core.sharding import fan_out, shards_of
 from tasks.programs.workflow_files import Part
 from tasks.records import SearchOutcome, TreeNode, Workflow
 from tasks.search.curriculum import wave_size
-from tasks.search.shard import ExampleTree, ShardResult, SplitProblem
+from tasks.search.shard import ExampleTree, SearchShard, SplitProblem
 from tasks.search.tally import Tally
 
 NumberedShard = tuple[int, Sequence[SplitProblem]]
@@ -15,12 +15,12 @@ NumberedShard = tuple[int, Sequence[SplitProblem]]
 
 
 def search_waves(
-    search: Callable[[NumberedShard], ShardResult],
+    search: Callable[[NumberedShard], SearchShard],
     problems: Sequence[SplitProblem],
     order: Sequence[str],
     groups: int | None,
     shard_size: int,
-) -> Iterator[ShardResult]:
+) -> Iterator[SearchShard]:
     """The results of the shards, wave by wave (curriculum.py), those of a wave in the order of `problems`.
 
     `order`: ids of the train problems that may be searched. All others, of validation, belong to the first wave.
@@ -60,13 +60,13 @@ class SearchTotals:
         self._support: Counter[str] = Counter()
         self._all_vary = True
 
-    def collect(self, shards: Iterable[ShardResult]) -> Iterator[Part]:
+    def collect(self, shards: Iterable[SearchShard]) -> Iterator[Part]:
         """Workflows and nodes of each shard, to be written."""
         for shard in shards:
             self._add(shard)
             yield shard.workflows, shard.nodes
 
-    def _add(self, shard: ShardResult) -> None:
+    def _add(self, shard: SearchShard) -> None:
         self._tally.close_all(shard.problems, shard.solved)
         self.outcomes |= {outcome.problem_id: outcome for outcome in shard.outcomes}
         self._metrics.update(shard.metrics)

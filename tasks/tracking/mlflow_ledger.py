@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
-class Ledger:
+class MlflowLedger:
     """The messages of a run so far, and which of them MLflow has accepted.
 
     Nothing is sent before something is computed: if that never happens, the run repeats an earlier one, which is noted

@@ -15,7 +15,7 @@ import threading
 from contextlib import suppress
 from typing import Any, TextIO
 
-from tasks.tracking.mlflow_ledger import Ledger
+from tasks.tracking.mlflow_ledger import MlflowLedger
 
 SECONDS = 10.0
 """Between two samples of the machine, unless MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL is set. Each takes two calls."""
@@ -29,12 +29,14 @@ def main(messages: TextIO, answers: TextIO) -> None:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(store["seconds"]))
     inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(messages, inbox), daemon=True).start()
-    ledger = Ledger(store["uri"], store["experiment"])
+    ledger = MlflowLedger(store["uri"], store["experiment"])
     errors = _deliver_all(inbox, ledger, SystemMetrics(store["uri"]))
     answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment, "errors": errors}) + "\n")
 
 
-def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: Ledger, system_metrics: "SystemMetrics") -> list[str]:
+def _deliver_all(
+    inbox: "queue.SimpleQueue[str | None]", ledger: MlflowLedger, system_metrics: "SystemMetrics"
+) -> list[str]:
     """Deliver messages as they arrive; returns the errors of those that MLflow did not accept in the end."""
     errors = ledger.deliver()  # opens the store
     last, closed = {"kind": "nothing"}, False

@@ -27,7 +27,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Program:
+class SampledProgram:
     """One execution of a completion's workflow; of an environment without programs, the reading of its answer."""
 
     name: str
@@ -50,7 +50,7 @@ class SampledCompletion:
     proposer: str
     tokens: int  # 0: unknown
     copies: int  # completions of its group that wrote this workflow
-    programs: list[Program]  # on the problem's own question, then on its siblings'
+    programs: list[SampledProgram]  # on the problem's own question, then on its siblings'
     reward: float | None
     reward_terms: dict[str, float | None]
     selection: Selected | None  # None: `update.on_invalid_completion` left it out
@@ -99,9 +99,9 @@ def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], rou
     for member, workflow_id in enumerate(group.workflow_ids):
         if workflow_id in group.workflow_ids[:member]:
             continue
-        own = Program("problem", group.problem.question, group.problem.answer, group.results[member])
+        own = SampledProgram("problem", group.problem.question, group.problem.answer, group.results[member])
         siblings = [
-            Program(f"sibling {number}", sibling.question, sibling.answer, result)
+            SampledProgram(f"sibling {number}", sibling.question, sibling.answer, result)
             for number, (sibling, result) in enumerate(
                 zip(group.problem.siblings, group.sibling_results[member], strict=True), start=1
             )

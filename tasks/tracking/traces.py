@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.records import CodeVerdict, Result
-from tasks.tracking.trace_sample import Program, SampledCompletion
+from tasks.tracking.trace_sample import SampledCompletion, SampledProgram
 
 TEXT_LENGTH = 4000
 """Characters of a prompt, question or completion."""
@@ -113,7 +113,7 @@ class _Trace:
         kind: str,
         inputs: Any,
         outputs: Any,
-        program: Program | None = None,
+        program: SampledProgram | None = None,
         attributes: Mapping[str, Any] | None = None,
         root: bool = False,
     ) -> Any:
@@ -167,7 +167,7 @@ def _attributes(own: SampledCompletion) -> dict[str, Any]:
     }
 
 
-def _answer(program: Program) -> Any:
+def _answer(program: SampledProgram) -> Any:
     """What the program returned, or why it returned nothing."""
     result = program.result
     return _value(result) if result.status == "ok" else _cut(f"{result.status}: {result.error or ''}".rstrip(": "))

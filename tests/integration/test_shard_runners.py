@@ -25,7 +25,7 @@ from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import remove_leftovers
 from tasks.layout import Layout
 from tasks.params.file import override
-from tasks.params.sections import Runner
+from tasks.params.sections import RunnerParams
 from tests.support.flow_runs import is_alive
 from tests.support.listeners import is_loopback, listeners
 from tests.support.real_project import make
@@ -197,7 +197,9 @@ def test_what_is_not_installed_is_named_with_the_extra_that_installs_it(
     kind: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, f"prefect_{kind}", None)  # Python's own way to have it not there
-    assert exit_code(lambda: ShardRunner(Runner(kind=kind, workers=None, address=None)) and None, debug=False) == 2
+    assert (
+        exit_code(lambda: ShardRunner(RunnerParams(kind=kind, workers=None, address=None)) and None, debug=False) == 2
+    )
     assert capsys.readouterr().err == (
         f"graft: runner.kind: {kind} is not installed; install it: pip install -c constraints.txt -e '.[{kind}]'\n"
     )
@@ -208,4 +210,4 @@ def test_what_is_not_installed_is_named_with_the_extra_that_installs_it(
 @pytest.mark.parametrize("kind", ["sequential", "processes"])
 def test_only_a_cluster_has_an_address(kind: Any) -> None:
     with pytest.raises(ValidationError, match=f"address is tcp://a:1, but kind is {kind}: set kind to dask or ray"):
-        Runner(kind=kind, workers=None, address="tcp://a:1")
+        RunnerParams(kind=kind, workers=None, address="tcp://a:1")

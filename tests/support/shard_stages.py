@@ -26,7 +26,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
-from tasks.params.sections import Runner
+from tasks.params.sections import RunnerParams
 from tests.support.listeners import is_loopback, listeners
 
 REPOSITORY = Path(__file__).parents[2]
@@ -83,7 +83,7 @@ def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
 
     @flow(persist_result=False)
     def run() -> None:
-        with ShardRunner(Runner(kind=kind, workers=2, address=address or None)) as fanned:
+        with ShardRunner(RunnerParams(kind=kind, workers=2, address=address or None)) as fanned:
             watched = Watched(fanned)
             with use_fan_out(watched):
                 for stage in [stage for stage in stages if stage in MODULES]:

@@ -23,7 +23,7 @@ from tasks.model.sampling.backends import pick_backend
 from tasks.model.sampling.batch_state import BatchState, Request
 from tasks.model.sampling.sampler import stop_criterion
 from tasks.model.scoring.hf_model import unwrap_model
-from tasks.params.sampler import Sampler
+from tasks.params.sampler import SamplerParams
 from tasks.records import Completion
 
 Behave = Callable[[int], "tuple[int, Any] | None"]
@@ -192,10 +192,10 @@ def served(policy: Policy, server: VllmServer, name: str = BASE, dtype: str = "f
     return replace(policy, served=ServedModel(server.address, name, engine, server.max_model_len, 8, 60.0))
 
 
-def sampler_params(**changes: Any) -> Sampler:
+def sampler_params(**changes: Any) -> SamplerParams:
     """The section `sampler` with kind vllm, float32 and these changes; `address` or `command` is one of them."""
     given = {"kind": "vllm", "dtype": "float32", "address": None, "command": None, "parallel": 8, "seconds": 60.0}
-    return Sampler.model_validate(given | changes)
+    return SamplerParams.model_validate(given | changes)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from tasks.errors import GraftError
-from tasks.params.sections import Sandbox as SandboxParams
+from tasks.params.sections import SandboxParams
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.model_calls import MODEL_OPERATORS, ModelCall, is_valid_prompt
 from tasks.programs.operators.reply_cache import CachedModel

@@ -12,7 +12,7 @@ import pytest
 
 from tasks.bootstrap.base_check import check_base, read_limited
 from tasks.errors import GraftError
-from tasks.params.sections import Policy as PolicyParams
+from tasks.params.sections import PolicyParams
 from tests.support.broken_files import broken
 from tests.support.broken_models import BROKEN, adapter, gguf_of_many_tokens, save_model
 from tests.support.stage_params import SHIPPED

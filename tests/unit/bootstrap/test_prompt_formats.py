@@ -24,7 +24,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, completion_text, encode_completion
 from tasks.params.params import Params
-from tasks.params.sections import Prompt
+from tasks.params.sections import PromptParams
 from tasks.programs.contract import HEADER
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem, PromptFormat, PromptStyle, Sibling
@@ -36,7 +36,7 @@ CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] {} n[1]\n
 TEMPLATE = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<me>{% endif %}"
 )
-PLAIN = Prompt(style="plain", examples=2, file=None, prefill=None, stop=[])
+PLAIN = PromptParams(style="plain", examples=2, file=None, prefill=None, stop=[])
 WORKFLOW = WorkflowEnvironment()
 
 

@@ -10,7 +10,7 @@ from tasks.environments.runner import Runner, make_runner
 from tasks.environments.unit_tested_code import UnitTestedCode
 from tasks.errors import GraftError
 from tasks.evaluators.unit_tests import parse, unit_tests_of, without_hidden
-from tasks.params.sections import Sandbox as SandboxParams
+from tasks.params.sections import SandboxParams
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import UNIT_TESTS, CodeVerdict, Problem, Result
 

@@ -6,7 +6,7 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.house import PRODUCT, ROOT, lines, modules
+from benchmarks.house import PRODUCT, ROOT, lines, modules, stages_of_recipes, types_defined_twice
 
 MODULES = modules(*PRODUCT)
 HEADLINES = ("What ", "Whether ", "Who ", "How ", "Which ", "Where ", "When ")
@@ -68,3 +68,8 @@ def test_init_files_are_empty() -> None:
     """Sources of a stage are read from the imports of modules; what `__init__.py` did would not be counted."""
     inits = [path for folder in PRODUCT for path in (ROOT / folder).rglob("__init__.py")]
     assert [name(path) for path in inits if path.read_text().strip()] == []
+
+
+def test_a_type_has_one_definition_and_no_stage_knows_a_recipe() -> None:
+    assert types_defined_twice(MODULES) == []
+    assert stages_of_recipes() == []

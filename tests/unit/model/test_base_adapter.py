@@ -14,7 +14,7 @@ from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
 from tasks.model.export import export_policy
 from tasks.model.policy import load_policy, save_policy
-from tasks.params.sections import Policy as PolicyParams
+from tasks.params.sections import PolicyParams
 from tests.support.models import logits, same_logits, save_base
 from tests.support.policies import MakePolicy
 from tests.support.stage_params import SHIPPED

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import GraftError
-from tasks.params.sections import Sandbox as SandboxParams
+from tasks.params.sections import SandboxParams
 from tasks.problems.jsonl import Reader
 from tasks.records import Problem
 

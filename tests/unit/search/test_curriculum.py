@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tasks.params.curriculum import Curriculum
 from tasks.records import Problem, SearchOutcome
 from tasks.search.curriculum import candidates, wave_size
-from tasks.search.shard import ShardResult
+from tasks.search.shard import SearchShard
 from tasks.search.waves import NumberedShard, search_waves
 from tests.support.stage_params import SHIPPED
 
@@ -131,10 +131,10 @@ HELD_OUT = [Problem(problem_id=f"v{number}", question="?", answer=1, source="tes
 SPLIT = [*(("train", problem) for problem in PROBLEMS), *(("validation", problem) for problem in HELD_OUT)]
 
 
-def without_policy(shard: NumberedShard) -> ShardResult:
+def without_policy(shard: NumberedShard) -> SearchShard:
     """As if each even problem had a signal; `solved` has the number of the shard."""
     own = [outcome(p.problem_id, 4 * (int(p.problem_id[1:]) % 2 == 0)) for split, p in shard[1] if split == "train"]
-    return ShardResult([p.problem_id for _, p in shard[1]], [str(shard[0])], [], [], own, None, {}, {}, all_vary=False)
+    return SearchShard([p.problem_id for _, p in shard[1]], [str(shard[0])], [], [], own, None, {}, {}, all_vary=False)
 
 
 @pytest.mark.parametrize("shard_size", [1, 3, 100])

@@ -13,7 +13,7 @@ from tasks.core.metrics_files import LiveRows
 from tasks.layout import Layout
 from tasks.tracking.batches import METRICS_PER_CALL
 from tasks.tracking.live_steps import row_batches
-from tasks.tracking.mlflow_ledger import Ledger, store_lock
+from tasks.tracking.mlflow_ledger import MlflowLedger, store_lock
 from tasks.tracking.recorder import Recorder
 from tasks.update.metrics import to_csv
 from tests.support.stage_params import shipped_params
@@ -37,9 +37,9 @@ def uri(layout: Layout) -> str:
     return f"sqlite:///{layout.root}/mlflow.db"
 
 
-def started(layout: Layout) -> Ledger:
+def started(layout: Layout) -> MlflowLedger:
     """A run in which the stage has begun."""
-    ledger = Ledger(uri(layout), "graft")
+    ledger = MlflowLedger(uri(layout), "graft")
     ledger.add({"kind": "start", "time": 1.8e9, "ks": [10], "params": {}, "tags": {}, "view": "{}"})
     ledger.add({"kind": "compute", "stage_id": STAGE, "rows": str(layout.live_steps(STAGE)), "time": 1.8e9 + 1})
     return ledger

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tasks.layout import Layout
-from tasks.tracking.mlflow_ledger import Ledger
+from tasks.tracking.mlflow_ledger import MlflowLedger
 from tasks.tracking.recorder import Recorder, update_registry
 from tests.support.mlflow_runs import children, record, store, succession, tracking
 from tests.support.servers import free_port, mlflow_server
@@ -114,7 +114,7 @@ def test_a_server_receives_what_was_recorded_while_it_was_away(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     port = free_port()
     uri = f"http://127.0.0.1:{port}"
-    ledger = Ledger(uri, "early")
+    ledger = MlflowLedger(uri, "early")
     ledger.add({"kind": "start", "time": 1.8e9, "ks": [1, 10], "params": {"a": "1"}, "tags": {}, "view": "{}"})
     stage = {"kind": "stage", "stage_id": "reward@1", "seconds": 1.0, "cached": False, "deps": {}, "outs": {}}
     ledger.add({**stage, "time": 1.8e9 + 1, "metrics": {"epoch/mean_reward": 0.5}})

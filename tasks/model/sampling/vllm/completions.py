@@ -40,16 +40,16 @@ class _Logprobs(BaseModel):
     token_logprobs: list[float | None]
 
 
-class _Choice(BaseModel):
+class _CompletionChoice(BaseModel):
     token_ids: list[int] | None = None
     logprobs: _Logprobs | None = None
     finish_reason: str | None = None
 
 
-class _Answer(BaseModel):
+class _CompletionAnswer(BaseModel):
     """The parts of an answer that are read."""
 
-    choices: list[_Choice] = Field(min_length=1, max_length=1)
+    choices: list[_CompletionChoice] = Field(min_length=1, max_length=1)
 
 
 def sample_on_server(
@@ -128,18 +128,18 @@ async def _complete(
     )
 
 
-def _choice_of(answer: Any) -> _Choice | None:
+def _choice_of(answer: Any) -> _CompletionChoice | None:
     try:
-        return _Answer.model_validate(answer).choices[0]
+        return _CompletionAnswer.model_validate(answer).choices[0]
     except ValidationError:
         return None
 
 
-def _logprobs_of(choice: _Choice) -> list[float | None]:
+def _logprobs_of(choice: _CompletionChoice) -> list[float | None]:
     return choice.logprobs.token_logprobs if choice.logprobs else []
 
 
-def _fault(choice: _Choice, policy: Policy, body: dict[str, Any]) -> str | None:
+def _fault(choice: _CompletionChoice, policy: Policy, body: dict[str, Any]) -> str | None:
     """What is wrong with an answer, or None."""
     tokens, logprobs, most = choice.token_ids, _logprobs_of(choice), body["max_tokens"]
     if tokens is None:

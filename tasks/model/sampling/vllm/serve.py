@@ -22,7 +22,7 @@ from tasks.model.sampling.vllm.server import started_server
 from tasks.model.sampling.vllm.server_params import server_params
 from tasks.model.served_model import base_to_serve
 from tasks.model.version import ADAPTER, WEIGHTS
-from tasks.params.sampler import Sampler
+from tasks.params.sampler import SamplerParams
 from tasks.records import Engine, Lineage
 
 NAME = "vllm"
@@ -46,7 +46,7 @@ class _AdapterConfig(BaseModel):
 
 
 @contextmanager
-def serve_policy(layout: Layout, sampler: Sampler, folder: Path, stage_id: str) -> Iterator[ServedModel | None]:
+def serve_policy(layout: Layout, sampler: SamplerParams, folder: Path, stage_id: str) -> Iterator[ServedModel | None]:
     """The policy in `folder` on the server of `sampler`, during the block; None where Graft samples itself.
 
     `sampler`: as the stage sees it, its kind and its type. A server that Graft starts ends with the block. Raises

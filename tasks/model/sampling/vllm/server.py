@@ -13,7 +13,7 @@ from tasks.core.loopback import HOST, answers, free_port
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.model.sampling.vllm.json_client import KEY
-from tasks.params.sampler import Sampler
+from tasks.params.sampler import SamplerParams
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Values of vLLM's --max-lora-rank."""
@@ -31,7 +31,7 @@ END = 10.0
 
 
 @contextmanager
-def started_server(params: Sampler, base: str, rank: int | None, trusted: bool, log: Path) -> Iterator[str]:
+def started_server(params: SamplerParams, base: str, rank: int | None, trusted: bool, log: Path) -> Iterator[str]:
     """Run a server of `base` during the block; its address, which ends in /v1.
 
     `rank`: of the adapters that it will load, None: none. Its key, which keeps other users of the machine out, is the
@@ -54,7 +54,7 @@ def started_server(params: Sampler, base: str, rank: int | None, trusted: bool, 
         _end(process)
 
 
-def server_command(params: Sampler, base: str, rank: int | None, trusted: bool, port: int) -> list[str]:
+def server_command(params: SamplerParams, base: str, rank: int | None, trusted: bool, port: int) -> list[str]:
     """The command with what it must be started with; `vllm serve` takes the base by its place, others by its name."""
     command = list(params.command or ())
     place = command.index("serve") + 1 if "serve" in command else len(command)

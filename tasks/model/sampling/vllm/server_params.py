@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from tasks.errors import GraftError
-from tasks.params.sampler import Sampler
+from tasks.params.sampler import SamplerParams
 
-_current: ContextVar[Sampler | None] = ContextVar("sampler", default=None)
+_current: ContextVar[SamplerParams | None] = ContextVar("sampler", default=None)
 
 
-def server_params() -> Sampler:
+def server_params() -> SamplerParams:
     """The section set by `use_server`. Raises GraftError where there is none."""
     params = _current.get()
     if params is None:
@@ -23,7 +23,7 @@ def server_params() -> Sampler:
 
 
 @contextmanager
-def use_server(params: Sampler) -> Iterator[None]:
+def use_server(params: SamplerParams) -> Iterator[None]:
     """Let stages in the block find their server by these params."""
     token = _current.set(params)
     try:

@@ -83,7 +83,7 @@ def text_verdicts(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> li
     return [_read(payload)[0] if kind in _WITH_VERDICTS and payload else [] for kind, payload in answers]
 
 
-class Request(NamedTuple):
+class OutcomeRequest(NamedTuple):
     """What the zygote is sent; `may_differ`: the code might do something else in another run."""
 
     process: bytes  # SHARED or OWN
@@ -92,18 +92,18 @@ class Request(NamedTuple):
 
 
 def _outcomes(
-    sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]], requests: Sequence[Request], again: bool = False
+    sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]], requests: Sequence[OutcomeRequest], again: bool = False
 ) -> list[Outcome | None]:
     answers = sandbox.run_tests([request[:2] for request in requests], again)
     return [_outcome(tests, *answer) for (_, tests), answer in zip(jobs, answers, strict=True)]
 
 
-def _request(code: str, tests: UnitTests) -> Request:
+def _request(code: str, tests: UnitTests) -> OutcomeRequest:
     program = (tests.prompt, code, tests.entry_point, tests.setup)
     may_differ, may_keep_state = _findings(*program)
     texts = json.dumps([tests.prompt, tests.setup, tests.entry_point, tests.texts]).encode()
     frames = protocol.pack(protocol.TESTS, texts) + protocol.pack(protocol.PROGRAM, json.dumps(program).encode())
-    return Request(protocol.OWN if may_differ or may_keep_state else protocol.SHARED, frames, may_differ)
+    return OutcomeRequest(protocol.OWN if may_differ or may_keep_state else protocol.SHARED, frames, may_differ)
 
 
 def _findings(prompt: str, code: str, entry_point: str, setup: str) -> tuple[bool, bool]:

@@ -51,7 +51,7 @@ class Tester(NamedTuple):
             os.close(descriptor)
 
 
-class Candidate(NamedTuple):
+class TestedProgram(NamedTuple):
     """A process of a program under test, and its place among the tester's pipes."""
 
     process: int
@@ -68,7 +68,7 @@ class TestProcesses:
         self._shared_steps = lockdown.steps(None, keep=_REQUESTS + 1)
         self._own_steps = lockdown.steps(math.ceil(seconds) + 1, keep=_REQUESTS + 1)
         self._tester: Tester | None = None
-        self._shared: Candidate | None = None
+        self._shared: TestedProgram | None = None
 
     def run(self, payload: bytes | memoryview) -> tuple[bytes, bytes]:
         """Kind and verdicts of the tests and the program that the host sends; `payload`: SHARED or OWN.
@@ -121,7 +121,7 @@ class TestProcesses:
             self._tester = None
         return status
 
-    def _wait(self, tester: Tester, candidate: Candidate | None, limit: TimeLimit) -> tuple[bytes, bytes]:
+    def _wait(self, tester: Tester, candidate: TestedProgram | None, limit: TimeLimit) -> tuple[bytes, bytes]:
         """How the tests ended, and their verdicts: FINISHED, USED_UP, b"" if they died, TIMEOUT, MEMORY, or MORE."""
         verdicts = b""
         ended = protocol.MORE
@@ -130,7 +130,7 @@ class TestProcesses:
             verdicts += tester.read_verdicts()
         return ended, verdicts
 
-    def _signal(self, tester: Tester, candidate: Candidate | None, limit: TimeLimit) -> bytes:
+    def _signal(self, tester: Tester, candidate: TestedProgram | None, limit: TimeLimit) -> bytes:
         while not self._children.readable(tester.done, self._children.next_check(limit.deadline)):
             if candidate and self._children.is_too_big(candidate.process):
                 return protocol.MEMORY
@@ -138,14 +138,14 @@ class TestProcesses:
                 return protocol.TIMEOUT
         return os.read(tester.done, 1)
 
-    def _start_candidate(self, tester: Tester, shared: bool) -> Candidate:
+    def _start_candidate(self, tester: Tester, shared: bool) -> TestedProgram:
         place, requests, replies = tester.free.pop()
         steps = self._shared_steps if shared else self._own_steps
         work = partial(serve_programs, _REQUESTS, _REPLIES, shared)
         process = self._children.fork({_REPLIES: replies, _REQUESTS: requests}, steps, work, lasting=shared)
         os.close(requests)
         os.close(replies)
-        return Candidate(process, place)
+        return TestedProgram(process, place)
 
     def _start_tester(self) -> Tester:
         requests, replies = _pipes(_CANDIDATES), _pipes(_CANDIDATES)

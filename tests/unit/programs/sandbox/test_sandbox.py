@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params.sections import Sandbox as SandboxParams
+from tasks.params.sections import SandboxParams
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox, probe_tier
