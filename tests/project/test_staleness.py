@@ -145,7 +145,21 @@ def test_a_change_of_sources_is_named_without_the_cache_too(done: Path, monkeypa
     assert DvcPipeline(done).stale()["reward@1"][0] == "its sources changed"
 
 
-TERM = "def polite(problem, text, results):\n    return 1\nclass Own: ...\n"
+TERM = """
+from tasks.environments.direct import Direct
+
+
+def polite(problem, text, results):
+    return 1
+
+
+class Own(Direct):
+    def prompt(self, question, base, served=False):
+        return question
+
+    def parse(self, text):
+        return text
+"""
 USER_FILES = [
     (
         ["influence.selection=positive", "influence.validation=trajectories", "influence.trajectories=lines.jsonl"],
