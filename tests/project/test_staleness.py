@@ -166,7 +166,7 @@ USER_FILES = [
         "lines.jsonl",
         rounds_of("select"),
     ),
-    (["environment=manners:Own"], "manners.py", set(ADDRESSES) - {"coldstart", "choose"}),
+    (["environment.name=manners:Own"], "manners.py", set(ADDRESSES) - {"coldstart", "choose"}),
     (["problems.source=jsonl", "problems.evaluator=manners:Own"], "manners.py", {"problems"}),
     (['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'], "words.py", rounds_of("reward")),
     (["policy.base=base"], "base/config.json", {"bootstrap"}),

@@ -20,8 +20,7 @@ from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
 from tasks.model.policy import Policy, encode_prompt, load_policy, save_policy
 from tasks.params.file import load_params
-from tasks.params.sections import Lora
-from tasks.params.sections import PolicyParams
+from tasks.params.sections import Lora, PolicyParams
 from tasks.promotion_records import Promotion
 from tasks.records import PromptFormat
 from tests.support.models import logits, perturb, save_base

@@ -16,8 +16,7 @@ from tasks.errors import GraftError
 from tasks.model.lora import linear_modules
 from tasks.model.policy import Policy, load_model, load_policy, save_policy
 from tasks.params.file import load_params, override
-from tasks.params.sections import Lora
-from tasks.params.sections import PolicyParams
+from tasks.params.sections import Lora, PolicyParams
 from tasks.programs.contract import prompt_of
 from tasks.records import Lineage
 from tests.support.models import logits, perturb, same_logits, save_base

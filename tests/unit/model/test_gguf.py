@@ -18,8 +18,7 @@ from tasks.model.export import ExportFormat, export_policy
 from tasks.model.gguf import find_gguf, resolve_base
 from tasks.model.policy import load_model, load_policy, load_tokenizer, save_policy
 from tasks.params.file import load_params
-from tasks.params.sections import Lora
-from tasks.params.sections import PolicyParams
+from tasks.params.sections import Lora, PolicyParams
 from tests.support.models import logits, perturb, same_logits
 from tests.support.tiny_gguf import END, write_gguf
 
