@@ -17,8 +17,6 @@ from tasks.params.params import Params
 from tasks.params.sections import Section
 from tasks.params.strict_yaml import load_yaml
 
-SECTIONS = set(Section.__subclasses__()) - {EnvironmentChoice}
-
 
 def presets() -> dict[str, Path]:
     """Name → file of all presets, sorted."""
@@ -40,7 +38,8 @@ def _assignments(values: Mapping[str, Any], section: type[Section], prefix: str 
     for key, value in values.items():
         field = section.model_fields.get(key)
         below = section_of(field.annotation) if field else None
-        if isinstance(value, Mapping) and below in SECTIONS:
+        mapping = isinstance(value, Mapping) and below is not EnvironmentChoice
+        if mapping and isinstance(below, type) and issubclass(below, Section):
             yield from _assignments(value, below, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}={json.dumps(value)}"

@@ -155,8 +155,8 @@ def defer_signals() -> Iterator[None]:
 def handle_as_command() -> Iterator[None]:
     """Handle signals in the block as the command does. A Prefect flow has its own handler of SIGTERM, which raises an
     error for each of six signals."""
-    own = SignalHandler.installed
-    with _handlers(own) if own else nullcontext():
+    handler = SignalHandler.installed
+    with _handlers(handler) if handler else nullcontext():
         yield
 
 
