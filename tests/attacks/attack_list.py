@@ -300,7 +300,8 @@ OTHERWISE = {
         "memory: raise 50 MB",
     ],
     "ok|timeout": ["memory: write 200 MB"],  # to /dev/null
-    "timeout": ["memory: recursion without a limit"],
+    # Python 3.13 crashes where frames have used up the memory, which a busy machine reaches in one run of two.
+    "timeout|killed|error": ["memory: recursion without a limit"],
     "error|timeout": ["memory: native recursion"],  # Python 3.12 and later limit it all the same
     "error|ok": [  # they show addresses: found out, unless the second run is out of time
         "secrets: frames",

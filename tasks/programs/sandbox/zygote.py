@@ -30,7 +30,8 @@ sys.path.append(
 
 from tasks.programs.sandbox import surroundings  # noqa: E402
 
-surroundings.use_python_datetime()  # before the operators import it
+if __name__ == "__main__":
+    surroundings.use_python_datetime()  # before the operators import it
 
 from tasks.programs.operators.model_calls import Conversation, set_conversation  # noqa: E402
 from tasks.programs.sandbox import protocol  # noqa: E402
