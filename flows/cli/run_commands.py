@@ -14,6 +14,10 @@ def retrain(
     rounds: Annotated[
         int | None, typer.Option(min=1, max=1000, help="How many rounds of search and update; the same as -S rounds=N.")
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Set problems, rounds and completions so that it takes N minutes here."),
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -46,6 +50,11 @@ def retrain(
     given = [*(assignments or []), *([f"rounds={rounds}"] if rounds else [])]
     chosen = [*(assignments_of(preset) if preset else ()), *given]
     text, params, _ = proposed_params(root, chosen)
+    if minutes is not None:
+        from flows.minutes import choose_size
+
+        chosen += choose_size(minutes, params, given, print_text)
+        text, params, _ = proposed_params(root, chosen)
     read_champion(Layout(root).champion, params.environment.name)  # an error here would stop the last stage
     if dry_run:
         from flows.dvc_stages.dry_run import print_forecast
