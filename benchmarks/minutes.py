@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.support.workspace import graft, make_workspace
-from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
@@ -33,7 +32,7 @@ def measure(minutes: float, seed: int) -> dict[str, float]:
         if ended.returncode:
             raise GraftError(f"graft retrain --minutes {minutes:g}: {ended.stderr.strip()}")
         layout, params = Layout(root), load_params(root / "params.yaml")
-        passed = [read_json(layout.metrics(f"evaluate@{side}"), dict[str, float])["pass@1"] for side in SIDES]
+        passed = [json.loads(layout.metrics(f"evaluate@{side}").read_text())["pass_at_1_greedy"] for side in SIDES]
         return {
             "asked": minutes,
             "said": float(next(line for line in ended.stdout.splitlines() if " minutes on this " in line).split()[0]),

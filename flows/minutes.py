@@ -42,9 +42,7 @@ class RunSize:
         ]
 
 
-def choose_size(
-    minutes: float, params: Params, assignments: Sequence[str], report: Callable[[str], None]
-) -> list[str]:
+def choose_size(minutes: float, params: Params, assignments: Sequence[str], report: Callable[[str], None]) -> list[str]:
     """The assignments of the run that takes `minutes` on this machine; says what they are.
 
     Raises GraftError if the seconds of such a run are not known, or `assignments`, which a person made, has one of
@@ -136,8 +134,8 @@ def time_step(params: Params) -> float:
     generator = torch.Generator().manual_seed(0)
 
     def train(steps: int) -> float:
-        rows = torch.randint(bootstrap.vocabulary, (steps * bootstrap.batch, 96), generator=generator).tolist()
-        examples = [TrainingExample(row[:72], row[72:]) for row in rows]
+        rows = torch.randint(bootstrap.vocabulary, (steps * bootstrap.batch, 90), generator=generator).tolist()
+        examples = [TrainingExample(row[:62], row[62:]) for row in rows]
         started = perf_counter()
         train_supervised(model, examples, 1, bootstrap.learning_rate, bootstrap.batch, pad=0, seed=0)
         return (perf_counter() - started) / steps

@@ -1,5 +1,6 @@
 """The size of a run of N minutes: never smaller for more minutes, and as long as it is said to be."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def changed(*assignments: str) -> Params:
 
 def test_more_minutes_never_give_fewer_of_anything(params: Params) -> None:
     sizes = [size_for(minutes, params, STEP) for minutes in MINUTES]
-    for less, more in zip(sizes, sizes[1:], strict=False):
+    for less, more in pairwise(sizes):
         assert less.problems < more.problems
         assert less.rounds <= more.rounds
         assert less.samples <= more.samples
