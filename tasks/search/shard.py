@@ -19,7 +19,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import LOAD_LOCK, SCRATCH, Policy, ServedModel, encode_completion
 from tasks.model.rollouts.operator_model import log_usage, operator_model
-from tasks.model.served_model import load_sampled_policy
+from tasks.model.sampling.vllm.serve import load_sampled_policy
 from tasks.objective.advantages import has_signal
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from tasks.model.fast_layers.patching import iterate_modules, patch_forwards
+from tasks.model.hf_model import iterate_modules, patch_forwards
 
 if TYPE_CHECKING:
     from torch import Tensor

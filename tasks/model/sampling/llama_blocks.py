@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.fast_layers.merged_lora import MERGED_PARAMETERS, is_one_matrix, matrix_of
-from tasks.model.fast_layers.patching import iterate_modules
+from tasks.model.hf_model import iterate_modules
 from tasks.model.sampling.kv_cache import growing_cache, keeps_all_tokens
 from tasks.model.sampling.prefix_attention import Prefix
 

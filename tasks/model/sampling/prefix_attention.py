@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.fast_layers.attention_hook import use_attention
+from tasks.model.hf_model import use_attention
 
 if TYPE_CHECKING:
     from torch import Tensor
