@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from flows.dvc_stages.staleness import _listed
 from flows.history.changes import RunInputs, describe_changes
-from flows.history.entries import entries
+from flows.history.run_history import entries
 from flows.reports.comparison import make_sides
 from flows.reports.html.page import render_page
 from flows.reports.run_lookup import find_run
@@ -29,7 +29,7 @@ from flows.stages.durations import TimedRun, Timings, read_runs
 from flows.stages.dvc_yaml import declared_params
 from tasks import promotion_records, records
 from tasks.artifacts import read_json, read_jsonl, read_text, write_jsonl
-from tasks.core.json_process import parse
+from tasks.core.child_process import parse
 from tasks.core.metrics_files import read_metrics, read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout

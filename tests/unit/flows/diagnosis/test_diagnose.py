@@ -19,9 +19,8 @@ from typer.testing import CliRunner
 from flows import preflight as inputs
 from flows.cli.app import app
 from flows.diagnosis.diagnose import diagnose, diagnosis_params, reward_trajectories, sample_groups_of_problems
-from flows.diagnosis.page import page_of
 from flows.diagnosis.problems import baselines_of
-from flows.diagnosis.record import Diagnosis
+from flows.diagnosis.record import Diagnosis, page_of
 from flows.diagnosis.terminal import print_diagnosis
 from flows.process.exit_codes import line_and_code
 from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl

@@ -1,17 +1,19 @@
-"""`graft rollback` restores an earlier champion; `graft champion` prints the history of champions."""
+"""`graft champion` prints the history of champions, `graft rollback` restores an earlier one, and `graft export` writes
+one, or any policy folder, in a format that needs no Graft."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.artifacts import read_json
 from tasks.core.terminal import make_table, print_text
-from tasks.errors import one_line
+from tasks.errors import GraftError, one_line
 from tasks.layout import Layout
+from tasks.model.export import ExportFormat, export_policy
 from tasks.params.params import Params
-from tasks.promote.champion import current_champion, previous_champions, read_history
-from tasks.promote.history import utc_now
-from tasks.promote.rollback import roll_back
+from tasks.promote.champion import current_champion, previous_champions, read_history, roll_back, utc_now
 from tasks.promotion_records import Promotion
+from tasks.records import Lineage
 from tasks.redaction import redacted
 from tasks.tracking.recorder import update_registry
 
@@ -45,3 +47,24 @@ def print_champions(layout: Layout, console: "Console") -> None:
     if table.row_count:
         console.print()
         console.print(table)
+
+
+def export(layout: Layout, policy: Path | None, folder: Path, form: ExportFormat, float32: bool) -> None:
+    """Write it and print by how much its logits differ from those of the policy."""
+    if policy is None:
+        current_champion(layout.champion)
+        policy = layout.champion / "policy"
+    if not policy.is_dir():
+        raise GraftError(f"{policy}: no such policy folder; name one, run/policy for instance")
+    version = read_json(policy / "lineage.json", Lineage).version
+    difference = export_policy(policy, folder, form, measured_score(layout, version), float32)
+    print_text(f"{folder}: {policy} ({version}), {form}; loaded again, no logit differs by more than {difference:.1e}")
+
+
+def measured_score(layout: Layout, version: str) -> str | None:
+    """The greedy score of a version in the decision on its promotion; None if there is none."""
+    champions = [layout.champion, *previous_champions(layout.champion).values()]
+    for path in (*(place / "promotion.json" for place in champions), layout.promotion):
+        if path.is_file() and (decision := read_json(path, Promotion)).version == version:
+            return f"{decision.pass_at_1:.3f}, greedy, on the test problems of its run"
+    return None
