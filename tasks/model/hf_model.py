@@ -5,7 +5,8 @@
 - with other forwards of some of its modules;
 - with activation checkpointing: a decoder layer keeps its input alone and is computed again in the backward pass. The
   numbers are the same to the bit. (Chen et al. 2016, arXiv:1604.06174.)
-- in float32 where its weights have 16 bits: the function of the same weights without the rounding between operations.
+- in float32 where its weights have 16 bits: the function of the same weights without the rounding between operations;
+- with another number of torch threads.
 """
 
 import inspect
@@ -236,3 +237,16 @@ def _widen(module: Any, names: list[str]) -> Any:
             handle.remove()
 
     return remove
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Compute with `count` torch threads; afterwards with as many as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tasks.model.fast_layers.merged_lora import merged_linears
-from tasks.model.fast_layers.rms_norm import fused_norms
+from tasks.model.cpu.merged_lora import merged_linears
+from tasks.model.cpu.rms_norm import fused_norms
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.fast_layers.fast_layers import fast_layers
+from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.hf_model import forward_to_logits, use_attention
 from tasks.model.scoring.micro_batches import common_prefix
 

@@ -7,7 +7,7 @@ import torch
 from transformers import MistralConfig, Qwen2Config
 from transformers.cache_utils import DynamicCache
 
-from tasks.model.sampling.kv_cache import CHUNK, growing_cache
+from tasks.model.kv_cache import CHUNK, growing_cache
 
 SMALL = {"num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2}
 

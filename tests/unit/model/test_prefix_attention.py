@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
-from tasks.model.sampling.prefix_attention import SharedPrefix
+from tasks.model.prefix_attention import SharedPrefix
 
 HEADS, GROUP, SIZE = 2, 3, 4  # key-value heads, queries of each, numbers in each
 

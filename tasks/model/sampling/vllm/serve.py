@@ -21,9 +21,8 @@ from tasks.model.foreign_files import is_trusted
 from tasks.model.gguf import resolve_base
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import Policy, ServedModel, load_policy, load_tokenizer
-from tasks.model.sampling.vllm.json_client import KEY, JsonClient, Refusal
-from tasks.model.sampling.vllm.server import started_server
-from tasks.model.sampling.vllm.server_params import server_params
+from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
+from tasks.model.sampling.vllm.server import KEY, server_params, started_server
 from tasks.model.version import ADAPTER, WEIGHTS
 from tasks.params.sampler import SamplerParams
 from tasks.records import Engine, Lineage

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.model.fast_layers import merged_lora as merged
+from tasks.model.cpu import merged_lora as merged
 from tasks.model.policy import Policy
 from tasks.model.sampling import decode_loop, sampler
 from tasks.model.sampling.sampler import Request, sample
