@@ -30,8 +30,7 @@ from tasks.search.journal import Journal
 from tasks.search.node import node_id, tree_records
 from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
-from tasks.search.revisions.problem_revisions import revision_metrics
-from tasks.search.revisions.reviser import Reviser
+from tasks.search.revisions.problem_revisions import Reviser, revision_metrics
 from tasks.search.tally import current_tally
 from tasks.search.tree_drawing import TreeRank, example_tree, tree_rank
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from flows.history.changes import RunInputs
-from flows.history.entries import Entry
+from flows.history.run_history import Entry
 from flows.reports.run_record import read_run_record
 from tasks.artifacts import digest_text, line_of
 from tasks.errors import GraftError

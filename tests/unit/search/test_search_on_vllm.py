@@ -12,7 +12,7 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import TransientError
 from tasks.layout import Layout
 from tasks.model.sampling.vllm import serve
-from tasks.model.sampling.vllm.server_params import use_server
+from tasks.model.sampling.vllm.server import use_server
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.workflow_files import ENGINE, read_engine

@@ -27,7 +27,7 @@ from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Lineage, Problem, TreeNode, Workflow
 from tasks.reward import task as rewarding
 from tasks.search.node import tree_records
-from tasks.search.revisions.reviser import Reviser
+from tasks.search.revisions.problem_revisions import Reviser
 from tasks.search.task import run
 from tasks.select import task as selecting
 from tasks.update import task as updating
