@@ -21,7 +21,7 @@ from tasks.records import Lineage, Quantization
 
 ExportFormat = Literal["merged", "adapter"]
 MODEL_FILES = ("config.json", "generation_config.json", WEIGHTS)
-NOT_EXPORTED = (*MODEL_FILES, "lineage.json", "kl_weight.json", "value_head.safetensors", "README.md")
+NOT_EXPORTED = (*MODEL_FILES, "lineage.json", "value_head.safetensors", "README.md")
 BASE = "base"
 PROBE_TOKENS = 32  # tokens
 

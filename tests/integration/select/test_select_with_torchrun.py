@@ -34,7 +34,6 @@ def params(processes: int, sharded: bool = False, **influence: Any) -> Params:
         "policy.max_new_tokens",
         "search.temperature",
         "influence",
-        "update.on_invalid_completion",
     ]
     return restrict(whole, keys + [f"update.{name}" for name in SEEN])
 
