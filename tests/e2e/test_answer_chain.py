@@ -95,6 +95,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encodi
 (OWN,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "class Parity" in block]
 
 
+@pytest.mark.nightly
 def test_the_environment_of_the_documentation_runs_through_all_stages(tmp_path: Path) -> None:
     assert len(OWN.splitlines()) < 60
     root = make_workspace(tmp_path / "project", [*SMALL, "rounds=1", "bootstrap.epochs=4"])

@@ -12,6 +12,7 @@ import pytest
 from flows.stages.dvc_yaml import parse
 from tasks.params.file import override
 from tests.support import tiny_project
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import ADDRESSES, NOTHING, dvc, environment, graft, ran, run
 
 pytestmark = pytest.mark.slow
@@ -107,7 +108,7 @@ def test_what_was_pushed_is_pulled_and_nothing_is_left_to_do(origin: Path, tmp_p
     assert cached(root / ".dvc") < cached(origin.parent / "remote")  # without what the other run computed
 
 
-@pytest.mark.parametrize(("flags", "whole"), [([], True), (["--allow-missing"], False)])
+@pytest.mark.parametrize(("flags", "whole"), nightly_but_first([(["--allow-missing"], False), ([], True)]))
 def test_repro_pulls_what_it_needs(origin: Path, tmp_path: Path, flags: list[str], whole: bool) -> None:
     """A clone with a changed param: all that stays as it is, or with --allow-missing only what the others read."""
     root = clone(origin, tmp_path / "project")

@@ -111,7 +111,7 @@ def check_noise(layout: Layout, numbers: dict[str, float]) -> None:
     assert {w.parent_id for w in revised} <= set(nodes)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_model_behind_transformers_serve_revises(tmp_path: Path) -> None:
     base = tmp_path / "model"
     saved_model(base, context=8192)

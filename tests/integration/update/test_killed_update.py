@@ -19,6 +19,7 @@ from tasks.layout import Layout
 from tasks.records import RewardedTrajectory
 from tasks.update import checkpoint
 from tests.support.selections import selected
+from tests.support.tiers import nightly_but_first
 
 MOMENTS = {"grpo": 20, "ppo": 6}
 PARAMS = ["update.epochs=6", "update.prompts_per_step=2", "update.negative_weight=1.0", "update.beta=0.05"]
@@ -114,7 +115,7 @@ def left(layout: Layout) -> tuple[int, bool]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", MOMENTS, indirect=True)
+@pytest.mark.parametrize("algorithm", nightly_but_first(MOMENTS), indirect=True)
 def test_killed_at_any_moment_it_ends_with_the_same_bytes(root: Path, algorithm: str) -> None:
     layout = Layout(root)
     command = [sys.executable, "-m", "flows.stages.run", ADDRESS]
