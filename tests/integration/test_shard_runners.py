@@ -26,8 +26,8 @@ from tasks.artifacts import remove_leftovers
 from tasks.layout import Layout
 from tasks.params.file import override
 from tasks.params.sections import RunnerParams
-from tests.support.flow_runs import is_alive
 from tests.support.listeners import is_loopback, listeners
+from tests.support.processes import is_alive
 from tests.support.real_project import make
 from tests.support.shard_stages import REPOSITORY, params_of
 from tests.support.tiers import nightly_but_first

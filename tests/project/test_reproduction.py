@@ -123,13 +123,13 @@ def test_repro_pulls_what_it_needs(origin: Path, tmp_path: Path, flags: list[str
     assert set(kept.values()) & cached(root / ".dvc") == {kept[path] for path in (kept if whole else needed)}
 
 
-def test_what_another_run_computed_is_pulled_too(origin: Path, tmp_path: Path) -> None:
+def test_what_another_run_computed_is_pulled_too(origin: Path, tmp_path: Path, prefect_api: str) -> None:
     """Its results are in no dvc.lock, only in the run-cache that was pushed; promote looks at the champion instead."""
     root = evaluated_otherwise(clone(origin, tmp_path / "by_dvc"))
     dvc(root, "repro", "-q", "--pull")
     assert ran(root) == ["promote"]
     other = evaluated_otherwise(clone(origin, tmp_path / "by_graft"))
-    printed = graft(other, "retrain", "--pull").stdout.splitlines()
+    printed = graft(other, "retrain", "--pull", PREFECT_API_URL=prefect_api).stdout.splitlines()
     assert [line.split()[1] for line in printed[: len(ADDRESSES)]] == ["restored"] * len(ADDRESSES[:-1]) + ["ran"]
     assert ran(other) == ["promote"]
     assert (root / "dvc.lock").read_bytes() == (other / "dvc.lock").read_bytes()

@@ -22,7 +22,8 @@ from tasks.layout import Layout
 from tasks.params.file import override
 from tasks.params.sections import Tracking
 from tests.support.champions import promote
-from tests.support.flow_runs import flow_runs, is_alive, mlflow_states, states, temporary_servers, wait_until
+from tests.support.flow_runs import flow_runs, mlflow_states, states, temporary_servers, wait_until
+from tests.support.processes import is_alive
 from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import begin, commit, dvc, environment, graft, ran, run
 from tests.support.workspace_holder import holding

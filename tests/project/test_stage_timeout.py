@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.flow_runs import is_alive
+from tests.support.processes import is_alive
 from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import graft, ran, start, state_of
 

@@ -113,12 +113,13 @@ def test_others_do_no_harm(done: Path, variables: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_lock_file_that_is_removed_during_the_last_stage_is_an_error(done: Path) -> None:
-    process = begin(done, "promote", "retrain", "-S", "problems.train=7", TINY_SECONDS="3")
+def test_a_lock_file_that_is_removed_during_the_last_stage_is_an_error(done: Path, prefect_api: str) -> None:
+    where = {"PREFECT_API_URL": prefect_api}
+    process = begin(done, "promote", "retrain", "-S", "problems.train=7", TINY_SECONDS="3", **where)
     (done / "dvc.lock").unlink()
     _, told = process.communicate(timeout=300)
     assert process.returncode == 2
     assert "dvc.lock: problems is not in it, so the file was removed or replaced during this run" in told
     assert ran(done) == ADDRESSES
-    assert "restored" in graft(done, "retrain").stdout
+    assert "restored" in graft(done, "retrain", **where).stdout
     assert ran(done) == []

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from tasks.artifacts import digest_path, write_jsonl
 from tasks.layout import Layout
 from tasks.records import RewardedTrajectory
 from tasks.update import checkpoint
+from tests.support.process_group import SERVER
 from tests.support.selections import selected
 from tests.support.tiers import nightly_but_first
 
@@ -27,11 +27,6 @@ PARAMS += ["update.learning_rate=0.01", "update.truncated=learn", "update.on_inv
 PARAMS += ["update.kl_target=0.001", "update.kl_horizon=10"]
 PPO = ["algorithm=ppo", "search.simulations=8"]
 ADDRESS = "update@1"
-
-SERVER = get_context("forkserver")
-SERVER.set_forkserver_preload(
-    ["torch", "transformers.models.qwen2", "transformers.trainer", "peft", "tasks.update.task"]
-)
 
 
 @pytest.fixture
