@@ -1,7 +1,7 @@
 """Export of a policy in plain Hugging Face layout: merged into its base, or as an adapter.
 
 Before the folder takes its place it is loaded with plain transformers and peft and compared with the policy: MLflow's
-own flavour for peft models, for one, reloads with wrong weights and does not fail. A model card tells how to load it.
+own flavour for peft models, for one, reloads with wrong weights and does not fail. A model card shows how to load it.
 """
 
 import json
@@ -20,7 +20,7 @@ from tasks.records import Lineage, PromptFormat, Quantization
 
 ExportFormat = Literal["merged", "adapter"]
 MODEL_FILES = ("config.json", "generation_config.json", WEIGHTS)
-NOT_EXPORTED = (*MODEL_FILES, "lineage.json", "kl_weight.json", "value_head.safetensors", "README.md")
+NOT_EXPORTED = (*MODEL_FILES, "lineage.json", "value_head.safetensors", "README.md")
 BASE = "base"
 PROBE_TOKENS = 32  # tokens
 
