@@ -173,7 +173,7 @@ def page_of(diagnosis: Diagnosis) -> str:
     templates = Environment(
         loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    templates.filters |= {"number": _number, "readable": printable}
+    templates.filters |= {"number": number_text, "readable": printable}
     layers = diagnosis.step.before.layers.values()
     return templates.get_template("page.html.jinja").render(
         d=diagnosis,
@@ -184,5 +184,6 @@ def page_of(diagnosis: Diagnosis) -> str:
     )
 
 
-def _number(value: float | None) -> str:
+def number_text(value: float | None) -> str:
+    """Three decimals, or a dash."""
     return "–" if value is None else f"{value:.3f}"

@@ -10,11 +10,12 @@ from flows.diagnosis.record import (
     ProblemDiagnosis,
     comparison_lines,
     loss_lines,
+    number_text,
     printable,
     summary_lines,
 )
 from tasks.core.terminal import make_table
-from tasks.programs.contract import HEADER
+from tasks.programs.contract import line_of
 from tasks.update.diagnostics.loss_comparison import LossComparison
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def _performance(diagnosis: Diagnosis) -> "Table":
             asked.problem_id,
             _change(*("–" if is_right is None else "right" if is_right else "wrong" for is_right in asked.greedy)),
             _change(*("–" if right is None else str(right) for right in asked.right)),
-            _number(asked.mean),
-            _number(asked.std),
+            number_text(asked.mean),
+            number_text(asked.std),
             f"{len(asked.completions)}/{size}",
         )
     before, after = diagnosis.before, diagnosis.after
@@ -115,6 +116,8 @@ def _layers(layers: dict[str, float]) -> "Table":
 
 
 def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
+    from rich.text import Text
+
     console.print(
         f"{asked.problem_id}: {printable(asked.question)} ({printable(asked.answer)})", highlight=False, markup=False
     )
@@ -123,15 +126,15 @@ def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
         table.add_row(
             str(completion.count),
             "failed" if completion.reward is None else f"{completion.reward:.3f}",
-            _number(completion.baseline),
+            number_text(completion.baseline),
             f"{completion.advantage:+.2f}",
             f"{completion.logprob:.2f}",
             f"{completion.reference:.2f}",
-            _in_short(completion.code),
+            Text(line_of(completion.code, CODE_WIDTH)),
         )
     console.print(table)
     for completion in {id(c): c for c in (asked.completions[0], asked.completions[-1])}.values():
-        terms = ", ".join(f"{name} {_number(value)}" for name, value in completion.terms.items())
+        terms = ", ".join(f"{name} {number_text(value)}" for name, value in completion.terms.items())
         cut = ", cut at its length limit" if completion.cut else ""
         learned = "" if completion.learned == completion.advantage else f", learned as {completion.learned + 0.0:.3g}"
         told = f"advantage {completion.advantage:+.2f}{learned}: {terms}; gave {completion.result}{cut}"
@@ -151,18 +154,5 @@ def _tokens(completion: DiagnosedCompletion) -> "Text":
     return text
 
 
-def _in_short(code: str) -> "Text":
-    """The lines of a workflow in one, without those that all have."""
-    from rich.text import Text
-
-    lines = [" ".join(line.split()) for line in code.removeprefix(HEADER).splitlines() if line.strip()]
-    short = printable("; ".join(lines))
-    return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")
-
-
 def _change(before: str, after: str) -> str:
     return before if before == after else f"{before} → {after}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.reports.comparison import COSTS, change, changes, level_with_interval
-from flows.reports.run_record import WHENS, Bar, RunRecord
+from flows.reports.run_record import Bar, RunRecord
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, read_jsonl
-from tasks.core.terminal import make_table, printable
-from tasks.environments.lookup import environment_in
-from tasks.environments.measures import PREFIX, sample_level
+from tasks.core.terminal import make_table
+from tasks.environments.measures import PREFIX
 from tasks.evaluate.best_round import plateau_remarks as dev_plateau_remarks
 from tasks.evaluate.by_template import by_template, hardest
 from tasks.evaluate.environment_measures import is_level
@@ -20,8 +19,7 @@ from tasks.evaluate.summary import BY_OPERATIONS
 from tasks.evaluate.summary import remarks as evaluation_remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.programs.contract import HEADER
-from tasks.promote.gate import kept_remarks
+from tasks.programs.contract import line_of
 from tasks.promotion_records import Promotion
 from tasks.records import Choice, ProblemOutcome, Standing
 from tasks.redaction import redacted
@@ -35,7 +33,6 @@ from tasks.statistics.intervals import WILSON_BELOW
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
 BARS = " ▁▂▃▄▅▆▇█"
 MAX_ROWS = 3
@@ -66,7 +63,6 @@ def print_report(
     for line in _reward_histograms(record):
         console.print(line, highlight=False)
     for note in (
-        *_rewards_above_0(record),
         *_terms(record),
         *_best(layout, params),
         *_reward_remarks(record),
@@ -152,20 +148,8 @@ def _notes(layout: Layout, params: Params, record: RunRecord) -> list[str]:
         f"in brackets intervals of {100 * evaluation.confidence:g} % over the problems: bootstrap, and Wilson's for "
         f"the levels of fewer than {WILSON_BELOW}."
     ]
-    notes += [*evaluation_remarks(record.numbers("evaluate@after"), evaluation.ks), *_kept(layout, params, record)]
-    if params.environment.name == "workflow" and all(o.siblings_passed is None for o in outcomes):
-        notes.append("The test problems have no siblings: correctness rests on one answer each.")
+    notes += evaluation_remarks(record.numbers("evaluate@after"), evaluation.ks)
     return [*notes, *_hardest(layout, outcomes)]
-
-
-def _kept(layout: Layout, params: Params, record: RunRecord) -> list[str]:
-    """A remark for each measure that fell below the share of the first policy's that promotion asks for."""
-    gate = environment_in(layout.root, params).gate
-    if gate is None:
-        return []
-    measured = (record.numbers(f"evaluate@{when}") for when in WHENS)
-    levels = ({name: sample_level(numbers, name) for name in gate.kept} for numbers in measured)
-    return [f"Samples: {remark}." for remark in kept_remarks(gate, *levels)]
 
 
 def _hardest(layout: Layout, outcomes: list[ProblemOutcome]) -> list[str]:
@@ -207,13 +191,6 @@ def _reward_histograms(record: RunRecord) -> list[str]:
         drawn = _bars([bin.completions for bin in bins])
         lines.append(f"{title}  {bins[0].low:.3g} {drawn} {bins[-1].high:.3g}")
     return lines
-
-
-def _rewards_above_0(record: RunRecord) -> list[str]:
-    """Their share in each round."""
-    rounds = [record.numbers(f"reward@{number}") for number in range(1, record.rounds + 1)]
-    shares = ", ".join(f"{100 * numbers['positive_share']:.0f} %" for numbers in rounds)
-    return [f"Rewards above 0, by round: {shares}."]
 
 
 def _terms(record: RunRecord) -> list[str]:
@@ -322,21 +299,15 @@ def _bars(counts: Sequence[int]) -> str:
 
 def _extremes(found: InfluenceExtremes, number: int) -> "Table":
     """The most and least influential workflows."""
+    from rich.text import Text
+
     table = make_table(f"round {number}", "influence", "reward", "kept", "workflow")
     for row in (*found.most[:MAX_ROWS], *found.least[:MAX_ROWS]):
         reward = "" if row.reward is None else f"{row.reward:.3f}"
         kept = "yes" if row.selected else "no"
-        table.add_row(f"{row.end} {row.rank}", f"{row.influence:+.1e}", reward, kept, _one_line(row.code))
+        code = Text(line_of(row.code, CODE_WIDTH))  # Text: `n[a]` is not markup
+        table.add_row(f"{row.end} {row.rank}", f"{row.influence:+.1e}", reward, kept, code)
     return table
-
-
-def _one_line(code: str) -> "Text":
-    """A workflow on one line, without the header of all workflows and without control characters."""
-    from rich.text import Text
-
-    lines = [" ".join(line.split()) for line in code.removeprefix(HEADER).splitlines() if line.strip()]
-    short = printable("; ".join(lines))
-    return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")  # Text: `n[a]` is not markup
 
 
 def _influence_files(layout: Layout, params: Params, number: int) -> str:
