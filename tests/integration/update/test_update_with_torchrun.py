@@ -22,15 +22,14 @@ from tasks.core.metrics_files import LiveRows
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.distributed import torchrun as launch
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.records import RewardedTrajectory
 from tasks.update.task import run
 from tests.support.listeners import is_loopback, listeners
 from tests.support.selections import selected
+from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
 CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "on_invalid_completion": "stop", "micro_batch_tokens": 128}
 CHANGED |= {"loss": "dapo", "importance": "token"}
@@ -41,9 +40,7 @@ pytestmark = pytest.mark.slow
 
 
 def params(**update: Any) -> Params:
-    changed = SHIPPED.model_copy(update={"update": SHIPPED.update.model_copy(update=CHANGED | update)})
-    names = ["seed", "environment", "algorithm", "policy.max_new_tokens", "search.temperature"]
-    return restrict(changed, [*names, "update", "ppo"])
+    return stage_params("update", update=CHANGED | update)
 
 
 def put(layout: Layout, trajectories: list[RewardedTrajectory]) -> None:
