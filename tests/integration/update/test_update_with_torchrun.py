@@ -111,20 +111,6 @@ def test_two_processes_do_the_work_of_one_and_survive_being_killed(
     assert not layout.journals("update", 1).exists()
 
 
-def test_all_weights_are_trained_in_two_processes(
-    tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
-) -> None:
-    found = []
-    for count in (1, 2):
-        layout = Layout(tmp_path / str(count))
-        save_tiny(layout.policy(0), full=True)
-        put(layout, [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(3)])
-        run(layout, params(processes=count, epochs=2), 1)
-        found.append(weights(layout, "model.safetensors"))
-    assert (found[0] - weights(layout, "model.safetensors", round=0)).norm() > 0.1
-    torch.testing.assert_close(found[0], found[1], atol=1e-4, rtol=1e-4)
-
-
 def test_what_goes_wrong_in_a_process_is_one_line_here(
     tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory, capfd: pytest.CaptureFixture[str]
 ) -> None:
