@@ -30,12 +30,11 @@ Case = tuple[bool, int, int, dict[str, Any]]
 
 CASES: list[Case] = [
     (True, 5, ROOM, {}),
-    (True, 5, ROOM, {"exclude_self": True}),
-    (True, 5, LITTLE, {"exclude_self": True}),
+    (True, 5, LITTLE, {}),
     (True, 5, ROOM, {"leave_group_out": True}),
     (True, 5, LITTLE, {"leave_group_out": True, "similarity": "cosine"}),
     (True, 5, ROOM, {"leave_group_out": True, "similarity": "local"}),
-    (True, 1, ROOM, {"exclude_self": True}),
+    (True, 1, ROOM, {}),
     (True, 2, LITTLE, {"leave_group_out": True}),
     (False, 5, LITTLE, {}),
     (False, 5, ROOM, {"similarity": "cosine"}),

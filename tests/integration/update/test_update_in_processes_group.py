@@ -78,7 +78,7 @@ def work(folder: Path, samples: list[Sample]) -> tuple[list[tuple[torch.Tensor, 
 def ppo_steps(folder: Path, samples: list[Sample], sharded: bool = False) -> list[tuple[torch.Tensor, TokenSums]]:
     """Gradient of the adapter and of a value head, and sums, in both layouts."""
     policy = load_policy(folder / "adapter", shard=shard_base if sharded else None)
-    ppo, found = ppo_params(lam=0.9, whiten=True, value_clip=0.2), []
+    ppo, found = ppo_params(lam=0.9), []
     layouts: list[Layout] = ["packed", "rows"]
     for layout in layouts:
         head = random_head(policy)

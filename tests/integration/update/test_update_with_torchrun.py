@@ -31,7 +31,7 @@ from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
 
 CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
-CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "on_invalid_completion": "stop", "micro_batch_tokens": 128}
+CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "micro_batch_tokens": 128}
 CHANGED |= {"loss": "dapo", "importance": "token"}
 ADVANTAGES = (1.0, -1.0, 0.5)
 MakeTrajectory = Callable[..., RewardedTrajectory]

@@ -24,7 +24,7 @@ from flows.diagnosis.problems import baselines_of
 from flows.diagnosis.record import Diagnosis
 from flows.diagnosis.terminal import print_diagnosis
 from flows.process.exit_codes import line_and_code
-from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl
+from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -35,7 +35,7 @@ from tasks.params.fields import Baseline
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.records import KlWeight, Lineage, Problem
+from tasks.records import Lineage, Problem
 from tasks.update import task as update_task
 from tasks.update.diagnostics.health import Verdict
 from tests.support.searches import make_problem
@@ -166,17 +166,6 @@ def test_another_loss_stands_next_to_the_runs_own(project: Layout, seen: Diagnos
     assert f"<td>{manual.loss:+.4f}" in page_of(found)
     with pytest.raises(GraftError, match=r"^--against ppo: there is none; name one of: manual$"):
         diagnose(project, params(), 3, against="ppo")
-
-
-def test_the_step_has_the_beta_that_the_round_has_left(copied: Layout) -> None:
-    varying = params(update={"beta": 0.5, "kl_target": 0.1})
-    first = diagnose(copied, varying, 2)
-    write_json(copied.kl_weight(1), KlWeight(beta=0.25))
-    later = diagnose(copied, varying, 2)
-    assert first.step.row is not None
-    assert later.step.row is not None
-    assert later.step.row["kl_loss"] == pytest.approx(first.step.row["kl_loss"] / 2)
-    assert (first.knobs["update.beta"], later.knobs["update.beta"]) == ("0.5", "0.25")
 
 
 def test_another_seed_gives_another_page(project: Layout, seen: Diagnosis) -> None:
