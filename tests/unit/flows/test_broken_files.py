@@ -46,9 +46,9 @@ from tasks.tracking.recorder import WorkerAnswer
 from tasks.update.checkpoint import Checkpoint, _digest
 from tests.support import valid_files as valid
 from tests.support.broken_files import broken
+from tests.support.stage_params import REPOSITORY
 from tests.support.valid_files import framed, read_zygote_answer, text_of
 
-REPOSITORY = Path(__file__).parents[3]
 FEW = 20
 MANY = max(int(os.environ.get("GRAFT_BROKEN_FILES", "200")), FEW)
 
