@@ -15,6 +15,7 @@ from tasks.params.params import Params
 from tasks.records import RewardedTrajectory, Selected
 from tasks.select import task
 from tasks.select.task import run
+from tests.support.tiers import nightly_but_first
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SEEN = ("processes", "negative_weight", "advantages", "loss", "truncated", "prompts_per_step", "micro_batch_tokens")
@@ -34,7 +35,6 @@ def params(processes: int, sharded: bool = False, **influence: Any) -> Params:
         "policy.max_new_tokens",
         "search.temperature",
         "influence",
-        "update.on_invalid_completion",
     ]
     return restrict(whole, keys + [f"update.{name}" for name in SEEN])
 
@@ -44,7 +44,7 @@ def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("sharded", nightly_but_first([False, True]))
 def test_two_processes_select_what_one_selects(
     sharded: bool, layout: Layout, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -233,7 +233,7 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     assert numbers_of(layout)["revisions_too_long"] == (not learnt)
     lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
     tried = SearchedProblem("train", PENS, list(found.values()))
-    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], lineage, None, 12, True, 0)
+    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], lineage, None, 12, 0)
     assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
     assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
 
