@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.support.stage_params import REPOSITORY
 
 MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "dbm", "jsonpickle"}
 """Reading what these have written runs what it says."""

@@ -41,8 +41,7 @@ from tasks.records import (
 from tasks.search.journal import Batch, EvaluatedCompletion
 from tests.support import finished_run
 from tests.support.records import make_workflow
-
-REPOSITORY = Path(__file__).parents[2]
+from tests.support.stage_params import REPOSITORY
 
 CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] + n[1]\n"
 """A workflow."""

@@ -31,7 +31,6 @@ from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
 from tasks.params.fields import Baseline
-from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
@@ -40,10 +39,9 @@ from tasks.update import task as update_task
 from tasks.update.diagnostics.health import Verdict
 from tests.support.searches import make_problem
 from tests.support.selections import selected
+from tests.support.stage_params import REPOSITORY, SHIPPED
 from tests.support.writers import train_writer
 
-REPOSITORY = Path(__file__).parents[4]
-SHIPPED = load_params(REPOSITORY / "params.yaml")
 SCRIPT = "def solve(problem):\n    return '<script>alert(1)</script>'\n"
 ASKING = "def solve(problem):\n    return ask('How many?', problem)\n"
 CODES = [

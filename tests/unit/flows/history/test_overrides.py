@@ -6,8 +6,7 @@ from pathlib import Path
 
 from flows.history.changes import as_text, overrides
 from tasks.params.file import load_params, override
-
-REPOSITORY = Path(__file__).parents[4]
+from tests.support.stage_params import REPOSITORY
 
 
 def git(root: Path, *arguments: str) -> None:

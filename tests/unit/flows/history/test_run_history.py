@@ -9,8 +9,7 @@ from flows.history.run_history import RunHistory, add_failure, entries, find_loc
 from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
-
-REPOSITORY = Path(__file__).parents[4]
+from tests.support.stage_params import REPOSITORY
 
 
 @pytest.fixture
