@@ -130,12 +130,12 @@ def _without_note(client: Any, tag: str, known: set[str]) -> list[Any]:
     types = FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING, StateType.CANCELLING])
     chosen = FlowRunFilter(tags=Tags(all_=[tag]), state=FlowRunFilterState(type=types))
     context = FlowRunContext.get()
-    own = str(context.flow_run.id) if context and context.flow_run else None
+    this_run = str(context.flow_run.id) if context and context.flow_run else None
     late = now("UTC") - START_GRACE
     return [
         run
         for run in client.read_flow_runs(flow_run_filter=chosen)
-        if str(run.id) not in known | {own} and (run.deployment_id is None or run.state.timestamp < late)
+        if str(run.id) not in known | {this_run} and (run.deployment_id is None or run.state.timestamp < late)
     ]
 
 
@@ -170,8 +170,8 @@ def _url() -> str:
 def _api(root: Path) -> str:
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME
 
-    own = PREFECT_HOME.value() == prefect_home(root)  # the port of its server differs each time
-    return "" if own else PREFECT_API_URL.value() or ""
+    is_own_database = PREFECT_HOME.value() == prefect_home(root)  # the port of its server differs each time
+    return "" if is_own_database else PREFECT_API_URL.value() or ""
 
 
 def _folder(root: Path) -> Path:

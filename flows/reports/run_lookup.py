@@ -38,10 +38,10 @@ def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
     if exists(path):
         return name, read_json(path, RunRecord)
     entry = find_number(project, name)
-    found = _of_entry(entry, project) if entry else _from_dvc(name, project) or _from_mlflow(name, project)
-    if found is None:
+    record = _of_entry(entry, project) if entry else _from_dvc(name, project) or _from_mlflow(name, project)
+    if record is None:
         raise GraftError(f"{name}: no such run; name {FORMS}")
-    return found
+    return record
 
 
 def _title(name: str, entry: Entry | None) -> str:

@@ -48,14 +48,14 @@ def list_workflows(layout: Layout, problem_id: str, round: int | None) -> str:
 
 def _lines_of(path: Path, record: type[Line], problem_id: str, what: str) -> list[Line]:
     """The lines of one problem. If there are none, the GraftError suggests a similar problem that has some."""
-    found = [line for line in stream_jsonl(path, record) if line.problem_id == problem_id]
-    if not found:
+    lines = [line for line in stream_jsonl(path, record) if line.problem_id == problem_id]
+    if not lines:
         names = list(dict.fromkeys(line.problem_id for line in stream_jsonl(path, record)))
         near = [name for name in names if name.startswith(problem_id)]
         near = near or difflib.get_close_matches(problem_id, names, n=1, cutoff=0.3) or names
         meant = f"; did you mean {near[0]!r}?" if near else ""
         raise GraftError(f"{path}: no {what} of problem {problem_id!r}{meant}")
-    return found
+    return lines
 
 
 def _last_round(layout: Layout) -> int:

@@ -220,12 +220,12 @@ def _best(layout: Layout, params: Params) -> list[str]:
 def _reward_remarks(record: RunRecord) -> list[str]:
     """Remarks on rewards without a signal and on a collapse, by round, on a plateau and on the deviation."""
     rounds = {n: record.numbers(f"reward@{n}") for n in range(1, record.rounds + 1)}
-    found: dict[str, list[str]] = {}
+    by_remark: dict[str, list[str]] = {}
     for number, numbers in rounds.items():
         signs = record.numbers(f"collect@{number}") | record.numbers(f"update@{number}")
         for remark in (*reward_remarks(numbers), *collapse_remarks(signs)):
-            found.setdefault(remark, []).append(str(number))
-    by_round = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in found.items()]
+            by_remark.setdefault(remark, []).append(str(number))
+    by_round = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in by_remark.items()]
     of_rounds = (*reward_plateau_remarks(rounds), *spread_remarks(rounds))
     return [*by_round, *(f"{remark}." for remark in of_rounds)]
 
@@ -254,10 +254,10 @@ def _curriculum(record: RunRecord) -> list[str]:
         "skipped": "skipped, for no signal before",
         "left_out": "left out, beyond curriculum.problems or groups",
     }
-    given = {name: why for name, why in reasons.items() if any(numbers.get(name) for numbers in rounds)}
-    counts = [f"{why}: {', '.join(f'{r[name]:.0f}' for r in rounds)}" for name, why in given.items()]
-    searched = ", ".join(f"{r['problems']:.0f}" for r in rounds if given)
-    return ["; ".join([f"Train problems searched, by round: {searched}", *counts]) + "."] if given else []
+    named = {name: why for name, why in reasons.items() if any(numbers.get(name) for numbers in rounds)}
+    counts = [f"{why}: {', '.join(f'{r[name]:.0f}' for r in rounds)}" for name, why in named.items()]
+    searched = ", ".join(f"{r['problems']:.0f}" for r in rounds if named)
+    return ["; ".join([f"Train problems searched, by round: {searched}", *counts]) + "."] if named else []
 
 
 def _support(search: Mapping[str, float]) -> list[str]:
@@ -297,12 +297,12 @@ def _bars(counts: Sequence[int]) -> str:
     return "".join(BARS[ceil(count / max(max(counts), 1) * (len(BARS) - 1))] for count in counts)
 
 
-def _extremes(found: InfluenceExtremes, number: int) -> "Table":
+def _extremes(extremes: InfluenceExtremes, number: int) -> "Table":
     """The most and least influential workflows."""
     from rich.text import Text
 
     table = make_table(f"round {number}", "influence", "reward", "kept", "workflow")
-    for row in (*found.most[:MAX_ROWS], *found.least[:MAX_ROWS]):
+    for row in (*extremes.most[:MAX_ROWS], *extremes.least[:MAX_ROWS]):
         reward = "" if row.reward is None else f"{row.reward:.3f}"
         kept = "yes" if row.selected else "no"
         code = Text(line_of(row.code, CODE_WIDTH))  # Text: `n[a]` is not markup
@@ -319,10 +319,10 @@ def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":
     """One row per stage, summed over rounds."""
     table = make_table("stage", "times", "seconds", "", right=True)
     for stage in dict.fromkeys(map(stage_of, seconds)):
-        own = [stage_id for stage_id in seconds if stage_of(stage_id) == stage]
-        hits = sum(stage_id in cached for stage_id in own)
-        note = "" if not hits else "cached" if hits == len(own) else f"{hits} of {len(own)} cached"
-        table.add_row(stage, str(len(own)), f"{sum(seconds[stage_id] for stage_id in own):.1f}", note)
+        ids = [stage_id for stage_id in seconds if stage_of(stage_id) == stage]
+        hits = sum(stage_id in cached for stage_id in ids)
+        note = "" if not hits else "cached" if hits == len(ids) else f"{hits} of {len(ids)} cached"
+        table.add_row(stage, str(len(ids)), f"{sum(seconds[stage_id] for stage_id in ids):.1f}", note)
     table.add_section()
     table.add_row("all", str(len(seconds)), f"{sum(seconds.values()):.1f}", "")
     return table

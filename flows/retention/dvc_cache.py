@@ -90,10 +90,10 @@ def _refuse_dvc_at_work(root: Path) -> None:
 
 def _used(repo: Any, root: Path, keep: int) -> set[Any]:
     named = {"all_branches": True, "all_tags": True, "all_experiments": True, "revs": _unnamed_revisions(root, keep)}
-    found = set().union(*repo.used_objs(**named, force=True).values())
+    used = set().union(*repo.used_objs(**named, force=True).values())
     for lock in saved_locks(root)[-keep:]:
-        found |= _of_lock(repo, parse(lock))
-    return found
+        used |= _of_lock(repo, parse(lock))
+    return used
 
 
 def _of_lock(repo: Any, content: Any) -> set[Any]:
@@ -101,16 +101,16 @@ def _of_lock(repo: Any, content: Any) -> set[Any]:
     from dvc_data.hashfile.hash_info import HashInfo
     from dvc_data.hashfile.tree import Tree
 
-    odb, found = repo.cache.local, set()
+    odb, used = repo.cache.local, set()
     for stage in content["stages"].values():
         for entry in (*stage.get("deps", []), *stage.get("outs", [])):
             if "md5" not in entry:
                 continue
             info = HashInfo("md5", entry["md5"])
-            found.add(info)
+            used.add(info)
             if info.isdir and odb.exists(info.value):
-                found |= {inner for _, _, inner in Tree.load(odb, info)}
-    return found
+                used |= {inner for _, _, inner in Tree.load(odb, info)}
+    return used
 
 
 def _unnamed_revisions(root: Path, keep: int) -> list[str]:

@@ -101,7 +101,7 @@ def read_influence_extremes(layout: Layout, round: int) -> InfluenceExtremes | N
 def influence_extremes(
     lines: Sequence[Selected], trajectories: Sequence[RewardedGroup | RewardedTrajectory]
 ) -> InfluenceExtremes | None:
-    """Of a round's selection and the trajectories that it was made of; None where no influence was measured.
+    """Extremes of a round's selection, made of these trajectories; None where no influence was measured.
 
     Raises KeyError with (problem, workflow) where a line is of none of the trajectories, ValueError where one of these
     is not whole.
@@ -141,14 +141,14 @@ class _Written(NamedTuple):
 
 def _written(trajectories: Sequence[RewardedGroup | RewardedTrajectory]) -> dict[tuple[str, str], _Written]:
     """(problem, workflow) → what its group says of it. By id: the places of a selection leave out what does not fit."""
-    found: dict[tuple[str, str], _Written] = {}
+    by_workflow: dict[tuple[str, str], _Written] = {}
     for t in trajectories:
         rows = zip(t.workflow_ids, t.rewards, t.proposers, t.workflow_codes, strict=True)
         for workflow_id, reward, proposer, code in rows:
             key = (t.problem_id, workflow_id)
-            if key not in found or found[key].reward is None:  # a failed reward says less than its twin's
-                found[key] = _Written(reward, proposer, t.problem.question, code)
-    return found
+            if key not in by_workflow or by_workflow[key].reward is None:  # a failed reward says less than its twin's
+                by_workflow[key] = _Written(reward, proposer, t.problem.question, code)
+    return by_workflow
 
 
 def _ranked(

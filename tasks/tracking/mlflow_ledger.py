@@ -154,8 +154,8 @@ class MlflowLedger:
         if finish["status"] != "FINISHED" or not workspace or not lock or "'" in workspace:
             return None
         same = f"tags.{WORKSPACE} = '{workspace}' AND tags.{LOCK} = '{lock}' AND attributes.status = 'FINISHED'"
-        found = self._client.search_runs([self.experiment], same, max_results=1, order_by=["start_time DESC"])
-        return found[0] if found else None
+        runs = self._client.search_runs([self.experiment], same, max_results=1, order_by=["start_time DESC"])
+        return runs[0] if runs else None
 
     def _note_repetition(self, run: Any, time: float) -> None:
         times = int(run.data.tags.get(REPEATED, "0").partition(" ")[0]) + 1
@@ -272,8 +272,8 @@ class MlflowLedger:
     def _curves(self, path: str, md5: str) -> str | None:
         """The run that has the curves of a table; None if there is none."""
         recorded = f"tags.`{valid_name(f'out.{path}')}` = '{md5}' AND tags.`{CURVES}` = '{HERE}'"
-        found = self._client.search_runs([self.experiment], recorded, max_results=1)
-        return str(found[0].info.run_id) if found else None
+        runs = self._client.search_runs([self.experiment], recorded, max_results=1)
+        return str(runs[0].info.run_id) if runs else None
 
     def _record_tables(self, message: dict[str, Any]) -> None:
         """A stage's tables on its own run, in the format of `log_table`.

@@ -85,13 +85,13 @@ def read_sample(rewarded: Path, selection: Path, round: int, count: int, seed: i
 
 def choose(completions: Sequence[SampledCompletion], count: int, seed: int) -> list[SampledCompletion]:
     """In turn the next most influential, least influential, right, wrong and invalid one, each at most once."""
-    measured = [each for each in completions if each.influence]
-    by_influence = sorted(measured, key=lambda each: (-(each.influence or 0.0), each.key))
-    drawn = sorted(completions, key=lambda each: derive_seed(seed, "traces", each.round, *each.key))
+    measured = [completion for completion in completions if completion.influence]
+    by_influence = sorted(measured, key=lambda completion: (-(completion.influence or 0.0), completion.key))
+    drawn = sorted(completions, key=lambda completion: derive_seed(seed, "traces", completion.round, *completion.key))
     outcomes: tuple[Outcome, ...] = ("right", "wrong", "invalid")
     kinds = [by_influence, by_influence[::-1], *([e for e in drawn if e.outcome == kind] for kind in outcomes)]
-    turns = [each for turn in zip_longest(*kinds) for each in turn if each is not None]
-    return list(islice({each.key: each for each in turns}.values(), count))
+    turns = [completion for turn in zip_longest(*kinds) for completion in turn if completion is not None]
+    return list(islice({completion.key: completion for completion in turns}.values(), count))
 
 
 def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], round: int) -> Iterator[SampledCompletion]:
@@ -99,7 +99,7 @@ def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], rou
     for member, workflow_id in enumerate(group.workflow_ids):
         if workflow_id in group.workflow_ids[:member]:
             continue
-        own = SampledProgram("problem", group.problem.question, group.problem.answer, group.results[member])
+        on_problem = SampledProgram("problem", group.problem.question, group.problem.answer, group.results[member])
         siblings = [
             SampledProgram(f"sibling {number}", sibling.question, sibling.answer, result)
             for number, (sibling, result) in enumerate(
@@ -117,7 +117,7 @@ def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], rou
             proposer=group.proposers[member],
             tokens=len(group.tokens[member]),
             copies=group.workflow_ids.count(workflow_id),
-            programs=[own, *siblings],
+            programs=[on_problem, *siblings],
             reward=group.rewards[member],
             reward_terms={name: values[member] for name, values in group.reward_terms.items()},
             selection=lines.get((group.problem_id, workflow_id)),

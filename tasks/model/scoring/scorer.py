@@ -66,7 +66,7 @@ ATTENTIONS: dict[Layout, Callable[[Any], AbstractContextManager[None]]] = {
 """The layouts that replace the model's attention."""
 
 PROBE_PROMPTS, PROBE_COMPLETIONS, PROBE_COMPLETION = (24, 16), 4, 16
-"""Of a probe: the last tokens of its two prompts, the completions of each and their first tokens that are computed."""
+"""A probe: the last tokens of its two prompts, the completions of each and their first tokens that are computed."""
 
 LARGE, LARGE_SHARE = 0.25, 0.1
 """A difference of a log-probability that 16 bits rarely make, at least and as a share of it: logits from 16
@@ -166,8 +166,12 @@ class Scorer:
         """One number where all samples have the same temperature, else one for each of N tokens."""
         import torch
 
-        own = [self.temperature if s.temperature is None else s.temperature for s in samples]
-        return own[0] if len(set(own)) == 1 else torch.tensor(own, device=index.places.device)[index.places[0]]
+        temperatures = [self.temperature if s.temperature is None else s.temperature for s in samples]
+        return (
+            temperatures[0]
+            if len(set(temperatures)) == 1
+            else torch.tensor(temperatures, device=index.places.device)[index.places[0]]
+        )
 
     def collate(self, batch: MicroBatch) -> PackedBatch | RowBatch | CompletionBatch:
         """The batch's samples as tensors."""
