@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from tasks.core import terminal
 from tasks.update.diagnostics.health import Score, Verdict, kl_share
 from tasks.update.diagnostics.loss_comparison import LossComparison
@@ -167,8 +169,6 @@ def printable(text: str, new_line: str = "↵") -> str:
 
 def page_of(diagnosis: Diagnosis) -> str:
     """The whole page; the same diagnosis gives the same text."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     folder = FileSystemLoader(Path(__file__).parent)
     templates = Environment(
         loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

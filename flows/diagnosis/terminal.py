@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from flows.diagnosis.record import (
     DiagnosedCompletion,
@@ -18,17 +21,12 @@ from tasks.core.terminal import make_table
 from tasks.programs.contract import line_of
 from tasks.update.diagnostics.loss_comparison import LossComparison
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
 STYLES = {"ok": "green", "warning": "yellow", "red flag": "bold red", "no verdict": "dim"}
 BARS = 30  # signs of the longest bar
 CODE_WIDTH = 27  # signs of a workflow: with it a line has 80 columns at most
 
 
-def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
+def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     """Print the whole page, in 80 columns. Tokens are those of the best and the worst completion of each problem."""
     for line in summary_lines(diagnosis):
         console.print(printable(line), highlight=False, markup=False)
@@ -52,9 +50,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
     console.print(told, style="dim", highlight=False, markup=False)
 
 
-def _verdicts(diagnosis: Diagnosis) -> "Table":
-    from rich.text import Text
-
+def _verdicts(diagnosis: Diagnosis) -> Table:
     table = make_table("verdict", "sign", wrap="sign")
     for verdict in diagnosis.verdicts:
         text = Text()
@@ -68,7 +64,7 @@ def _verdicts(diagnosis: Diagnosis) -> "Table":
     return table
 
 
-def _performance(diagnosis: Diagnosis) -> "Table":
+def _performance(diagnosis: Diagnosis) -> Table:
     """Before and after, on the same prompts with the same seeds."""
     table = make_table("problem", "greedy", f"right of {diagnosis.samples}", "mean", "std", "distinct")
     for asked in diagnosis.problems:
@@ -91,14 +87,14 @@ def _performance(diagnosis: Diagnosis) -> "Table":
     return table
 
 
-def _loss(lines: Sequence[tuple[str, str, str]]) -> "Table":
+def _loss(lines: Sequence[tuple[str, str, str]]) -> Table:
     table = make_table("loss and gradient", "before", "after the step")
     for line in lines:
         table.add_row(*line)
     return table
 
 
-def _comparison(comparison: LossComparison) -> "Table":
+def _comparison(comparison: LossComparison) -> Table:
     """The same samples and advantages, before the step."""
     first, second = comparison.sides
     table = make_table("one step of two losses", first.title, second.title, "cosine", "difference")
@@ -107,7 +103,7 @@ def _comparison(comparison: LossComparison) -> "Table":
     return table
 
 
-def _layers(layers: dict[str, float]) -> "Table":
+def _layers(layers: dict[str, float]) -> Table:
     table = make_table("layer", "gradient norm", "")
     most = max(layers.values()) or 1.0
     for layer, norm in layers.items():
@@ -115,9 +111,7 @@ def _layers(layers: dict[str, float]) -> "Table":
     return table
 
 
-def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
-    from rich.text import Text
-
+def _print_problem(asked: ProblemDiagnosis, console: Console) -> None:
     console.print(
         f"{asked.problem_id}: {printable(asked.question)} ({printable(asked.answer)})", highlight=False, markup=False
     )
@@ -143,10 +137,8 @@ def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
     console.print()
 
 
-def _tokens(completion: DiagnosedCompletion) -> "Text":
+def _tokens(completion: DiagnosedCompletion) -> Text:
     """Each token with its log-probabilities, policy/reference."""
-    from rich.text import Text
-
     text = Text()
     for token in completion.tokens:
         text.append(f"⟨{printable(token.text)}⟩", style="bold")

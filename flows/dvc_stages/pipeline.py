@@ -20,11 +20,13 @@ from typing import Any
 
 from dvc.dependency import ParamsDependency
 from dvc.dvcfile import load_file
-from dvc.exceptions import CheckoutError, DvcException
+from dvc.exceptions import CacheLinkError, CheckoutError, DvcException, NotDvcRepoError
 from dvc.fs import LocalFileSystem
 from dvc.lock import LockError
+from dvc.output import OutputDoesNotExistError
 from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
+from dvc.scm import SCMError
 from dvc.stage.cache import RunCacheNotFoundError, RunCacheNotSupported
 from dvc_data.hashfile.hash_info import HashInfo
 
@@ -245,9 +247,6 @@ def translate_dvc_errors() -> Iterator[None]:
 
 
 def _remedy(error: DvcException) -> str:
-    from dvc.exceptions import CacheLinkError, NotDvcRepoError
-    from dvc.output import OutputDoesNotExistError
-    from dvc.scm import SCMError
 
     text = _text(error)
     if Path(str(getattr(error, "path", ""))).name == "dvc.lock":

@@ -122,24 +122,15 @@ def _fetch(files: "DVCFileSystem", layout: Layout, paths: Iterable[Path]) -> Non
             files.get(place, str(path), recursive=files.isdir(place))
 
 
-def _round_files(layout: Layout, number: int) -> list[Path]:
-    return [
-        layout.steps(number),
-        layout.reward_histogram(number),
-        layout.tree(number),
-        layout.selection(number),
-        layout.rewarded(number),
-    ]
-
-
 def _record_files(layout: Layout, rounds: int) -> list[Path]:
     """The files and folders that a run record is made from."""
     numbers = range(1, rounds + 1)
+    of_rounds = (layout.steps, layout.reward_histogram, layout.tree, layout.selection, layout.rewarded)
     return [
         layout.promotion,
         layout.problems("test"),
         layout.evaluation("before"),
         layout.evaluation("after"),
         layout.metrics("promote").parent,
-        *(path for n in numbers for path in _round_files(layout, n)),
+        *(of_round(n) for n in numbers for of_round in of_rounds),
     ]

@@ -2,7 +2,9 @@
 
 import difflib
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from rich.tree import Tree
 
 from tasks.artifacts import read_jsonl, stream_jsonl
 from tasks.core.terminal import visible
@@ -11,13 +13,10 @@ from tasks.layout import Layout
 from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.tree_drawing import rich_tree
 
-if TYPE_CHECKING:
-    from rich.tree import Tree
-
 Line = TypeVar("Line", TreeNode, Workflow)
 
 
-def draw_tree(layout: Layout, problem_id: str, round: int | None) -> "Tree":
+def draw_tree(layout: Layout, problem_id: str, round: int | None) -> Tree:
     """The tree of a train problem in a round, by default the last one searched.
 
     Raises GraftError if no round was searched yet, or not this problem.

@@ -4,7 +4,10 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from flows.reports.comparison import COSTS, change, changes, level_with_interval
 from flows.reports.run_record import Bar, RunRecord
@@ -30,10 +33,6 @@ from tasks.statistics.collapse import collapse_remarks
 from tasks.statistics.influence_extremes import COUNT, InfluenceExtremes, read_influence_extremes
 from tasks.statistics.intervals import WILSON_BELOW
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
 BARS = " ▁▂▃▄▅▆▇█"
 MAX_ROWS = 3
 """Workflows at each end of influence, and templates."""
@@ -48,7 +47,7 @@ def print_report(
     record: RunRecord,
     seconds: dict[str, float],
     cached: set[str],
-    console: "Console",
+    console: Console,
 ) -> None:
     """Print the report. `seconds`: stage id → seconds in this run. Raises GraftError if a result is missing."""
     console.print(_learning(params, record))
@@ -81,7 +80,7 @@ def print_report(
     console.print(_places(layout, params))
 
 
-def _learning(params: Params, record: RunRecord) -> "Table":
+def _learning(params: Params, record: RunRecord) -> Table:
     """Measures on the test split before and after, with the intervals of the evaluation; the change is paired.
 
     Then come shares of the sampled completions, those without a result and those cut at their length limit, and what
@@ -98,7 +97,7 @@ def _learning(params: Params, record: RunRecord) -> "Table":
     return table
 
 
-def _environment_measures(record: RunRecord) -> "Table":
+def _environment_measures(record: RunRecord) -> Table:
     """The environment's own measures over all test problems."""
     names = [name for name in record.numbers("evaluate@after") if is_level(name)]
     table = make_table("measure of the environment", "before", "after", "change")
@@ -107,7 +106,7 @@ def _environment_measures(record: RunRecord) -> "Table":
     return table
 
 
-def _add_means(table: "Table", titles: Mapping[str, str], record: RunRecord) -> None:
+def _add_means(table: Table, titles: Mapping[str, str], record: RunRecord) -> None:
     """Rows of numbers that both have, with the interval of each level if there is one."""
     first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
     for name, title in titles.items():
@@ -163,7 +162,7 @@ def _hardest(layout: Layout, outcomes: list[ProblemOutcome]) -> list[str]:
     ]
 
 
-def _rounds(params: Params, record: RunRecord) -> "Table":
+def _rounds(params: Params, record: RunRecord) -> Table:
     compared = ["dev pass@1"] if params.evaluation.every else []
     names = ("samples", "mean reward", "deviation", "accumulated", "solved", "kept")
     table = make_table("round", *names, *compared, right=True)
@@ -271,7 +270,7 @@ def _support(search: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _print_influence(layout: Layout, params: Params, record: RunRecord, console: "Console") -> None:
+def _print_influence(layout: Layout, params: Params, record: RunRecord, console: Console) -> None:
     """Print the influence of the last round in which it was measured, if any."""
     number = record.influence_round
     extremes = read_influence_extremes(layout, number) if number else None
@@ -297,10 +296,8 @@ def _bars(counts: Sequence[int]) -> str:
     return "".join(BARS[ceil(count / max(max(counts), 1) * (len(BARS) - 1))] for count in counts)
 
 
-def _extremes(extremes: InfluenceExtremes, number: int) -> "Table":
+def _extremes(extremes: InfluenceExtremes, number: int) -> Table:
     """The most and least influential workflows."""
-    from rich.text import Text
-
     table = make_table(f"round {number}", "influence", "reward", "kept", "workflow")
     for row in (*extremes.most[:MAX_ROWS], *extremes.least[:MAX_ROWS]):
         reward = "" if row.reward is None else f"{row.reward:.3f}"
@@ -315,7 +312,7 @@ def _influence_files(layout: Layout, params: Params, number: int) -> str:
     return f"Of every sample: {_relative(layout.selection(number))}{tables if params.tracking.uri else ''}."
 
 
-def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":
+def _stages(seconds: Mapping[str, float], cached: set[str]) -> Table:
     """One row per stage, summed over rounds."""
     table = make_table("stage", "times", "seconds", "", right=True)
     for stage in dict.fromkeys(map(stage_of, seconds)):
@@ -328,7 +325,7 @@ def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":
     return table
 
 
-def _places(layout: Layout, params: Params) -> "Table":
+def _places(layout: Layout, params: Params) -> Table:
     last = params.rounds.last
     places = {
         "policy": _relative(layout.run_policy),
@@ -340,8 +337,6 @@ def _places(layout: Layout, params: Params) -> "Table":
         "MLflow": redacted(params.tracking.uri) or "off (tracking.uri is empty)",
         "pages": "graft ui",
     }
-    from rich.table import Table
-
     table = Table.grid(padding=(0, 2))
     for name, place in places.items():
         table.add_row(name, place)
