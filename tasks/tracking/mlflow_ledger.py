@@ -1,11 +1,12 @@
 """Write a run to MLflow: the messages that are pending, and what the store has accepted."""
 
 import json
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tasks.core.sqlite import creation_lock, sqlite_file
 from tasks.errors import GraftError
@@ -29,10 +30,6 @@ from tasks.tracking.registry import create_card, follow, register
 from tasks.tracking.tags import CURVES, HERE, LOCK, REPEATED, RUN_NAME, SOURCE, WORKSPACE
 from tasks.tracking.trace_sample import read_sample
 from tasks.tracking.traces import log_traces
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
 
 class MlflowLedger:
@@ -96,7 +93,7 @@ class MlflowLedger:
                     live.pause = LONGEST
         return errors + self._left_out
 
-    def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
+    def _attempt(self, action: Callable[[], None], errors: list[str]) -> bool:
         """True if MLflow accepted it. Its stores raise any exception of their database or socket."""
         try:
             action()
@@ -318,7 +315,7 @@ class MlflowLedger:
             follow(self._client, self.experiment, self._name, succession["champion"], succession["history"])
 
 
-def store_lock(uri: str) -> "AbstractContextManager[None]":
+def store_lock(uri: str) -> AbstractContextManager[None]:
     """The lock for the creation of a store; none if it is not a sqlite file."""
     store = sqlite_file(uri)
     return creation_lock(store) if store else nullcontext()
