@@ -128,7 +128,8 @@ def _round_files(layout: Layout, number: int) -> list[Path]:
         layout.reward_histogram(number),
         layout.tree(number),
         layout.selection(number),
-        layout.rewarded(number),
+        layout.trajectories(number),
+        layout.rewards(number),
     ]
 
 

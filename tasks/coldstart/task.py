@@ -34,7 +34,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         transient=True,
     )
     solved = [*solutions, *(solve_problems(problems, params, progress) if problems else [])]
-    write_workflows(layout.coldstart, [(solved, [])])
+    write_workflows(layout.coldstart, [([], solved, [])])
     write_json(layout.metrics("coldstart"), {"problems": len(problems) + len(solutions), "solved": len(solved)})
 
 

@@ -59,7 +59,7 @@ class Measurement:
     metrics: dict[str, float]
 
 
-def compute(
+def select_samples(
     policy: Policy,
     train: Sequence[SampleGroup],
     validation: Sequence[SampleGroup],

@@ -3,16 +3,18 @@
 A completion here is a workflow of a problem: those that wrote the same one differ in nothing that a reader sees.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
-from tasks.artifacts import read_jsonl, stream_jsonl
+from tasks.artifacts import read_jsonl
 from tasks.programs.answer_check import is_right
-from tasks.records import NUMBER, Answer, Result, RewardedTrajectory, Selected, Split
+from tasks.records import NUMBER, Answer, Problem, Result, Selected, Split
 from tasks.seeds import derive_seed
+from tasks.trajectories import Reward, RewardedTrajectory, read_rewarded
 
 COUNT = 24
 """Traces of a run."""
@@ -69,16 +71,16 @@ def traces_by_round(last: int) -> dict[int, int]:
     return {1: COUNT} if last == 1 else {1: COUNT // 2, last: COUNT - COUNT // 2}
 
 
-def read_sample(rewarded: Path, selection: Path, round: int, count: int, seed: int) -> list[SampledCompletion]:
+def read_sample(trajectories: Path, selection: Path, round: int, count: int, seed: int) -> list[SampledCompletion]:
     """At most `count` completions of a round, a function of its files and the seed. Raises GraftError naming the file.
 
-    The file of rewards is read once, a group at a time.
+    The trajectories are read once, one at a time.
     """
     lines: dict[Key, Selected] = {}
     for line in read_jsonl(selection, Selected):
         lines.setdefault((line.problem_id, line.workflow_id), line)
     problems = _problems(lines, round, seed)
-    groups = (group for group in stream_jsonl(rewarded, RewardedTrajectory) if group.problem_id in problems)
+    groups = (each for each in read_rewarded(trajectories) if each.trajectory.problem_id in problems)
     completions = list(chain.from_iterable(completions_of(group, lines, round) for group in groups))
     return choose(completions, count, seed)
 
@@ -96,42 +98,39 @@ def choose(completions: Sequence[SampledCompletion], count: int, seed: int) -> l
 
 def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], round: int) -> Iterator[SampledCompletion]:
     """The distinct completions of a problem."""
-    for member, workflow_id in enumerate(group.workflow_ids):
-        if workflow_id in group.workflow_ids[:member]:
+    trajectory, rewards = group
+    problem, copies = trajectory.problem, Counter(member.workflow_id for member in trajectory.members)
+    shown = set[str]()
+    for member, reward in zip(trajectory.members, rewards, strict=True):
+        if member.workflow_id in shown:
             continue
-        own = SampledProgram("problem", group.problem.question, group.problem.answer, group.results[member])
-        siblings = [
-            SampledProgram(f"sibling {number}", sibling.question, sibling.answer, result)
-            for number, (sibling, result) in enumerate(
-                zip(group.problem.siblings, group.sibling_results[member], strict=True), start=1
-            )
-        ]
+        shown.add(member.workflow_id)
+        names = ["problem", *(f"sibling {number}" for number in range(1, len(problem.siblings) + 1))]
+        programs = zip(names, problem.questions, problem.answers, member.results, strict=True)
         yield SampledCompletion(
             round=round,
-            problem_id=group.problem_id,
-            workflow_id=workflow_id,
-            split=group.split,
-            outcome=outcome_of(group, member),
-            prompt=group.prompt,
-            completion=group.workflow_codes[member],
-            proposer=group.proposers[member],
-            tokens=len(group.tokens[member]),
-            copies=group.workflow_ids.count(workflow_id),
-            programs=[own, *siblings],
-            reward=group.rewards[member],
-            reward_terms={name: values[member] for name, values in group.reward_terms.items()},
-            selection=lines.get((group.problem_id, workflow_id)),
+            problem_id=trajectory.problem_id,
+            workflow_id=member.workflow_id,
+            split=trajectory.split,
+            outcome=outcome_of(problem, member.result, reward),
+            prompt=trajectory.prompt,
+            completion=member.code,
+            proposer=member.proposer,
+            tokens=len(member.tokens),
+            copies=copies[member.workflow_id],
+            programs=[SampledProgram(*program) for program in programs],
+            reward=reward.reward,
+            reward_terms=reward.terms,
+            selection=lines.get((trajectory.problem_id, member.workflow_id)),
         )
 
 
-def outcome_of(group: RewardedTrajectory, member: int) -> Outcome:
+def outcome_of(problem: Problem, result: Result, reward: Reward) -> Outcome:
     """`invalid` if it returned nothing; where the answer is not a number, right if its term `correctness` is 1."""
-    result, problem = group.results[member], group.problem
     if result.status != "ok":
         return "invalid"
-    if problem.evaluator == NUMBER:
-        return "right" if is_right(result, problem.answer) else "wrong"
-    return "right" if group.reward_terms.get("correctness", [0.0] * (member + 1))[member] == 1 else "wrong"
+    right = is_right(result, problem.answer) if problem.evaluator == NUMBER else reward.terms.get("correctness") == 1
+    return "right" if right else "wrong"
 
 
 def _problems(lines: Mapping[Key, Selected], round: int, seed: int) -> set[str]:

@@ -11,7 +11,8 @@ from flows.cli.presets import preset
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.records import Selected, Trajectory
+from tasks.records import Selected
+from tasks.trajectories import Trajectory
 
 pytestmark = [
     pytest.mark.e2e,
@@ -65,7 +66,7 @@ def test_either_driver_writes_the_same_bytes(twins: Twins) -> None:
 def test_every_stage_had_something_to_do(twins: Twins) -> None:
     """A tree was searched, influence was measured, and the policy learned."""
     layout = twins.by_graft
-    assert {p for t in read_jsonl(layout.trajectories(1), Trajectory) for p in t.proposers} == {"sample", "tree"}
+    assert {m.proposer for t in read_jsonl(layout.trajectories(1), Trajectory) for m in t.members} == {"sample", "tree"}
     lines = read_jsonl(layout.selection(1), Selected)
     assert any(line.influence for line in lines if line.split == "train")
     assert read_metrics(layout, "select@1")["certificate_steps"] > 0

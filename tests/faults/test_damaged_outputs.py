@@ -14,7 +14,7 @@ import pytest
 from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
 from tests.support.tiny_project import dvc, graft, ran
 
-FILE = "run/rounds/1/rewarded.jsonl"
+FILE = "run/rounds/1/rewards.jsonl"
 INNER = "run/rounds/1/policy/weights.bin"
 
 

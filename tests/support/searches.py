@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tasks.programs.contract import prompt_of
-from tasks.records import Problem, Sibling
+from tasks.records import AskedProblem, Problem, Sibling
 from tasks.search.node import Node
 from tasks.search.policy_tree import PolicyTree
 
@@ -17,7 +17,8 @@ def make_problem(name: str, *asked: tuple[str, int]) -> Problem:
 
 def make_tree(problem: Problem, longest: int) -> PolicyTree:
     """Token 9 ends a statement, token 1 the text."""
-    return PolicyTree(problem, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), longest)
+    asked = AskedProblem(split="train", problem=problem, prompt=f"{problem.question}\n", prompt_tokens=[5, 6])
+    return PolicyTree(asked, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), longest)
 
 
 def nodes_of(node: Node) -> list[Node]:

@@ -21,6 +21,7 @@ from tasks.update.metrics import Metrics
 from tasks.update.step_plan import plan_steps
 from tasks.update.task import run
 from tasks.update.update import train
+from tests.support.groups import changed, write_rewarded
 from tests.support.policies import MakePolicy, MakeSamples, MakeTrajectory
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
@@ -128,7 +129,7 @@ def test_the_stage_takes_up_the_weight_of_the_round_before(
         """The beta of its first step, None where it does not differ from step to step."""
         version = read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
         trajectories = [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(2)]
-        write_jsonl(layout.rewarded(round), [t.model_copy(update={"policy_version": version}) for t in trajectories])
+        write_rewarded(layout.trajectories(round), [changed(t, policy_version=version) for t in trajectories])
         write_jsonl(layout.selection(round), [line for t in trajectories for line in selected(t, [0.7, -0.7, 0.0])])
         run(layout, stage_params("update", update=plain | changes), round)
         row = next(csv.DictReader(layout.steps(round).read_text().splitlines()))
