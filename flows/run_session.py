@@ -45,7 +45,7 @@ from flows.reports.publish import (
     with_params,
 )
 from flows.reports.run_record import RunRecord
-from flows.retention.saved_locks import save_lock
+from flows.retention.dvc_cache import save_lock
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import StageResult
 from tasks.artifacts import read_json

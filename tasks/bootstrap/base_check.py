@@ -26,8 +26,7 @@ from tasks.core.child_process import end_with_parent, kill_tree, spawn
 from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError, TransientError
 from tasks.model.base_adapter import adapter_folder, tokenizer_of_adapter
-from tasks.model.gguf import is_converted, is_gguf, load_gguf_tokenizer
-from tasks.model.gguf_header import MAX_LAYERS
+from tasks.model.gguf import MAX_LAYERS, is_converted, is_gguf, load_gguf_tokenizer
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import load_tokenizer
 from tasks.params.sections import PolicyParams

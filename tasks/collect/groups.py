@@ -52,17 +52,15 @@ def build_trajectories(
     searched: Iterable[SearchedProblem],
     policy_version: str,
     group_size: int,
-    by_agreement: bool,
     seed: int,
     engine: Engine | None = None,
 ) -> Iterator[Trajectory]:
     """A trajectory for each problem that has a completion, in the order of the problems.
 
-    `policy_version` and `engine`: what wrote the completions. Without `by_agreement` a right answer counts in full on
-    problems with one answer too.
+    `policy_version` and `engine`: what wrote the completions.
     """
     for asked, workflows in searched:
-        candidates = group_candidates(environment, asked.problem, workflows, by_agreement, seed)
+        candidates = group_candidates(environment, asked.problem, workflows, seed)
         group = training_group(candidates, group_size) if asked.split == "train" else validation_group(candidates)
         if group:
             members = [_member(candidate, asked.problem.answers_vary) for candidate in group]
@@ -86,12 +84,11 @@ def pair_with_workflows(asked: Iterable[AskedProblem], workflows: Iterable[Workf
 
 
 def group_candidates(
-    environment: Environment, problem: Problem, workflows: Sequence[Workflow], by_agreement: bool, seed: int
+    environment: Environment, problem: Problem, workflows: Sequence[Workflow], seed: int
 ) -> list[Candidate]:
     """All completions of a problem, in an order that depends on the seed and the workflows, not on the file."""
     members = []
-    counts = agreement(workflows) if by_agreement else [1.0] * len(workflows)
-    for workflow, agrees in zip(workflows, counts, strict=True):
+    for workflow, agrees in zip(workflows, agreement(workflows), strict=True):
         results = [workflow.result, *workflow.sibling_results]
         share = agrees * solved_share(environment, problem, results)
         is_hard = share < 1 and environment.is_right(problem, workflow.result)

@@ -42,9 +42,8 @@ def collect_shard(
     root: Path, params: Params, version: str, engine: Engine | None, searched: Sequence[SearchedProblem]
 ) -> list[Trajectory]:
     """The trajectories of some problems; of the project's folder `root` only the user's environment is read."""
-    size, agreement = params.update.group_size, params.rewards.agreement
-    environment = environment_in(root, params)
-    return list(build_trajectories(environment, searched, version, size, agreement, params.seed, engine))
+    environment, size = environment_in(root, params), params.update.group_size
+    return list(build_trajectories(environment, searched, version, size, params.seed, engine))
 
 
 def _searched_problems(layout: Layout, round: int) -> Iterator[SearchedProblem]:

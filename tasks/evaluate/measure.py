@@ -10,7 +10,7 @@ from tasks.evaluate.efficiency_means import efficiency_means
 from tasks.evaluate.environment_measures import measure_means, named, with_pictures
 from tasks.evaluate.summary import problem_outcome, summarise
 from tasks.layout import Layout
-from tasks.model.rollouts.evaluate_policy import evaluate_policy
+from tasks.model.rollouts.attempts import evaluate_policy
 from tasks.params.params import Params
 from tasks.records import Attempt, Problem, ProblemOutcome
 

@@ -57,13 +57,14 @@ def learn(
     """
     params, recorded = with_ppo_objective(setting.params), None
     rewarded = roll_out(setting, policy, problems, round)
-    groups = groups_by_split(policy, rewarded, ("train", "validation"), params.update)
+    splits = list(dict.fromkeys(trajectory.split for trajectory, _ in rewarded))
+    groups = groups_by_split(policy, rewarded, splits, params.update)
     if value_head is not None:
         scores = score_splits(reference, groups, params) if reference else {}
-        critic = criticise(policy, value_head, groups, scores, params.update.beta, params)
+        critic = criticise(policy, value_head, groups, scores, params)
         groups, recorded = critic.groups, critic.all_reference
-    train, held_out = groups["train"], groups["validation"]
-    validation = train if params.influence.validation == "same_batch" else held_out
+    train = groups["train"]
+    validation = train if params.influence.validation == "same_batch" else groups.get("validation", [])
     selection = select_samples(policy, train, validation, params, round, value_head)
     learnt = {line.split for line in selection.lines}
     selected = selected_groups(
@@ -89,7 +90,6 @@ def roll_out(
             pair_with_workflows(searched.asked, searched.workflows),
             policy.version,
             params.update.group_size,
-            params.rewards.agreement,
             params.seed,
         )
     )

@@ -1,9 +1,7 @@
 """Groups of completions with their advantages, as influence measures them and the update learns from them."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from tasks.environments.protocol import Environment
 from tasks.layout import Layout
@@ -37,23 +35,15 @@ GroupsBySplit = dict[Split, list[SampleGroup]]
 """Groups by split; each split is a batch of its own."""
 
 
-class RoundGroups(NamedTuple):
-    """The groups of a round by split, and the number of invalid completions that were skipped."""
-
-    by_split: GroupsBySplit
-    invalid: int
-
-
 def read_groups(
     policy: Policy, environment: Environment, layout: Layout, round: int, splits: Sequence[Split], update: Update
-) -> RoundGroups:
+) -> GroupsBySplit:
     """`groups_by_split` of the round's files.
 
     Raises GraftError that names file and line, see `read_valid_trajectories`.
     """
-    invalid, rule = Counter[Split](), update.on_invalid_completion
-    read = read_valid_trajectories(policy, environment, layout, round, splits, rule, invalid)
-    return RoundGroups(groups_by_split(policy, read, splits, update), invalid.total())
+    read = read_valid_trajectories(policy, environment, layout, round, splits)
+    return groups_by_split(policy, read, splits, update)
 
 
 def groups_by_split(

@@ -1,12 +1,9 @@
 """Validation of recorded completions against the policy that learns from them.
 
-By `update.on_invalid_completion` the others stop the stage, or they are skipped. A skipped completion is neither in the
-loss nor in the baseline of its group, and influence and the update both leave it out.
+The first one that does not match stops the stage: it is of another policy, or the file was damaged.
 """
 
-import logging
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import contains
@@ -17,14 +14,11 @@ from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, completion_text, encode_completion
-from tasks.params.fields import OnInvalid
 from tasks.records import Lineage, Split
 from tasks.trajectories import Member, Reward, RewardedTrajectory, read_numbered_rewarded
 
 MAX_LOGPROB = 1e-3
 """A log-probability may be above 0 by no more: rounding."""
-
-logger = logging.getLogger(__name__)
 
 
 def read_valid_trajectories(
@@ -33,14 +27,11 @@ def read_valid_trajectories(
     layout: Layout,
     round: int,
     splits: Sequence[Split],
-    rule: OnInvalid,
-    skipped: Counter[Split],
 ) -> Iterator[RewardedTrajectory]:
     """The round's trajectories of these splits with their rewards, one at a time.
 
-    `policy` has the vocabulary and the context of the one that the round starts from. With `skip` a trajectory lacks
-    the completions that do not fit, which `skipped` counts; without any left it is not there. Raises GraftError that
-    names file and line: with `stop` for the first one that does not fit, always where another policy wrote it.
+    `policy` has the vocabulary and the context of the one that the round starts from. Raises GraftError that names file
+    and line where a completion does not fit, or where another policy wrote it.
     """
     path, version = layout.trajectories(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
     remedy = f"run again: graft stage search@{round} collect@{round} reward@{round}"
@@ -53,39 +44,24 @@ def read_valid_trajectories(
                 f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
                 f"starts from {version!r}; {remedy}"
             )
-        kept = _valid_part(policy, environment, f"{path}:{line}", rewarded, rule)
-        skipped[trajectory.split] += len(rewarded.rewards) - len(kept.rewards)
-        if kept.rewards:
-            yield kept
+        _check_valid(policy, environment, f"{path}:{line}", rewarded)
+        yield rewarded
 
 
-def read_valid_file(
-    policy: Policy, environment: Environment, path: Path, rule: OnInvalid
-) -> Iterator[RewardedTrajectory]:
+def read_valid_file(policy: Policy, environment: Environment, path: Path) -> Iterator[RewardedTrajectory]:
     """The same for any file of trajectories with rewards beside it, of any split and policy."""
     for line, rewarded in read_numbered_rewarded(path):
-        kept = _valid_part(policy, environment, f"{path}:{line}", rewarded, rule)
-        if kept.rewards:
-            yield kept
+        _check_valid(policy, environment, f"{path}:{line}", rewarded)
+        yield rewarded
 
 
-def _valid_part(
-    policy: Policy, environment: Environment, where: str, rewarded: RewardedTrajectory, rule: OnInvalid
-) -> RewardedTrajectory:
-    trajectory, rewards = rewarded
-    reasons = invalid_completions(policy, environment, rewarded)
-    for place, why in reasons.items():
-        message = f"{where}: completion {place} of problem {trajectory.problem_id!r} {why}"
-        if rule == "stop":
-            raise GraftError(
-                f"{message}; run the search and collect stages again, or set update.on_invalid_completion to skip"
-            )
-        logger.warning("%s; skipped", message)
-    if not reasons:
-        return rewarded
-    kept = [place for place in range(len(rewards)) if place not in reasons]
-    members = [trajectory.members[place] for place in kept]
-    return RewardedTrajectory(trajectory.model_copy(update={"members": members}), [rewards[place] for place in kept])
+def _check_valid(policy: Policy, environment: Environment, where: str, rewarded: RewardedTrajectory) -> None:
+    if reasons := invalid_completions(policy, environment, rewarded):
+        member, why = next(iter(reasons.items()))
+        raise GraftError(
+            f"{where}: completion {member} of problem {rewarded.trajectory.problem_id!r} {why}; run the search and "
+            "collect stages again"
+        )
 
 
 def invalid_completions(policy: Policy, environment: Environment, rewarded: RewardedTrajectory) -> dict[int, str]:

@@ -45,7 +45,7 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     held_out = own.validation == "held_out" and own.selection not in UNMEASURED
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
     environment = environment_in(layout.root, params)
-    groups, invalid = read_groups(policy, environment, layout, round, splits, params.update)
+    groups = read_groups(policy, environment, layout, round, splits, params.update)
     validation = [] if own.selection in UNMEASURED else _validation(layout, params, round, policy, environment, groups)
     train, head = groups["train"], None
     if by_ppo:
@@ -61,7 +61,7 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     if not any(line.selected for line in selection.lines):
         logger.warning("nothing is selected: the update of round %d will change nothing", round)
     write_jsonl(layout.selection(round), selection.lines)
-    write_json(layout.metrics("select", round), selection.metrics | checked | {"unfit_samples": invalid})
+    write_json(layout.metrics("select", round), selection.metrics | checked)
 
 
 def _check_sampler(
@@ -88,8 +88,7 @@ def _validation(
         found = groups["validation"]
     elif own.trajectories is not None:
         path = layout.root / own.trajectories
-        read = read_valid_file(policy, environment, path, params.update.on_invalid_completion)
-        found = sample_groups(policy, read, params.update)
+        found = sample_groups(policy, read_valid_file(policy, environment, path), params.update)
     if not found:
         raise GraftError(
             f"{own.trajectories or layout.trajectories(round)}: no trajectories to measure influence with; "

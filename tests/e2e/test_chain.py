@@ -377,7 +377,7 @@ def files_of(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): digest_path(p) for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not (PROJECT.parent / GSM8K).is_file(), reason="GSM8K is not beside the project")
 def test_real_input_ends_with_honest_figures(tmp_path: Path) -> None:
     """The command of docs/problems.md, with the file at the same relative place, on a small set-up."""

@@ -13,7 +13,7 @@ from tasks.records import ProblemOutcome
 from tasks.statistics.intervals import difference_interval
 from tasks.trajectories import read_rewarded
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 SMALL = [
     *["environment=code", "problems.source=functions", "problems.train=240", "problems.validation=16"],

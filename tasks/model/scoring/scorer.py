@@ -87,7 +87,6 @@ class Scorer:
     checkpointing: bool = False  # layers keep their inputs alone for the backward pass
     prompts: PromptCache | None = None  # of layout completions
     value_head: Any = None  # a linear module from hidden states to one number; None: no values
-    detach_values: bool = False  # values give the model no gradient
 
     @property
     def trained(self) -> Any:
@@ -132,7 +131,7 @@ class Scorer:
         collated = self.collate(batch)
         with caught_hidden_states(self.model) as caught:
             scored = self._score(batch, collated)
-        hidden = collated.chunks(as_forward(caught[0].detach() if self.detach_values else caught[0]))
+        hidden = collated.chunks(as_forward(caught[0]))
         return replace(scored, values=score_values(hidden, collated.index, self.value_head))
 
     def _score(self, batch: MicroBatch, collated: "PackedBatch | RowBatch | CompletionBatch") -> TokenScores:
@@ -213,12 +212,14 @@ def scorer_for(
 def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
     """The scorer with the keys and values of the samples' prompts as constants, those of the present weights.
 
-    Scores are the same; their gradients are those of the completions' positions. Raises GraftError where the model's
-    attention cannot be replaced.
+    Scores are the same; their gradients are those of the completions' positions. Where the model's attention cannot be
+    replaced, it is the scorer as it was.
     """
     probe = _probe_samples(samples)
-    if fault := _window_fault(scorer.model, samples) or _cache_fault(replace(scorer, temperature=1.0), probe):
-        raise GraftError(f"influence.positions: completion is not possible with this model ({fault}); set it to all")
+    fault = _window_fault(scorer.model, samples) or _cache_fault(replace(scorer, temperature=1.0), probe)
+    if fault := all_gather(fault)[0]:
+        logger.warning("gradients are those of the prompts' positions, too, which takes longer: %s", fault)
+        return scorer
     return _with_cache(scorer, samples)
 
 

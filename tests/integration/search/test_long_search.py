@@ -24,7 +24,7 @@ from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import PolicyTree
 from tasks.search.tally import Tally
 from tasks.search.task import run
-from tests.support.real_project import train_writer
+from tests.support.real_project import adder
 
 REPOSITORY = Path(__file__).parents[3]
 SHIPPED = load_params(REPOSITORY / "params.yaml")
@@ -46,7 +46,7 @@ TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "hel
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a policy."""
     folder = tmp_path_factory.mktemp("policy") / "0"
-    save_policy(train_writer(TRAIN), folder, parent=None, round=0)
+    save_policy(adder(TRAIN), folder, parent=None, round=0)
     return folder
 
 

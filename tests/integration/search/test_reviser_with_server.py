@@ -16,7 +16,6 @@ from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.records import Problem, Sibling, TreeNode, Workflow
 from tasks.search.task import run
-from tests.support.transformers_server import transformers_server
 
 REPOSITORY = Path(__file__).parents[3]
 SHIPPED = load_params(REPOSITORY / "params.yaml")
@@ -109,16 +108,6 @@ def check_noise(layout: Layout, numbers: dict[str, float]) -> None:
     nodes = {n.node_id: n for n in read_jsonl(folder / "trees.jsonl", TreeNode)}
     assert nodes["0"].visits == SAMPLES + REVISIONS
     assert {w.parent_id for w in revised} <= set(nodes)
-
-
-@pytest.mark.slow
-def test_a_model_behind_transformers_serve_revises(tmp_path: Path) -> None:
-    base = tmp_path / "model"
-    saved_model(base, context=8192)
-    layout = workspace(tmp_path / "project", base)
-    with transformers_server(base) as url:
-        numbers = twice(layout, params(base, backend="openai", base_url=url, model=str(base), parallel=2))
-    check_noise(layout, numbers)
 
 
 @pytest.mark.slow

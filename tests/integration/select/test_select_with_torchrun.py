@@ -17,6 +17,7 @@ from tasks.select import task
 from tasks.select.task import run
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import write_rewarded
+from tests.support.tiers import nightly_but_first
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SEEN = ("processes", "negative_weight", "advantages", "loss", "truncated", "prompts_per_step", "micro_batch_tokens")
@@ -36,7 +37,6 @@ def params(processes: int, sharded: bool = False, **influence: Any) -> Params:
         "policy.max_new_tokens",
         "search.temperature",
         "influence",
-        "update.on_invalid_completion",
     ]
     return restrict(whole, keys + [f"update.{name}" for name in SEEN])
 
@@ -46,7 +46,7 @@ def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("sharded", nightly_but_first([False, True]))
 def test_two_processes_select_what_one_selects(
     sharded: bool, layout: Layout, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,10 +29,11 @@ from tasks.update.task import run
 from tests.support.groups import changed, write_rewarded
 from tests.support.listeners import is_loopback, listeners
 from tests.support.selections import selected
+from tests.support.tiers import nightly_but_first
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
-CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "on_invalid_completion": "stop", "micro_batch_tokens": 128}
+CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "micro_batch_tokens": 128}
 CHANGED |= {"loss": "dapo", "importance": "token"}
 ADVANTAGES = (1.0, -1.0, 0.5)
 MakeTrajectory = Callable[..., RewardedTrajectory]
@@ -71,7 +72,7 @@ def started(root: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, cwd=root, env=environment(root) | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE)
 
 
-@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("sharded", nightly_but_first([False, True]))
 def test_two_processes_do_the_work_of_one_and_survive_being_killed(
     sharded: bool, tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
 ) -> None:
@@ -161,7 +162,7 @@ def long_update(
     return root
 
 
-@pytest.mark.parametrize("long_update", [[], ["update.sharded=true"]], indirect=True)
+@pytest.mark.parametrize("long_update", nightly_but_first([[], ["update.sharded=true"]]), indirect=True)
 def test_a_process_that_is_ended_from_outside_ends_the_update(long_update: Path) -> None:
     live = LiveRows(Layout(long_update).live_steps("update@1"))
     with started(long_update) as process:
@@ -185,7 +186,7 @@ def test_more_processes_than_gpus_are_refused(tmp_path: Path, monkeypatch: pytes
         run(Layout(tmp_path), params(processes=2), 1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", nightly_but_first([signal.SIGINT, signal.SIGTERM]))
 def test_ctrl_c_ends_all_processes(number: int, long_update: Path) -> None:
     with started(long_update) as process:
         while len(workers := psutil.Process(process.pid).children(recursive=True)) < 3:

@@ -54,11 +54,9 @@ def revision(code: str, solved: int) -> Workflow:
     return workflow(code, solved, 0, 0).model_copy(update={"proposer": "revision", **written})
 
 
-def grouped(
-    workflows: list[Workflow], size: int, seed: int = 0, problem: Problem = PROBLEM, by_agreement: bool = True
-) -> Trajectory:
+def grouped(workflows: list[Workflow], size: int, seed: int = 0, problem: Problem = PROBLEM) -> Trajectory:
     searched = pair_with_workflows([asked_of(problem)], workflows)
-    (trajectory,) = build_trajectories(WORKFLOW, searched, "v1", size, by_agreement, seed)
+    (trajectory,) = build_trajectories(WORKFLOW, searched, "v1", size, seed)
     return trajectory
 
 
@@ -83,7 +81,7 @@ pools = st.lists(counts, min_size=1, max_size=6).map(
 @settings(max_examples=150)
 @given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
 def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) -> None:
-    members = group_candidates(WORKFLOW, PROBLEM, pool, True, seed)
+    members = group_candidates(WORKFLOW, PROBLEM, pool, seed)
     group = training_group(members, size)
     samples, tree = ([member for member in members if member.proposer == name] for name in ("sample", "tree"))
     assert len(group) == min(size, len(members))
@@ -100,7 +98,7 @@ def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) ->
         assert any(member.share < 1 for member in group)
     if any(is_hard(member.workflow) for member in members):
         assert any(is_hard(member.workflow) for member in group)
-    assert group_candidates(WORKFLOW, PROBLEM, pool[::-1], True, seed) == members
+    assert group_candidates(WORKFLOW, PROBLEM, pool[::-1], seed) == members
     had = Counter(member.workflow.workflow_id for member in group)  # a duplicate only where no equal is left out
     left = [member for member in tree if id(member) not in there]
     for twice in [m for m in group if m.proposer == "tree" and had[m.workflow.workflow_id] > 1]:
@@ -120,9 +118,7 @@ SIBLING_ALONE = {"result": Result(status="ok", value=0), "sibling_results": [Res
 def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size: int, seed: int) -> None:
     """The same pool without hard negatives: they solve the sibling instead of the problem."""
     tamed = [one.model_copy(update=SIBLING_ALONE) if is_hard(one) else one for one in pool]
-    group, without = (
-        training_group(group_candidates(WORKFLOW, PROBLEM, each, True, seed), size) for each in (pool, tamed)
-    )
+    group, without = (training_group(group_candidates(WORKFLOW, PROBLEM, each, seed), size) for each in (pool, tamed))
     solutions, before = (sum(member.share == 1 for member in each) for each in (group, without))
     assert before - 1 <= solutions <= before
     if any(member.proposer == "tree" and member.share < 1 for member in without):
@@ -132,11 +128,11 @@ def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size
 @settings(max_examples=60)
 @given(pool=pools)
 def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> None:
-    group = validation_group(group_candidates(WORKFLOW, PROBLEM, pool, True, 0))
+    group = validation_group(group_candidates(WORKFLOW, PROBLEM, pool, 0))
     assert len(group) == sum(one.sampled for one in pool)
     assert all(member.proposer == "sample" for member in group)
     answers_changed = PROBLEM.model_copy(update={"answer": -1, "siblings": [Sibling(question="?", answer=-1)]})
-    again = validation_group(group_candidates(WORKFLOW, answers_changed, pool, True, 0))
+    again = validation_group(group_candidates(WORKFLOW, answers_changed, pool, 0))
     assert [member.order for member in again] == [member.order for member in group]
 
 
@@ -171,7 +167,7 @@ def test_revisions_fill_up_like_the_tree_but_never_a_validation_group() -> None:
     assert proposers_of(trajectory) == ["sample", "sample", "revision", "tree"]
     assert ids_of(trajectory)[2:] == [workflow_id("full"), workflow_id("half")]
     assert [len(member.logprobs) for member in trajectory.members] == [2, 2, 0, 2]
-    members = validation_group(group_candidates(WORKFLOW, PROBLEM, pool, True, 0))
+    members = validation_group(group_candidates(WORKFLOW, PROBLEM, pool, 0))
     assert [member.proposer for member in members] == ["sample", "sample"]
     too_long = revision("full", 2).model_copy(update={"completions": []})
     assert proposers_of(grouped([workflow("a", 0, 2, 0), too_long], 4)) == ["sample", "sample"]
@@ -189,8 +185,6 @@ def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
         counts = {member.workflow_id: member.agreement for member in trajectory.members}
         assert counts.items() <= {workflow_id(name): count for name, count in expected.items()}.items()
         assert 1 in counts.values()
-    plain = grouped(pool, 20, problem=alone, by_agreement=False)
-    assert {member.agreement for member in plain.members} == {1}
     assert "agreement" not in grouped([workflow("a", 2, 1, 0)], 4).model_dump_json()
 
 
@@ -216,7 +210,7 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
     problems = [PROBLEM.model_copy(update={"problem_id": name}) for name in ("z", "empty", "a", "v")]
     pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]
     asked = [asked_of(p, "validation" if p.problem_id == "v" else "train") for p in problems]
-    trajectories = list(build_trajectories(WORKFLOW, pair_with_workflows(asked, pool), "v1", 3, True, 0))
+    trajectories = list(build_trajectories(WORKFLOW, pair_with_workflows(asked, pool), "v1", 3, 0))
     assert [one.split[0] + one.problem_id for one in trajectories] == ["tz", "ta", "vv"]
     counts = TrajectoryCounts(3)
     for trajectory in trajectories:

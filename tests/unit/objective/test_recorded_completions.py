@@ -1,8 +1,6 @@
 """A policy learns from recorded completions that it may have written, and from no others."""
 
 import json
-import logging
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +60,9 @@ def rewritten(policy: Policy, rewarded: RewardedTrajectory, tokens: list[int], *
     return changed(rewarded, **{"tokens": tokens, "logprobs": [-1.0] * len(tokens), "code": code, **entries})
 
 
-def read_all(
-    policy: Policy, layout: Layout, rule: Any = "stop", *splits: Split, skipped: Counter[Split] | None = None
-) -> list[RewardedTrajectory]:
+def read_all(policy: Policy, layout: Layout, *splits: Split) -> list[RewardedTrajectory]:
     """Of round 1; of the split `train` unless others are given."""
-    counts = Counter() if skipped is None else skipped
-    return list(read_valid_trajectories(policy, WORKFLOW, layout, 1, splits or ["train"], rule, counts))
+    return list(read_valid_trajectories(policy, WORKFLOW, layout, 1, splits or ["train"]))
 
 
 def test_what_was_written_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
@@ -101,7 +96,7 @@ def test_any_code_of_others_fits_in_the_policys_tokens(
     assert invalid_completions(policy, WORKFLOW, own) == {}
 
 
-def test_kept_sets_are_those_of_the_tokens(policy: Policy, trajectory: RewardedTrajectory, layout: Layout) -> None:
+def test_kept_sets_are_those_of_the_tokens(policy: Policy, trajectory: RewardedTrajectory) -> None:
     tokens = trajectory.trajectory.members[1].tokens
     right = changed(trajectory, kept=[[token, 7] for token in tokens])
     assert invalid_completions(policy, WORKFLOW, right) == {}
@@ -109,9 +104,6 @@ def test_kept_sets_are_those_of_the_tokens(policy: Policy, trajectory: RewardedT
         assert "kept sets that are not" in invalid_completions(policy, WORKFLOW, changed(trajectory, kept=sets))[1]
     strange = changed(trajectory, kept=[[token, 300] for token in tokens])
     assert "holds token 300" in invalid_completions(policy, WORKFLOW, strange)[1]
-    write_rewarded(layout.trajectories(1), [strange])
-    (read,) = read_all(policy, layout, "skip")
-    assert [member.kept for member in read.trajectory.members] == [[], []]
 
 
 def test_a_workflow_whose_file_was_lost_has_no_reward_and_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
@@ -140,10 +132,10 @@ def test_a_completion_that_does_not_fit_is_named_by_file_and_line(
         trajectory = changed(trajectory, logprobs=[])
     held_out = changed_group(trajectory, split="validation")
     write_rewarded(layout.trajectories(1), [held_out, changed(trajectory, **{name: value})])
-    message = rf"trajectories\.jsonl:2: completion 1 of problem 'p' .*{why}.* update\.on_invalid_completion to skip"
+    message = rf"trajectories\.jsonl:2: completion 1 of problem 'p' .*{why}.*; run the search and collect stages"
     with pytest.raises(GraftError, match=message):
         read_all(policy, layout)
-    assert read_all(policy, layout, "stop", "validation") == [held_out]
+    assert read_all(policy, layout, "validation") == [held_out]
 
 
 @pytest.mark.parametrize(
@@ -186,26 +178,7 @@ def test_another_tokenizer_is_noticed(policy: Policy, make_policy: MakePolicy, t
     assert invalid_completions(policy, WORKFLOW, theirs).keys() == {1}
 
 
-def test_skipping_leaves_the_others_and_counts(
-    policy: Policy, trajectory: RewardedTrajectory, layout: Layout, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = layout.trajectories(1)
-    broken = changed_group(changed(trajectory, logprobs=[-1.0]), agreement=[1.0, 0.5, 0.25])
-    hopeless = changed_group(trajectory, prompt_tokens=[])
-    write_rewarded(path, [trajectory, broken, hopeless, changed_group(broken, split="validation")])
-    skipped = Counter[Split]()
-    with caplog.at_level(logging.WARNING):
-        found = read_all(policy, layout, "skip", "train", "validation", skipped=skipped)
-    assert skipped == {"train": 4, "validation": 1}
-    assert f"{path}:2: completion 1 of problem 'p' has 1 log-probabilities" in caplog.text
-    assert [len(t.rewards) for t in found] == [3, 2, 2]
-    complete, left, _ = found
-    assert complete == trajectory
-    assert [(m.workflow_id, m.agreement) for m in left.trajectory.members] == [("p-0", 1.0), ("p-2", 0.25)]
-    assert [(own.workflow_id, own.reward) for own in left.rewards] == [("p-0", 1.0), ("p-2", 0.0)]
-
-
 def test_what_another_policy_wrote_is_named(policy: Policy, trajectory: RewardedTrajectory, layout: Layout) -> None:
     write_rewarded(layout.trajectories(1), [trajectory, changed_group(trajectory, policy_version="other")])
     with pytest.raises(GraftError, match=r"jsonl:2: policy_version: 'other' .* search@1 collect@1 reward@1"):
-        read_all(policy, layout, "skip")
+        read_all(policy, layout)

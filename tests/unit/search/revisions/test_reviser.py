@@ -233,7 +233,7 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     assert numbers_of(layout)["revisions_too_long"] == (not learnt)
     (asked,) = read_jsonl(layout.workflows(3) / "problems.jsonl", AskedProblem)
     tried = SearchedProblem(asked, list(found.values()))
-    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], "v", 12, True, 0)
+    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], "v", 12, 0)
     assert [member.proposer for member in trajectory.members] == ["sample"] * SAMPLES + ["revision"] * learnt
     assert [member.logprobs for member in trajectory.members[SAMPLES:]] == [[]] * learnt
 
