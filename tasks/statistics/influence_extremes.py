@@ -108,7 +108,7 @@ def histogram(influences: Sequence[float], selected: Sequence[bool]) -> list[Bin
 
 
 _Key = tuple[str, str]
-"""Problem and workflow. Not by member: the places of a selection leave out what does not fit."""
+"""Problem and workflow."""
 
 _Written = tuple[str, Member, float | None]
 """The question of a problem, a member and its reward."""

@@ -12,9 +12,9 @@ from typing import Literal
 
 from tasks.artifacts import read_jsonl
 from tasks.programs.answer_check import is_right
-from tasks.records import NUMBER, Answer, Problem, Result, Selected, Split
+from tasks.records import NUMBER, Answer, Result, Selected
 from tasks.seeds import derive_seed
-from tasks.trajectories import Reward, RewardedTrajectory, read_rewarded
+from tasks.trajectories import Member, Reward, RewardedTrajectory, Trajectory, read_rewarded
 
 COUNT = 24
 """Traces of a run."""
@@ -43,27 +43,37 @@ class SampledCompletion:
     """What a trace shows of a completion."""
 
     round: int
-    problem_id: str
-    workflow_id: str
-    split: Split
-    outcome: Outcome
-    prompt: str
-    completion: str
-    proposer: str
-    tokens: int  # 0: unknown
+    trajectory: Trajectory
+    member: Member
     copies: int  # completions of its group that wrote this workflow
-    programs: list[SampledProgram]  # on the problem's own question, then on its siblings'
-    reward: float | None
-    reward_terms: dict[str, float | None]
-    selection: Selected | None  # None: `update.on_invalid_completion` left it out
+    reward: Reward
+    selection: Selected | None
 
     @property
     def key(self) -> Key:
-        return self.problem_id, self.workflow_id
+        return self.trajectory.problem_id, self.member.workflow_id
 
     @property
     def influence(self) -> float | None:
         return self.selection.influence if self.selection else None
+
+    @property
+    def outcome(self) -> Outcome:
+        """`invalid` if it returned nothing; where the answer is not a number, right if its term `correctness` is 1."""
+        result, problem = self.member.result, self.trajectory.problem
+        if result.status != "ok":
+            return "invalid"
+        by_term = self.reward.terms.get("correctness") == 1
+        right = is_right(result, problem.answer) if problem.evaluator == NUMBER else by_term
+        return "right" if right else "wrong"
+
+    @property
+    def programs(self) -> list[SampledProgram]:
+        """Its executions on the problem's own question, then on its siblings'."""
+        problem = self.trajectory.problem
+        names = ["problem", *(f"sibling {number}" for number in range(1, len(problem.siblings) + 1))]
+        rows = zip(names, problem.questions, problem.answers, self.member.results, strict=True)
+        return [SampledProgram(*row) for row in rows]
 
 
 def traces_by_round(last: int) -> dict[int, int]:
@@ -99,38 +109,13 @@ def choose(completions: Sequence[SampledCompletion], count: int, seed: int) -> l
 def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], round: int) -> Iterator[SampledCompletion]:
     """The distinct completions of a problem."""
     trajectory, rewards = group
-    problem, copies = trajectory.problem, Counter(member.workflow_id for member in trajectory.members)
-    shown = set[str]()
+    copies, shown = Counter(member.workflow_id for member in trajectory.members), set[str]()
     for member, reward in zip(trajectory.members, rewards, strict=True):
-        if member.workflow_id in shown:
-            continue
-        shown.add(member.workflow_id)
-        names = ["problem", *(f"sibling {number}" for number in range(1, len(problem.siblings) + 1))]
-        programs = zip(names, problem.questions, problem.answers, member.results, strict=True)
-        yield SampledCompletion(
-            round=round,
-            problem_id=trajectory.problem_id,
-            workflow_id=member.workflow_id,
-            split=trajectory.split,
-            outcome=outcome_of(problem, member.result, reward),
-            prompt=trajectory.prompt,
-            completion=member.code,
-            proposer=member.proposer,
-            tokens=len(member.tokens),
-            copies=copies[member.workflow_id],
-            programs=[SampledProgram(*program) for program in programs],
-            reward=reward.reward,
-            reward_terms=reward.terms,
-            selection=lines.get((trajectory.problem_id, member.workflow_id)),
-        )
-
-
-def outcome_of(problem: Problem, result: Result, reward: Reward) -> Outcome:
-    """`invalid` if it returned nothing; where the answer is not a number, right if its term `correctness` is 1."""
-    if result.status != "ok":
-        return "invalid"
-    right = is_right(result, problem.answer) if problem.evaluator == NUMBER else reward.terms.get("correctness") == 1
-    return "right" if right else "wrong"
+        name = member.workflow_id
+        if name not in shown:
+            shown.add(name)
+            line = lines.get((trajectory.problem_id, name))
+            yield SampledCompletion(round, trajectory, member, copies[name], reward, line)
 
 
 def _problems(lines: Mapping[Key, Selected], round: int, seed: int) -> set[str]:

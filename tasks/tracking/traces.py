@@ -66,7 +66,7 @@ class _Trace:
                 TRACE_SCHEMA_VERSION_KEY: str(TRACE_SCHEMA_VERSION),
             },
             tags={
-                TraceTagKey.TRACE_NAME: own.problem_id,
+                TraceTagKey.TRACE_NAME: own.trajectory.problem_id,
                 "round": str(own.round),
                 "outcome": own.outcome,
                 "selected": json.dumps(bool(own.selection and own.selection.selected)),
@@ -76,10 +76,10 @@ class _Trace:
     def spans(self) -> list[Any]:
         """The root first."""
         own, first = self._completion, self._completion.programs[0]
-        completion = _verbatim(own.completion)
+        completion = _verbatim(own.member.code)
         return [
             self._span(
-                own.problem_id,
+                own.trajectory.problem_id,
                 "CHAIN",
                 inputs={"question": _cut(first.question), "expected": first.expected},
                 outputs={"completion": completion, "value": _value(first.result)},
@@ -87,7 +87,7 @@ class _Trace:
                 attributes=_attributes(own),
                 root=True,
             ),
-            self._span("completion", "LLM", inputs=_verbatim(own.prompt), outputs=completion),
+            self._span("completion", "LLM", inputs=_verbatim(own.trajectory.prompt), outputs=completion),
             *(
                 self._span(
                     program.name,
@@ -145,18 +145,18 @@ def _attributes(own: SampledCompletion) -> dict[str, Any]:
     line = own.selection
     return {
         "round": own.round,
-        "split": own.split,
+        "split": own.trajectory.split,
         "outcome": own.outcome,
-        "reward": own.reward,
-        **{f"reward.{name}": value for name, value in own.reward_terms.items()},
+        "reward": own.reward.reward,
+        **{f"reward.{name}": value for name, value in own.reward.terms.items()},
         "advantage": line.advantage if line else None,
         "influence": own.influence,
         "selected": line.selected if line else False,
         "weight": line.weight if line else None,
-        "proposer": own.proposer,
-        "tokens": own.tokens,
+        "proposer": own.member.proposer,
+        "tokens": len(own.member.tokens),
         "copies": own.copies,
-        "workflow_id": own.workflow_id,
+        "workflow_id": own.member.workflow_id,
     }
 
 

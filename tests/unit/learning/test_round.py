@@ -33,7 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
         "influence": {"validation": "same_batch", "selection": "top_fraction"},
         "update": {"beta": 0.0},
     },
-    "ppo": {"algorithm": "ppo", "influence": {"similarity": "dot"}},
+    "ppo": {"algorithm": "ppo", "influence": {"similarity": "dot", "selection": "top_fraction"}},
 }
 """With ppo a search has independent samples alone."""
 

@@ -33,7 +33,6 @@ PLAIN = {
     "partial_tests": False,
     "own": [],
     "seconds": 10,
-    "agreement": True,
     "efficiency": 0.0,
     **UNSET,
 }

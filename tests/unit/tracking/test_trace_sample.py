@@ -69,7 +69,7 @@ def test_a_round_of_few_completions_has_each_once(tmp_path: Path, make_trajector
     group = changed(group, **changes)
     line = selected_by_influence(group, [0.5, None, None])[0]
     right, invalid = sorted(sample(write(tmp_path, [group], [line])), key=lambda each: each.key)
-    assert (right.outcome, right.copies, right.selection, right.reward) == ("right", 2, line, 1.0)
+    assert (right.outcome, right.copies, right.selection, right.reward.reward) == ("right", 2, line, 1.0)
     assert (invalid.outcome, invalid.copies, invalid.selection, invalid.influence) == ("invalid", 1, None, None)
     assert [(p.question, p.expected, p.result) for p in right.programs] == [
         ("2 and 1?", 3, results[0]),
