@@ -5,7 +5,6 @@ order.
 """
 
 from collections.abc import Iterator
-from itertools import islice
 from operator import not_
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -80,26 +79,19 @@ def read_numbered_rewarded(trajectories: Path) -> Iterator[tuple[int, RewardedTr
     Raises GraftError that names file and line for a trajectory whose rewards are missing, and for a reward that is
     doubled, out of order or of no trajectory.
     """
-    rewards = trajectories.with_name(REWARDS)
-    lines = read_numbered(rewards, Reward)
+    path, remedy = trajectories.with_name(REWARDS), "run the reward stage again"
+    lines = read_numbered(path, Reward)
     for number, trajectory in read_numbered(trajectories, Trajectory):
-        numbered = list(islice(lines, len(trajectory.members)))
-        if len(numbered) < len(trajectory.members):
-            raise GraftError(
-                f"{trajectories}:{number}: completion {len(numbered)} of problem {trajectory.problem_id!r} has no line "
-                f"in {rewards}; run the reward stage again"
-            )
-        for member, (line, reward) in enumerate(numbered):
-            expected = (trajectory.split, trajectory.problem_id, member, trajectory.members[member].workflow_id)
-            if (reward.split, reward.problem_id, reward.member, reward.workflow_id) != expected:
-                raise GraftError(
-                    f"{rewards}:{line}: is of completion {reward.member} of problem {reward.problem_id!r}, but "
-                    f"{trajectories}:{number} has completion {member} of problem {trajectory.problem_id!r} there; "
-                    "run the reward stage again"
-                )
-        yield number, RewardedTrajectory(trajectory, [reward for _, reward in numbered])
-    for line, reward in lines:
-        raise GraftError(
-            f"{rewards}:{line}: is of completion {reward.member} of problem {reward.problem_id!r}, but {trajectories} "
-            "has ended; run the reward stage again"
-        )
+        rewards: list[Reward] = []
+        for place, member in enumerate(trajectory.members):
+            expected = f"completion {place} of problem {trajectory.problem_id!r}"
+            line, reward = next(lines, (0, None))
+            if reward is None:
+                raise GraftError(f"{trajectories}:{number}: {expected} has no line in {path}; {remedy}")
+            names = (reward.split, reward.problem_id, reward.member, reward.workflow_id)
+            if names != (trajectory.split, trajectory.problem_id, place, member.workflow_id):
+                raise GraftError(f"{path}:{line}: is not of {expected}, as {trajectories}:{number} is; {remedy}")
+            rewards.append(reward)
+        yield number, RewardedTrajectory(trajectory, rewards)
+    for line, _ in lines:
+        raise GraftError(f"{path}:{line}: is of no completion in {trajectories}; {remedy}")
