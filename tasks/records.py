@@ -67,7 +67,7 @@ class Problem(Record):
 
     problem_id: ProblemId
     evaluator: str = Field(default=NUMBER, exclude_if=lambda name: name == NUMBER)  # or one of tasks/evaluators
-    question: str  # the text that a policy and its workflows read, a context in front: operators/question_context.py
+    question: str  # the text that a policy and its workflows read, a context in front: operators/builtin.py
     answer: Answer
     source: str  # "generated" or the name of the file that it was read from
     template: str | None = None  # the generator's template; None for problems read from a file

@@ -59,7 +59,7 @@ class Policy:
     """`model` is in eval mode: sampling, scoring and training have no dropout.
 
     It is a peft model if an adapter is trained, a plain one if all weights are, and has no weights if a server samples
-    the policy (tasks/model/served_model.py).
+    the policy (tasks/model/sampling/vllm/serve.py).
     """
 
     model: Any

@@ -17,9 +17,8 @@ import pytest
 import yaml
 
 from benchmarks.support.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
-from flows.history.entries import entries
-from flows.stages.chain import stage_ids
-from flows.stages.dvc_yaml import parse
+from flows.history.run_history import entries
+from flows.stages.dvc_yaml import parse, stage_ids
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout

@@ -8,8 +8,8 @@ import pytest
 from tasks.artifacts import write_json, write_jsonl
 from tasks.layout import Layout
 from tasks.tracking.addresses import experiment_address
+from tasks.tracking.metrics import unknown_headline
 from tasks.tracking.recorder import Recorder
-from tasks.tracking.run_summary import unknown_headline
 from tasks.trajectories import RewardedTrajectory
 from tests.support.browser import browser, needed
 from tests.support.groups import write_rewarded

@@ -40,9 +40,9 @@ class Scheduled(NamedTuple):
     computed: list[str]
 
 
-@pytest.fixture(scope="module", params=["on_sqlite", pytest.param("on_postgres", marks=pytest.mark.nightly)])
-def scheduled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scheduled:
-    servers: Servers = request.getfixturevalue(request.param)
+@pytest.fixture(scope="module")
+def scheduled(on_sqlite: Servers, tmp_path_factory: pytest.TempPathFactory) -> Scheduled:
+    servers = on_sqlite
     root = tiny_project.make(tmp_path_factory.mktemp("scheduled") / "project")
     api = f"{servers.prefect.url}/api"
     recipe = (tiny_project.REPOSITORY / "prefect.yaml").read_text()

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
-from flows.stages.chain import stage_ids
-from flows.stages.dvc_yaml import parse
+from flows.stages.dvc_yaml import parse, stage_ids
 from flows.stages.sources import SOURCES
 from tasks.params.file import override
 from tests.support import tiny_project

@@ -17,8 +17,7 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.model.sampling.sampler import Request, sample
-from tasks.model.sampling.vllm.serve import serve_policy
-from tasks.model.served_model import load_sampled_policy
+from tasks.model.sampling.vllm.serve import load_sampled_policy, serve_policy
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for

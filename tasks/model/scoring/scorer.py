@@ -13,27 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
 from tasks.model.distributed.collectives import all_gather
-from tasks.model.layers import decoder_layers
-from tasks.model.policy import Policy
-from tasks.model.sample import Sample
-from tasks.model.scoring.checkpointing import PARAM as CHECKPOINTING
-from tasks.model.scoring.checkpointing import checkpointed_layers
-from tasks.model.scoring.float32_weights import float32_weights, has_narrow_weights
-from tasks.model.scoring.hf_model import (
+from tasks.model.hf_model import (
+    CHECKPOINTING,
     as_forward,
     caught_hidden_states,
+    checkpointed_layers,
+    decoder_layers,
+    float32_weights,
     forward_to_hidden,
     forward_to_logits,
+    has_narrow_weights,
     unwrap_model,
 )
-from tasks.model.scoring.layouts.completions import CompletionBatch, collate_completions
-from tasks.model.scoring.layouts.packed import PackedBatch, collate_packed
-from tasks.model.scoring.layouts.rows import RowBatch, collate_rows
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.layouts import (
+    CompletionBatch,
+    PackedBatch,
+    RowBatch,
+    collate_completions,
+    collate_packed,
+    collate_rows,
+)
 from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attention_pairs, make_micro_batches
 from tasks.model.scoring.mismatch import mismatch_of
 from tasks.model.scoring.packed_attention import use_packed_attention
-from tasks.model.scoring.prompt_attention import use_prompt_attention
-from tasks.model.scoring.prompt_cache import PromptCache
+from tasks.model.scoring.prompt_cache import PromptCache, use_prompt_attention
 from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens, score_values
 
 if TYPE_CHECKING:

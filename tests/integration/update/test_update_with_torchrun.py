@@ -22,16 +22,15 @@ from tasks.core.metrics_files import LiveRows
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.distributed import torchrun as launch
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.task import run
 from tests.support.groups import changed, write_rewarded
 from tests.support.listeners import is_loopback, listeners
 from tests.support.selections import selected
+from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
 CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "micro_batch_tokens": 128}
 CHANGED |= {"loss": "dapo", "importance": "token"}
@@ -42,9 +41,7 @@ pytestmark = pytest.mark.slow
 
 
 def params(**update: Any) -> Params:
-    changed = SHIPPED.model_copy(update={"update": SHIPPED.update.model_copy(update=CHANGED | update)})
-    names = ["seed", "environment", "algorithm", "policy.max_new_tokens", "search.temperature"]
-    return restrict(changed, [*names, "update", "ppo"])
+    return stage_params("update", update=CHANGED | update)
 
 
 def put(layout: Layout, trajectories: list[RewardedTrajectory]) -> None:
@@ -113,20 +110,6 @@ def test_two_processes_do_the_work_of_one_and_survive_being_killed(
     assert line.startswith("update: goes on after ")
     assert written(layout) == undisturbed
     assert not layout.journals("update", 1).exists()
-
-
-def test_all_weights_are_trained_in_two_processes(
-    tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
-) -> None:
-    found = []
-    for count in (1, 2):
-        layout = Layout(tmp_path / str(count))
-        save_tiny(layout.policy(0), full=True)
-        put(layout, [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(3)])
-        run(layout, params(processes=count, epochs=2), 1)
-        found.append(weights(layout, "model.safetensors"))
-    assert (found[0] - weights(layout, "model.safetensors", round=0)).norm() > 0.1
-    torch.testing.assert_close(found[0], found[1], atol=1e-4, rtol=1e-4)
 
 
 def test_what_goes_wrong_in_a_process_is_one_line_here(

@@ -14,8 +14,7 @@ from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, Workflow
 from tasks.reward.task import run as reward
-from tasks.search.answer_support import count_support
-from tasks.search.perturbed_questions import TEXTS, perturb_question
+from tasks.search.answer_support import TEXTS, count_support, perturb_question
 from tasks.search.task import run as search
 from tasks.trajectories import Trajectory, read_rewarded
 from tests.support.searches import make_problem

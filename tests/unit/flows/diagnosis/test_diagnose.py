@@ -19,9 +19,8 @@ from typer.testing import CliRunner
 from flows import preflight as inputs
 from flows.cli.app import app
 from flows.diagnosis.diagnose import diagnose, diagnosis_params
-from flows.diagnosis.page import page_of
 from flows.diagnosis.problems import baselines_of
-from flows.diagnosis.record import Diagnosis
+from flows.diagnosis.record import Diagnosis, page_of
 from flows.diagnosis.terminal import print_diagnosis
 from flows.process.exit_codes import line_and_code
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
@@ -33,7 +32,6 @@ from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
 from tasks.params.fields import Baseline
-from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
@@ -43,10 +41,9 @@ from tasks.update.diagnostics.health import Verdict
 from tests.support.groups import write_rewarded
 from tests.support.searches import make_problem
 from tests.support.selections import selected
+from tests.support.stage_params import REPOSITORY, SHIPPED
 from tests.support.writers import train_writer
 
-REPOSITORY = Path(__file__).parents[4]
-SHIPPED = load_params(REPOSITORY / "params.yaml")
 SCRIPT = "def solve(problem):\n    return '<script>alert(1)</script>'\n"
 ASKING = "def solve(problem):\n    return ask('How many?', problem)\n"
 CODES = [

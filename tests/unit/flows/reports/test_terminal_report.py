@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flows.reports.front import COSTS
+from flows.reports.comparison import COSTS
 from flows.reports.run_record import read_run_record
 from flows.reports.terminal import print_report
 from tasks.artifacts import write_json, write_jsonl, write_text

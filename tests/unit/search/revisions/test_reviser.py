@@ -18,7 +18,7 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy
-from tasks.model.scoring.padded_rows import collate
+from tasks.model.scoring.layouts import collate
 from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.programs.operators.model import Prompt, Reply
@@ -27,7 +27,7 @@ from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import AskedProblem, Problem, TreeNode, Workflow
 from tasks.reward import task as rewarding
 from tasks.search.node import tree_records
-from tasks.search.revisions.reviser import Reviser
+from tasks.search.revisions.problem_revisions import Reviser
 from tasks.search.task import run
 from tasks.select import task as selecting
 from tasks.update import task as updating
