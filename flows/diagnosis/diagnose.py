@@ -22,7 +22,7 @@ from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagn
 from flows.diagnosis.record import Diagnosis
 from tasks.artifacts import read_json, read_jsonl, read_text
 from tasks.collect.groups import SearchedProblem, build_trajectories
-from tasks.environments.lookup import rewarding_environment
+from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
@@ -96,7 +96,7 @@ def diagnose(
     problems, tolerant = _drawn(layout, params.seed, count, round), diagnosis_params(params)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
-    environment = rewarding_environment(layout.root, params)
+    environment = environment_in(layout.root, params)
     problems = [with_checked_siblings(environment, problem) for problem in problems]
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:

@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.unit_tested_code import UnitTestedCode
@@ -25,23 +24,23 @@ BUILT_IN: dict[str, Callable[[], Environment]] = {
     "code": UnitTestedCode,
 }
 
+SET_HERE = ("params", "root")
+"""Attributes that need no definition by the user."""
 
-def environment_in(root: Path, params: Params, partial_tests: bool = False) -> Environment:
-    """The environment of a stage's params, in the project folder `root`.
+CALLS = {
+    "is_right": (("problem", "result"), "where problem.answer is the expected answer"),
+    "demonstrations": (("solved", "seed"), "which gives all pairs, as many as a param of its own says for instance"),
+}
+"""Methods that once had other arguments, with the present ones."""
 
-    `partial_tests`: code counts by the share of its tests that pass.
-    """
+
+def environment_in(root: Path, params: Params) -> Environment:
+    """The environment of a stage's params, in the project folder `root`."""
     if ":" in params.environment.name and str(root) not in sys.path:
         sys.path.insert(0, str(root))
     environment = environment_of(params.environment.name, **params.environment.params)
-    if isinstance(environment, Direct | WorkflowEnvironment):
-        environment.root, environment.partial_tests = root, partial_tests
+    environment.root = root
     return environment
-
-
-def rewarding_environment(root: Path, params: Params) -> Environment:
-    """`environment_in` with what the params `rewards` say of it; for stages that may read these."""
-    return environment_in(root, params, params.rewards.partial_tests)
 
 
 def environment_of(name: str, **params: Any) -> Environment:
@@ -96,13 +95,12 @@ def _user_environment(name: str) -> Environment:
             f"environment: {name}: {error}; name a class that needs no arguments, as module:CLASS, in a module that "
             "Python finds from the project's folder"
         ) from error
-    needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_") and n != "params"]
+    needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_") and n not in SET_HERE]
     if missing := [n for n in needed if not hasattr(made, n)]:
         raise GraftError(f"environment: {name} has no {missing[0]}; let it inherit tasks.environments.direct.Direct")
-    taken = list(signature(made.is_right).parameters)
-    if taken != ["problem", "result"]:
-        raise GraftError(
-            f"environment: {name}.is_right({', '.join(taken)}): it is called with the problem and the result; write "
-            "is_right(self, problem, result), where problem.answer is the expected answer"
-        )
+    for method, (arguments, meaning) in CALLS.items():
+        taken = tuple(signature(getattr(made, method)).parameters)
+        if taken != arguments:
+            wanted = f"{method}(self, {', '.join(arguments)})"
+            raise GraftError(f"environment: {name}.{method}({', '.join(taken)}): write {wanted}, {meaning}")
     return made

@@ -15,7 +15,7 @@ from tasks.statistics.intervals import difference_interval
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SMALL = [
-    *["environment=code", "problems.source=functions", "problems.train=240", "problems.validation=16"],
+    *["environment=code", "problems.train=240", "problems.validation=16"],
     *["problems.test=60", "bootstrap.hidden=128", "bootstrap.layers=3", "bootstrap.vocabulary=320"],
     *["bootstrap.epochs=11", "bootstrap.batch=8", "bootstrap.learning_rate=0.003", "policy.max_new_tokens=24"],
     *["influence.selection=none", "update.epochs=3", "evaluation.samples=10", "evaluation.ks=[1, 5]"],

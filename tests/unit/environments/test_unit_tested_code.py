@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tasks.environments.lookup import environment_of
-from tasks.environments.protocol import search_share, solved_share
+from tasks.environments.protocol import Environment, search_share, solved_share
 from tasks.environments.runner import Runner, make_runner
 from tasks.environments.unit_tested_code import UnitTestedCode
 from tasks.errors import GraftError
@@ -47,15 +47,14 @@ def runner() -> Iterator[Runner]:
         yield made
 
 
-def _run(runner: Runner, environment: UnitTestedCode, *completions: str) -> list[Result]:
+def _run(runner: Runner, environment: Environment, *completions: str) -> list[Result]:
     codes = [environment.text(completion) for completion in completions]
     programs = [Program(code, PROBLEM.questions, PROBLEM.evaluator, unit_tests_of(PROBLEM)) for code in codes]
     return [result for (result,) in runner.run(programs)]
 
 
 def test_verdicts_scores_and_what_search_sees(runner: Runner) -> None:
-    environment, partial = UnitTestedCode(), UnitTestedCode()
-    partial.partial_tests = True
+    environment, partial = environment_of("code"), environment_of("code", partial_tests=True)
     for result, expected in zip(_run(runner, environment, *VERDICTS), VERDICTS.values(), strict=True):
         verdict, score, share, shown = expected
         assert result == Result(status="ok", value=verdict)

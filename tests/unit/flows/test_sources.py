@@ -91,7 +91,7 @@ def test_a_file_that_is_started_by_its_path_is_seen(tmp_path: Path) -> None:
 
 def test_data_beside_modules_is_a_source_of_its_stage_and_packaged() -> None:
     data = {file.relative_to(ROOT).as_posix() for file in (ROOT / "tasks").rglob("*.yaml")}
-    assert "tasks/problems/stories/words.yaml" in data
+    assert "tasks/environments/word_problems/stories/words.yaml" in data
     assert data <= {file for module in MODULES.values() for file in sources_of(ROOT, module)}
     assert data <= source_digests().keys()
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
