@@ -25,7 +25,7 @@ def print_trials(root: Path) -> None:
     policy, _ = load_start(params.policy)
     tried = params.policy.prompt.model_copy(update={"style": "auto"})
     every = params.model_copy(update={"policy": params.policy.model_copy(update={"prompt": tried})})
-    found = environment.solutions(prompt_problems(problems, params), params.sandbox, iter)
+    found = environment.solutions(prompt_problems(problems, params), params.sandbox)
     solved = [(problem, workflow.code) for problem in problems if (workflow := found.get(problem.problem_id))]
     forms = formats_of(every, policy, environment, worked_examples(root, params, environment, solved))
     table = make_table("style", "valid", "pass@1", "pass@8", "cut", "prompt tokens", "completion tokens")

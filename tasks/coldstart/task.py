@@ -3,12 +3,6 @@
 A policy from scratch learns from those of all problems; the prompt of any other base shows a few.
 """
 
-import sys
-from functools import partial
-
-from rich.console import Console
-from rich.progress import track
-
 from tasks.artifacts import read_jsonl, write_json
 from tasks.environments.lookup import environment_in
 from tasks.environments.prompts import SCRATCH
@@ -23,14 +17,8 @@ PROBLEMS_PER_EXAMPLE = 8
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
     """Read the train problems, write the programs that solve them, or the first ones."""
-    progress = partial(
-        track,
-        description="cold-start search",
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    )
-    found = environment_in(layout.root, params).solutions(_searched_problems(layout, params), params.sandbox, progress)
+    problems = _searched_problems(layout, params)
+    found = environment_in(layout.root, params).solutions(problems, params.sandbox)
     solved = [workflow for workflow in found.values() if workflow is not None]
     write_workflows(layout.coldstart, [(solved, [])])
     write_json(layout.metrics("coldstart"), {"problems": len(found), "solved": len(solved)})

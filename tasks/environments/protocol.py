@@ -24,9 +24,6 @@ Term = Callable[[Problem, str, Sequence[Result]], float | None]
 Solved = tuple[Problem, str]
 """A problem with the code that solves it."""
 
-Track = Callable[[Sequence[Problem]], Iterable[Problem]]
-"""Problems, one after another, with a report of progress."""
-
 
 class Gate(NamedTuple):
     """The measure by which a policy is promoted, in place of pass@1: the means over each problem's samples.
@@ -75,9 +72,7 @@ class Environment(Protocol):
         `sizes`: the params `problems`. A sibling is what a round asks in place of the problem's own question.
         """
 
-    def solutions(
-        self, problems: Sequence[Problem], sandbox: SandboxParams, track: Track
-    ) -> Mapping[str, Workflow | None]:
+    def solutions(self, problems: Sequence[Problem], sandbox: SandboxParams) -> Mapping[str, Workflow | None]:
         """The program of each train problem that may have one without a policy, by its id; None: none was found."""
 
     def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterable[tuple[str, str]]:
@@ -125,11 +120,8 @@ class OptionalMethods:
         )
 
     def solutions(
-        self,
-        problems: Sequence[Problem],  # noqa: ARG002
-        sandbox: SandboxParams,  # noqa: ARG002
-        track: Track,  # noqa: ARG002
-    ) -> Mapping[str, Workflow | None]:
+        self, problems: Sequence[Problem], sandbox: SandboxParams  # noqa: ARG002
+    ) -> Mapping[str, Workflow | None]:  # fmt: skip
         """No program."""
         return {}
 

@@ -10,7 +10,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -23,7 +22,6 @@ from tasks.environments.word_problems.worked_answers import WorkedAnswers
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import wanted
 from tasks.params.fields import Share
-from tasks.params.sections import Section
 from tasks.records import NUMBER, Problem
 from tasks.seeds import SEED_BITS, derive_seed
 
@@ -42,20 +40,14 @@ MALFORMED_VARIANTS: tuple[Callable[[str], str], ...] = (
 """Malformed variants: without both or one of the think tags, one or both of the answer tags, or the thoughts."""
 
 
-class TaggedAnswerParams(WordProblemParams):
-    """Those of word problems, and how strict the form is."""
-
-    strict: bool = Field(False, description="true: the terms want a new line on both sides of each tag")
-    malformed_share: Share = Field(
-        0.3, description="share of the demonstrations for a policy from scratch with a malformed layout, 0–1"
-    )
-
-
 class TaggedAnswer(WorkedAnswers):
     """Reasoning and answer in tags."""
 
-    Params: ClassVar[type[Section]] = TaggedAnswerParams
-    params = TaggedAnswerParams()
+    class Params(WordProblemParams):
+        strict: bool = Field(False, description="true: the terms want a new line on both sides of each tag")
+        malformed_share: Share = Field(0.3, description="share of the demonstrations with a malformed layout, 0–1")
+
+    params = Params()
 
     parts: Sequence[str] = (
         "<think>\n", "\n</think>\n", "<answer>\n", "\n</answer>", " + ", " - ", " * ", " / ", " = ",
@@ -95,7 +87,5 @@ class TaggedAnswer(WorkedAnswers):
         """Worked solutions; `malformed_share` of them, chosen at random, are one of MALFORMED_VARIANTS."""
         for question, text in super().demonstrations(solved, seed):
             random = derive_seed(seed, "spoilt", question)
-            if random < self.params.malformed_share * 2**SEED_BITS:
-                yield question, Random(random).choice(MALFORMED_VARIANTS)(text)
-            else:
-                yield question, text
+            is_malformed = random < self.params.malformed_share * 2**SEED_BITS
+            yield question, Random(random).choice(MALFORMED_VARIANTS)(text) if is_malformed else text

@@ -1,13 +1,11 @@
 """Environment `code`: the policy writes a Python function, hidden unit tests in the sandbox check it."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from pydantic import Field
 
 from tasks.environments.code_completions import CodeCompletions
 from tasks.environments.direct import Direct
-from tasks.environments.protocol import Track
 from tasks.evaluators.scores import score
 from tasks.params.sections import Problems, SandboxParams, Section
 from tasks.programs.code_blocks import code_of
@@ -19,19 +17,15 @@ _ASKED = (
 )
 
 
-class UnitTestedCodeParams(Section):
-    """How tests count."""
-
-    partial_tests: bool = Field(
-        False, description="true: code counts by the share of its hidden tests that pass; false: only if all do"
-    )
-
-
 class UnitTestedCode(CodeCompletions, Direct):
     """Python functions, checked by unit tests that neither the policy nor the search sees."""
 
-    Params: ClassVar[type[Section]] = UnitTestedCodeParams
-    params = UnitTestedCodeParams()
+    class Params(Section):
+        partial_tests: bool = Field(
+            False, description="true: code counts by the share of its hidden tests that pass; false: only if all do"
+        )
+
+    params = Params()
 
     parts: Sequence[str] = (
         "def ", "(x):", "(x, y):", " return ", " + ", " - ", " * ", " // ", " % ", "assert ", " == ",
@@ -57,12 +51,7 @@ class UnitTestedCode(CodeCompletions, Direct):
 
         return generate_functions(sizes.splits, seed)
 
-    def solutions(
-        self,
-        problems: Sequence[Problem],
-        sandbox: SandboxParams,
-        track: Track,  # noqa: ARG002
-    ) -> Mapping[str, Workflow | None]:
+    def solutions(self, problems: Sequence[Problem], sandbox: SandboxParams) -> Mapping[str, Workflow | None]:
         """The solutions that problems bring."""
         from tasks.environments.known_solutions import known_solutions
 

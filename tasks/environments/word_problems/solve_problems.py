@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from tasks.environments.protocol import Track
+from tasks.core.progress import show_progress
 from tasks.environments.word_problems.enumerate_programs import Expression, shortest_expressions, write_workflow
 from tasks.params.sections import SandboxParams
 from tasks.programs.answer_check import solved_share
@@ -19,9 +19,7 @@ FURTHER = 1  # without siblings the right program often has one operation more t
 SCALED = 2  # random inputs of a problem without siblings, in addition to its own
 
 
-def solve_problems(
-    problems: Sequence[Problem], operations: int, sandbox: SandboxParams, track: Track
-) -> dict[str, Workflow | None]:
+def solve_problems(problems: Sequence[Problem], operations: int, sandbox: SandboxParams) -> dict[str, Workflow | None]:
     """The likeliest shortest workflow that solves a problem and its siblings, for each problem with numbers.
 
     `operations`: of the longest one.
@@ -29,8 +27,11 @@ def solve_problems(
     searched = [problem for problem in problems if problem.numbers]
     if not searched:
         return {}
-    listed = [find_candidates(problem, operations) for problem in track(searched)]
-    tried = [(p, e) for p, candidates in zip(searched, listed, strict=True) for e in candidates[:TRIED]]
+    tried = []
+    with show_progress("cold-start search", len(searched), "problems") as advance:
+        for problem in searched:
+            tried += [(problem, candidate) for candidate in find_candidates(problem, operations)[:TRIED]]
+            advance()
     with make_sandbox(sandbox) as box:
         workflows = confirm_candidates(tried, box)
     return dict.fromkeys(p.problem_id for p in searched) | {w.problem_id: w for w in workflows}

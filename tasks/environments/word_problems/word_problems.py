@@ -5,11 +5,11 @@ one gives the answers to the problem and to its siblings. The numbers of a file'
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tasks.environments.protocol import OptionalMethods, Track
+from tasks.environments.protocol import OptionalMethods
 from tasks.params.fields import Share
 from tasks.params.sections import Problems, SandboxParams, Section
 from tasks.records import Problem, Split, Workflow
@@ -38,7 +38,7 @@ class WordProblemParams(Section):
 class WordProblems(OptionalMethods):
     """Stories with quantities."""
 
-    Params: ClassVar[type[Section]] = WordProblemParams
+    Params = WordProblemParams
     params = WordProblemParams()
 
     def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:
@@ -47,10 +47,8 @@ class WordProblems(OptionalMethods):
 
         return generate(sizes, self.params, seed)
 
-    def solutions(
-        self, problems: Sequence[Problem], sandbox: SandboxParams, track: Track
-    ) -> Mapping[str, Workflow | None]:
+    def solutions(self, problems: Sequence[Problem], sandbox: SandboxParams) -> Mapping[str, Workflow | None]:
         """The likeliest shortest program for each problem whose answers are numbers."""
         from tasks.environments.word_problems.solve_problems import solve_problems
 
-        return solve_problems(problems, self.params.enumerated_operations, sandbox, track)
+        return solve_problems(problems, self.params.enumerated_operations, sandbox)

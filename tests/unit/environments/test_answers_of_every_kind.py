@@ -97,9 +97,9 @@ def test_rewards_have_the_evaluators_share_and_terms_see_answer_and_fields() -> 
 
 def test_enumeration_takes_numbers_only() -> None:
     number = question_of("2 and 3?", 5)
-    found = WorkflowEnvironment().solutions([FRANCE, number], SANDBOX, iter)
+    found = WorkflowEnvironment().solutions([FRANCE, number], SANDBOX)
     assert [name for name, workflow in found.items() if workflow] == [number.problem_id]
-    assert WorkflowEnvironment().solutions([FRANCE], SANDBOX, iter) == {}
+    assert WorkflowEnvironment().solutions([FRANCE], SANDBOX) == {}
 
 
 OLD = '''"""An environment as it was written before `is_right` had the problem."""
