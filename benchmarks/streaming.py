@@ -16,7 +16,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,9 +143,7 @@ def select(layout: Layout, shard: int | None) -> None:
     policy = load_policy(layout.policy(ROUND - 1))
     from tasks.environments.workflow import WorkflowEnvironment
 
-    read = read_valid_trajectories(
-        policy, WorkflowEnvironment(), layout, ROUND, ["train", "validation"], "stop", Counter()
-    )
+    read = read_valid_trajectories(policy, WorkflowEnvironment(), layout, ROUND, ["train", "validation"])
     found = sum(len(each.rewards) for each in (list(read) if shard else read))
     expected = 4 * sum(1 for split in ("train", "validation") for _ in stream_jsonl(layout.problems(split), Problem))
     assert found == expected, f"{found} completions came through, not {expected}"

@@ -45,7 +45,7 @@ HEAD = ["| param | default | type and range | meaning |", "|---|---|---|---|"]
 PLAIN = {int: "integer", float: "number", str: "text", bool: "true or false", NoneType: "null", dict: "mapping"}
 
 
-EXAMPLE = re.compile(r"(<!-- (\S+\.(?:py|yaml)) (\w+) -->)(?:\n\n```\w+\n.*?\n```)?", re.DOTALL)
+EXAMPLE = re.compile(r"(<!-- (\S+\.py) (\w+) -->)(?:\n\n```\w+\n.*?\n```)?", re.DOTALL)
 LINE = re.compile(r"^( *)(\w+):(?: +([^#\s].*?))?(?: +#(.*))?$")
 """Indentation, key, value and comment of a line of `params.yaml`."""
 
@@ -165,16 +165,12 @@ def _escaped(text: str) -> str:
 
 
 def with_examples(text: str) -> str:
-    """The page with the code block after each `<!-- FILE NAME -->` replaced by that definition or stage."""
+    """The page with the code block after each `<!-- FILE NAME -->` replaced by that definition."""
     return EXAMPLE.sub(lambda match: f"{match[1]}\n\n{_example(match[2], match[3])}", text)
 
 
 def _example(file: str, name: str) -> str:
     source = (DOCS.parent / file).read_text(encoding="utf-8")
-    if file.endswith(".yaml"):
-        found = re.search(rf"^  {name}:\n(?:    .*\n)+", source, re.MULTILINE)
-        assert found, f"{file}: no {name}"
-        return f"```yaml\n{found[0]}```"
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return f"```py\n{ast.get_source_segment(source, node)}\n```"

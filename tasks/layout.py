@@ -31,10 +31,6 @@ class Layout:
     def policy(self, number: int) -> Path:
         return self.round(number) / "policy"
 
-    def kl_weight(self, number: int) -> Path:
-        """Written only where it differs from step to step."""
-        return self.policy(number) / "kl_weight.json"
-
     def value_head(self, number: int) -> Path:
         """Written only with algorithm ppo."""
         return self.policy(number) / "value_head.safetensors"

@@ -67,7 +67,7 @@ class Problem(Record):
 
     problem_id: ProblemId
     evaluator: str = Field(default=NUMBER, exclude_if=lambda name: name == NUMBER)  # or one of tasks/evaluators
-    question: str  # the text that a policy and its workflows read, a context in front: operators/question_context.py
+    question: str  # the text that a policy and its workflows read, a context in front: operators/builtin.py
     answer: Answer
     source: str  # "generated" or the name of the file that it was read from
     template: str | None = None  # the generator's template; None for problems read from a file
@@ -284,7 +284,7 @@ class Selected(Record):
     """Selection of a sample for the update: a line of `selection.jsonl`."""
 
     problem_id: str
-    member: int  # index in the group, without the members that `update.on_invalid_completion: skip` leaves out
+    member: int  # index in the group
     workflow_id: str
     advantage: float
     influence: float | None  # None: not measured, `influence.selection` is none, or a sample of validation
@@ -318,12 +318,6 @@ class Lineage(Record):
     base_sha256: str | None = None  # of the folder or file `base`
     quantize: Quantization | None = Field(default=None, exclude_if=not_)  # of the base's weights, below the adapter
     dtype: Dtype | None = Field(default=None, exclude_if=not_)  # of the base; None: by the device, `policy.dtype: auto`
-
-
-class KlWeight(Record):
-    """Weight of the KL term after a round, where it differs from step to step: `policy/kl_weight.json`."""
-
-    beta: float  # of the next step
 
 
 class PromptFormat(Record):

@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.support.short_runs import make_start, params_of
 from flows.cli.presets import preset
-from flows.stages.chain import ROUND
-from flows.stages.dvc_yaml import MODULES
+from flows.stages.dvc_yaml import MODULES, ROUND
 from tasks.artifacts import read_text
 from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError

@@ -82,7 +82,7 @@ def digest_of(job: Job, params: Params) -> str:
         condition = {"problems": "equal quantities"} if own_problems else {}
     dumped, stories = params.model_dump(mode="json"), WordProblemParams(**params.environment.params)
     variant = asdict(job.variant) | OWN.get(job.variant.rule, {})
-    variant["adam"] = False  # a field that variants had when the first results were computed
+    variant |= {"adam": False, "exclude_self": True}  # fields that variants had when the results were computed
     if not job.variant.repeated:
         del variant["repeated"]  # results older than this field keep their digest
     given = {

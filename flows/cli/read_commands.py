@@ -19,7 +19,7 @@ def history(
     The name is the same in MLflow and Prefect: the number of the run, the params that differ from the last run that
     succeeded, and pass@1 greedy of the first and the final policy. graft compare takes the number.
     """
-    from flows.history.entries import entries
+    from flows.history.run_history import entries
     from flows.preflight import project_root
     from flows.process.workspace_lock import holders
 
@@ -111,7 +111,7 @@ def diagnose(
     root = project_root()
     params = write_params(root, assignments or [], print_text)
     from flows.diagnosis.diagnose import diagnose as examined
-    from flows.diagnosis.page import page_of
+    from flows.diagnosis.record import page_of
     from flows.diagnosis.terminal import print_diagnosis
     from tasks.artifacts import write_text
     from tasks.layout import Layout

@@ -32,7 +32,6 @@ from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempt_problems
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.objective.groups import SampleGroup, sample_groups, samples_in
-from tasks.objective.kl_weight import read_weight
 from tasks.objective.losses import MANUAL
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
@@ -92,7 +91,6 @@ def diagnose(
     if params.algorithm != "grpo":
         raise GraftError(f"algorithm is {params.algorithm}, but graft diagnose takes a step of GRPO; set it to grpo")
     round = _round(layout, round)
-    params = _with_beta(layout, params, round)
     problems, tolerant = _drawn(layout, params.seed, count, round), diagnosis_params(params)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
@@ -151,7 +149,6 @@ def sample_groups_of_problems(
             lineage,
             policy.prompt_format,
             params.update.group_size,
-            params.rewards.agreement,
             params.seed,
             served=runner.serves,
         )
@@ -188,12 +185,6 @@ def diagnosis_params(params: Params) -> Params:
             "rewards": params.rewards.model_copy(update={"failed_limit": 1.0}),
         }
     )
-
-
-def _with_beta(layout: Layout, params: Params, round: int) -> Params:
-    """With the beta that the round's update has left, where it differs from step to step."""
-    beta = read_weight(layout.kl_weight(round), params.update).beta
-    return params.model_copy(update={"update": params.update.model_copy(update={"beta": beta})})
 
 
 def _round(layout: Layout, round: int | None) -> int:

@@ -14,7 +14,7 @@ from tasks.objective.groups import SampleGroup
 from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.params.fields import Baseline
 from tasks.params.update import Update
-from tasks.programs.operators.question_context import without_context
+from tasks.programs.operators.builtin import without_context
 from tasks.records import Attempt, Result, RewardedTrajectory
 
 Performance = list[list[Attempt]] | str

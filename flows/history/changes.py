@@ -1,10 +1,13 @@
 """Changes between two runs that a person could have made: problems, params, sources.
 
 DVC's notion of stale does not serve: a promotion changes the champion, and with it the base of the next run, although
-the user changed nothing.
+the user changed nothing. The params that differ from the committed `params.yaml` say, with the commit, with which
+params a run was made.
 """
 
+import subprocess
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from pydantic import Field
 
@@ -13,7 +16,9 @@ from flows.stages.sources import digests as digests_of_sources
 from flows.stages.user_files import CHAMPION, user_files
 from tasks.artifacts import read_json
 from tasks.core.metrics_files import flatten
+from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.params.file import overridden
 from tasks.params.params import Params, dump_stage_params
 from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promote.champion import read_champion
@@ -22,6 +27,9 @@ from tasks.records import Lineage, Record
 WRITTEN_BY_RUNS = ("run/", "champion/")
 
 MAX_NAMED = 3  # files that are listed by name; of more, only their number
+
+Overrides = dict[str, tuple[str, str]]
+"""Param by its dotted name → the committed and the present value."""
 
 
 class RunInputs(Record):
@@ -129,3 +137,28 @@ def _files(files: Mapping[str, object], adjective: str = "") -> str:
 
 def _origin(layout: Layout) -> Lineage:
     return read_json(layout.champion / "policy" / "lineage.json", Lineage)
+
+
+def overrides(root: Path, params: Params) -> Overrides:
+    """The params of a run that differ.
+
+    Empty if the last commit has no `params.yaml`, or one of another version of Graft.
+    """
+    try:
+        command = ["git", "show", "HEAD:./params.yaml"]
+        text = subprocess.run(
+            command, cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=True
+        ).stdout
+        committed = flat_params(overridden(root / "params.yaml", text, [])[1])
+    except (OSError, subprocess.CalledProcessError, GraftError):
+        return {}
+    return {
+        key: (committed.get(key, "null"), value)
+        for key, value in sorted(flat_params(params).items())
+        if value != committed.get(key, "null") and not key.startswith("rounds.start.")
+    }
+
+
+def as_text(params: Overrides) -> str:
+    """`update.beta=0.05 rounds.last=2`: the present values."""
+    return " ".join(f"{key}={new}" for key, (_, new) in params.items())

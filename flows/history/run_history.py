@@ -1,20 +1,80 @@
-"""The present run in the history: its number and name from its start, what came of it at its end."""
+"""History of the runs of a workspace: `.graft/history.jsonl`, a line for each, by hand or by schedule.
+
+A run has its number and name from its start, and what came of it at its end. The name is
+`12 · update.learning_rate 0.0005 · 0.495 → 0.575`: the number, what changed, and pass@1 greedy of the first and the
+final policy on the test problems, once they are known. The caller of each function that writes holds the lock of the
+workspace.
+"""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.history.changes import RunInputs, changed_params, read_inputs
-from flows.history.entries import Entry, entries, find_lock, next_number, now, write_entry
-from flows.history.run_names import other_inputs, run_name, summarise_change
-from tasks.artifacts import read_json, write_json
+from flows.history.changes import RunInputs, changed_files, changed_params, read_inputs
+from tasks.artifacts import read_json, read_jsonl, write_json, write_jsonl
 from tasks.core.metrics_files import read_numbers
+from tasks.core.terminal import shortened
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
+from tasks.records import Record
 from tasks.tracking.tags import lock_digest
+
+MAX_PARAMS = 3  # of more, only their number
+MAX_CHARACTERS = 24  # of a param's value
+
+
+class Entry(Record):
+    """A run."""
+
+    when: str  # its end, in local time; its start until it has ended
+    done: bool | None  # False: it failed; None: it has not ended, or was killed
+    line: str  # what came of it
+    flow_run: str
+    mlflow_run: str | None
+    number: int  # counted from 1
+    name: str
+    scheduled: bool
+    dvc_lock_md5: str | None = None  # of a run that succeeded
+
+
+def entries(root: Path) -> list[Entry]:
+    """All entries, the oldest first."""
+    return read_jsonl(_file(root), Entry) if _file(root).exists() else []
+
+
+def next_number(root: Path) -> int:
+    """The number of the next run."""
+    return max((entry.number for entry in entries(root)), default=0) + 1
+
+
+def write_entry(root: Path, entry: Entry) -> None:
+    """Add an entry, or replace the one of the same number."""
+    others = [other for other in entries(root) if other.number != entry.number]
+    write_jsonl(_file(root), [*others, entry])
+
+
+def find_number(root: Path, number: str) -> Entry | None:
+    """The entry of this number."""
+    return next((entry for entry in entries(root) if str(entry.number) == number), None)
+
+
+def find_lock(root: Path, lock: bytes) -> Entry | None:
+    """The first run that ended with this `dvc.lock`; later ones repeat it."""
+    md5 = lock_digest(lock)
+    return next((entry for entry in entries(root) if entry.dvc_lock_md5 == md5), None)
+
+
+def now() -> str:
+    """The local time of an entry."""
+    return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _file(root: Path) -> Path:
+    return root / ".graft" / "history.jsonl"
 
 
 class Changes(NamedTuple):
@@ -129,3 +189,41 @@ def add_failure(root: Path, line: str, flow_run: str) -> str:
         ),
     )
     return name
+
+
+def run_name(number: int, change: str, headline: Mapping[str, float] | None = None) -> str:
+    """The name of a run. `headline`: the numbers of `run/metrics.json`, if it succeeded."""
+    result = [format_result(headline["before"], headline["greedy"])] if headline else []
+    return " · ".join([str(number), change, *result])
+
+
+def format_result(before: float, after: float) -> str:
+    """pass@1 greedy of the first and the final policy."""
+    return f"{before:.3f} → {after:.3f}"
+
+
+def summarise_change(before: RunInputs | None, now: RunInputs) -> str:
+    """What differs from the last run that succeeded, in a few words."""
+    if before is None:
+        return "first run"
+    params = changed_params(before, now).items()
+    named = [f"{_tail(key, now.params)} {shortened(value, MAX_CHARACTERS)}" for key, (_, value) in params]
+    named += [f"other {_tail(key, now.params)}" for key in changed_files(before, now)]
+    more = [f"+{len(named) - MAX_PARAMS}"] if len(named) > MAX_PARAMS else []
+    return ", ".join([*named[:MAX_PARAMS], *more, *other_inputs(before, now)]) or "same params"
+
+
+def other_inputs(before: RunInputs, now: RunInputs) -> list[str]:
+    """The kinds of inputs that differ, besides params."""
+    differ = {"other problems": before.problems != now.problems, "other source": before.sources != now.sources}
+    return [name for name, true in differ.items() if true]
+
+
+def _tail(key: str, names: Iterable[str]) -> str:
+    """The shortest end of a dotted name that no other name has; `rounds.last` is `rounds`, as with -S."""
+    if key == "rounds.last":
+        return "rounds"
+    parts = key.split(".")
+    ends = (".".join(parts[i:]) for i in reversed(range(len(parts))))
+    others = [name for name in names if name != key]
+    return next((end for end in ends if not any(name.endswith(f".{end}") or name == end for name in others)), key)

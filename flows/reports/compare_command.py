@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from flows.reports import comparison
 from flows.reports.comparison import Contrast, ParamRow, Side
-from flows.reports.front import Front, efficiency_front
 from flows.reports.run_lookup import find_run
 from tasks.core.terminal import make_table, shortened
 from tasks.errors import GraftError
@@ -59,9 +58,6 @@ def _print(sides: Sequence[Side], console: "Console") -> None:
     for contrast in comparison.contrasts(sides):
         console.print()
         console.print(_changes(contrast))
-    if len(sides) > 1 and (front := efficiency_front(sides)):
-        console.print()
-        console.print(_front(front))
     console.print()
     for note in (*comparison.remarks(sides), comparison.legend(sides[0].record)):
         console.print(note, style="dim", highlight=False)
@@ -77,16 +73,6 @@ def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: "Con
     console.print(table)
     if len(rows) > MAX_PARAMS:
         console.print(f"… and {len(rows) - MAX_PARAMS} more: the page shows all", style="dim", highlight=False)
-
-
-def _front(front: Front) -> "Table":
-    """The policies by their cost, and which of them none beats in cost and accuracy."""
-    table = make_table(front.title, "policy", "pass@1 sampled", "on the front")
-    for point in front.points:
-        table.add_row(
-            f"{point.cost:.3f}", point.name, f"{point.accuracy:.3f}", "yes" if point.name in front.best else ""
-        )
-    return table
 
 
 def _changes(contrast: Contrast) -> "Table":

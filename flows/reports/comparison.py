@@ -16,6 +16,13 @@ MEASUREMENT_PARAMS = ("evaluation.temperature", "policy.max_new_tokens", "operat
 
 ABSENT = "–"
 
+COSTS = {
+    "operations_per_sample": "operations",
+    "model_calls_per_sample": "model calls",
+    "cost_per_1000_samples": "dollars per 1,000",
+}
+"""Metric → title, of a sample: the less, the better."""
+
 
 class Side(NamedTuple):
     """A run in a comparison."""

@@ -22,7 +22,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import is_run_only
 from tasks.params.sections import MOST_ROUNDS
-from tasks.programs.operators.question_context import without_context
+from tasks.programs.operators.builtin import without_context
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result
 from tasks.reward.histogram import RewardBin, read_histogram

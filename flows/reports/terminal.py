@@ -6,8 +6,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.reports.comparison import change, changes, level_with_interval
-from flows.reports.front import COSTS
+from flows.reports.comparison import COSTS, change, changes, level_with_interval
 from flows.reports.run_record import WHENS, Bar, RunRecord
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, read_jsonl

@@ -54,17 +54,16 @@ def build_trajectories(
     lineage: Lineage,
     form: PromptFormat | None,
     group_size: int,
-    by_agreement: bool,
     seed: int,
     served: bool = False,
 ) -> Iterator[Trajectory]:
     """A trajectory for each problem that has a completion, in the order of the problems.
 
     `lineage` and `form` belong to the policy that wrote the completions; `served`: its prompt named operators served
-    by a model. Without `by_agreement` a right answer counts in full on problems with one answer too.
+    by a model.
     """
     for each in searched:
-        members = group_members(environment, each.problem, each.workflows, by_agreement, seed)
+        members = group_members(environment, each.problem, each.workflows, seed)
         group = training_group(members, group_size) if each.split == "train" else validation_group(members)
         if group:
             prompt = prompt_of(environment, form, each.problem, lineage.base, served)
@@ -89,13 +88,10 @@ def pair_with_workflows(
     _refuse_strays(own)
 
 
-def group_members(
-    environment: Environment, problem: Problem, workflows: Sequence[Workflow], by_agreement: bool, seed: int
-) -> list[Member]:
+def group_members(environment: Environment, problem: Problem, workflows: Sequence[Workflow], seed: int) -> list[Member]:
     """All completions of a problem, in an order that depends on the seed and the workflows, not on the file."""
     members = []
-    counts = agreement(workflows) if by_agreement else [1.0] * len(workflows)
-    for workflow, agrees in zip(workflows, counts, strict=True):
+    for workflow, agrees in zip(workflows, agreement(workflows), strict=True):
         results = [workflow.result, *workflow.sibling_results]
         share = agrees * solved_share(environment, problem, results)
         is_hard = share < 1 and environment.is_right(problem, workflow.result)

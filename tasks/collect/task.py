@@ -53,8 +53,8 @@ def collect_shard(
 ) -> list[Trajectory]:
     """The trajectories of some problems; of the project's folder `root` only the user's environment is read."""
     environment, served = environment_in(root, params), params.operators.backend != "none"
-    size, agreement = params.update.group_size, params.rewards.agreement
-    found = build_trajectories(environment, problems, lineage, form, size, agreement, params.seed, served)
+    size = params.update.group_size
+    found = build_trajectories(environment, problems, lineage, form, size, params.seed, served)
     return [trajectory.model_copy(update={"engine": engine}) for trajectory in found]
 
 

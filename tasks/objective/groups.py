@@ -1,6 +1,5 @@
 """Groups of completions with their advantages, as influence measures them and the update learns from them."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -32,13 +31,9 @@ class SampleGroup:
 
 
 class RoundGroups(NamedTuple):
-    """The groups of a round by split, and the number of invalid completions that were skipped.
-
-    `engine`: the server that sampled them; None: Graft itself.
-    """
+    """The groups of a round by split, and the server that sampled them; None: Graft itself."""
 
     by_split: dict[Split, list[SampleGroup]]
-    invalid: int
     engine: Engine | None
 
 
@@ -50,13 +45,12 @@ def read_groups(
     Raises GraftError that names file and line, see `read_valid_trajectories`.
     """
     groups: dict[Split, list[SampleGroup]] = {split: [] for split in splits}
-    invalid = Counter[Split]()
-    rule, engine = update.on_invalid_completion, None
-    for trajectory in read_valid_trajectories(policy, environment, layout, round, splits, rule, invalid):
+    engine = None
+    for trajectory in read_valid_trajectories(policy, environment, layout, round, splits):
         groups[trajectory.split].append(_tokenized(policy, trajectory, update.truncated))
         engine = trajectory.engine
     by_split = {split: _with_advantages(members, update) for split, members in groups.items()}
-    return RoundGroups(by_split, invalid.total(), engine)
+    return RoundGroups(by_split, engine)
 
 
 def sample_groups(policy: Policy, trajectories: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:

@@ -1,12 +1,9 @@
 """Validation of recorded completions against the policy that learns from them.
 
-By `update.on_invalid_completion` the others stop the stage, or they are skipped. A skipped completion is neither in the
-loss nor in the baseline of its group, and influence and the update both leave it out.
+The first one that does not match stops the stage: it is of another policy, or the file was damaged.
 """
 
-import logging
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import contains
@@ -17,7 +14,6 @@ from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, completion_text, encode_completion, encode_prompt
-from tasks.params.fields import OnInvalid
 from tasks.records import Lineage, RewardedTrajectory, Split
 
 MAX_LOGPROB = 1e-3
@@ -35,7 +31,8 @@ PARALLEL_LISTS = (
 )
 """Lists of a trajectory with an entry for each of its workflow codes."""
 
-logger = logging.getLogger(__name__)
+OPTIONAL_LISTS = ("kept", "agreement")
+"""Others of these, which are empty where they say nothing."""
 
 
 def read_valid_trajectories(
@@ -44,15 +41,12 @@ def read_valid_trajectories(
     layout: Layout,
     round: int,
     splits: Sequence[Split],
-    rule: OnInvalid,
-    skipped: Counter[Split],
 ) -> Iterator[RewardedTrajectory]:
     """The round's rewarded trajectories of these splits, one at a time.
 
-    `policy` has the vocabulary and the context of the one that the round starts from. With `skip` a trajectory lacks
-    the completions that do not fit, which `skipped` counts; without any left it is not there. Raises GraftError that
-    names file and line: with `stop` for the first one that does not fit, always where the entries of a trajectory do
-    not belong together, or where another policy wrote it.
+    `policy` has the vocabulary and the context of the one that the round starts from. Raises GraftError that names file
+    and line where a completion does not fit, where the entries of a trajectory do not belong together, or where another
+    policy wrote it.
     """
     path, version = layout.rewarded(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
     remedy = f"run again: graft stage search@{round} collect@{round} reward@{round}"
@@ -64,36 +58,25 @@ def read_valid_trajectories(
                 f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
                 f"starts from {version!r}; {remedy}"
             )
-        kept = _valid_part(policy, environment, f"{path}:{line}", trajectory, rule)
-        skipped[trajectory.split] += len(trajectory.workflow_codes) - len(kept.workflow_codes)
-        if kept.workflow_codes:
-            yield kept
+        _check_valid(policy, environment, f"{path}:{line}", trajectory)
+        yield trajectory
 
 
-def read_valid_file(
-    policy: Policy, environment: Environment, path: Path, rule: OnInvalid
-) -> Iterator[RewardedTrajectory]:
+def read_valid_file(policy: Policy, environment: Environment, path: Path) -> Iterator[RewardedTrajectory]:
     """The same for any file of rewarded trajectories, of any split and policy."""
     for line, trajectory in read_numbered(path, RewardedTrajectory):
-        kept = _valid_part(policy, environment, f"{path}:{line}", trajectory, rule)
-        if kept.workflow_codes:
-            yield kept
+        _check_valid(policy, environment, f"{path}:{line}", trajectory)
+        yield trajectory
 
 
-def _valid_part(
-    policy: Policy, environment: Environment, where: str, trajectory: RewardedTrajectory, rule: OnInvalid
-) -> RewardedTrajectory:
+def _check_valid(policy: Policy, environment: Environment, where: str, trajectory: RewardedTrajectory) -> None:
     _check_entries(where, trajectory)
-    reasons = invalid_completions(policy, environment, trajectory)
-    for member, why in reasons.items():
-        message = f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}"
-        if rule == "stop":
-            raise GraftError(
-                f"{message}; run the search and collect stages again, or set update.on_invalid_completion to skip"
-            )
-        logger.warning("%s; skipped", message)
-    kept = [member for member in range(len(trajectory.workflow_codes)) if member not in reasons]
-    return _only(trajectory, kept) if reasons else trajectory
+    if reasons := invalid_completions(policy, environment, trajectory):
+        member, why = next(iter(reasons.items()))
+        raise GraftError(
+            f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}; run the search and collect "
+            "stages again"
+        )
 
 
 def invalid_completions(policy: Policy, environment: Environment, trajectory: RewardedTrajectory) -> dict[int, str]:
@@ -142,19 +125,7 @@ def _is_of(policy: Policy, environment: Environment, tokens: list[int], code: st
 def _check_entries(where: str, trajectory: RewardedTrajectory) -> None:
     count = len(trajectory.workflow_codes)
     lists = {name: getattr(trajectory, name) for name in PARALLEL_LISTS} | trajectory.reward_terms
-    lists |= {name: getattr(trajectory, name) for name in _optional_lists(trajectory)}
+    lists |= {name: entries for name in OPTIONAL_LISTS if (entries := getattr(trajectory, name))}
     for name, entries in lists.items():
         if len(entries) != count:
             raise GraftError(f"{where}: {name}: {len(entries)} entries for {count} workflow codes; rebuild the file")
-
-
-def _optional_lists(trajectory: RewardedTrajectory) -> list[str]:
-    return [name for name in ("kept", "agreement") if getattr(trajectory, name)]
-
-
-def _only(trajectory: RewardedTrajectory, kept: Sequence[int]) -> RewardedTrajectory:
-    """The trajectory with these members alone."""
-    names = ["workflow_codes", *PARALLEL_LISTS, *_optional_lists(trajectory)]
-    changes = {name: [getattr(trajectory, name)[member] for member in kept] for name in names}
-    terms = {name: [values[member] for member in kept] for name, values in trajectory.reward_terms.items()}
-    return trajectory.model_copy(update={**changes, "reward_terms": terms})

@@ -256,7 +256,6 @@ class Rewards(Section):
     own: Annotated[list[UserTerm], Field(max_length=100)]
     seconds: Annotated[float, Field(ge=0.1, le=3600)]
     model: ModelReward | None
-    agreement: bool
     failed_limit: Share
 
     @field_validator("own")
@@ -275,24 +274,13 @@ class Influence(Section):
     n: Annotated[int, Field(ge=1, le=1024, strict=True)]
     completions: Annotated[int, Field(ge=1, le=256, strict=True)]
     trajectories: str | None
-    top_k: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True)] | None
     loss: ValidationLoss
     selection: Selection
     fraction: Annotated[float, Field(gt=0, le=1)]
     fdr_control: bool
-    sequential_test: bool
     train_on_validation: bool
-    exclude_self: bool
     similarity: Similarity
-    positions: Literal["all", "completion"]
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
-
-    @field_validator("top_k")
-    @classmethod
-    def _check_top_k(cls, top_k: int | None) -> int | None:
-        if top_k == 0:
-            raise ValueError("0 validation completions give no influence: write null for all of them")
-        return top_k
 
     @model_validator(mode="after")
     def _check_trajectories(self) -> "Influence":

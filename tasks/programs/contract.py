@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Callable
 from inspect import signature
 
-from tasks.programs.operators.builtin import OPERATORS
-from tasks.programs.operators.question_context import context
+from tasks.programs.operators.builtin import OPERATORS, context
 from tasks.programs.sandbox.run_program import ALL_OPERATORS
 from tasks.records import CODE
 

@@ -10,7 +10,7 @@ from tasks.environments.measures import gate_value, sample_level
 from tasks.environments.protocol import Gate
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.rollouts.evaluate_policy import evaluate_policy
+from tasks.model.rollouts.attempts import evaluate_policy
 from tasks.params.params import Params
 from tasks.promote.gate import GateValues, kept_remarks
 from tasks.promotion_records import Champion

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError, TransientError
 from tasks.model.foreign_files import check_weight_files, is_trusted
-from tasks.model.hub_errors import is_transient
-from tasks.model.load_errors import error_reason, error_remedy
+from tasks.model.load_errors import error_reason, error_remedy, is_transient
 from tasks.model.policy import LOAD_LOCK, best_device
 from tasks.params.sections import ModelReward
 from tasks.records import Trajectory

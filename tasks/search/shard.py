@@ -19,7 +19,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import LOAD_LOCK, SCRATCH, Policy, ServedModel, encode_completion
 from tasks.model.rollouts.operator_model import log_usage, operator_model
-from tasks.model.served_model import load_sampled_policy
+from tasks.model.sampling.vllm.serve import load_sampled_policy
 from tasks.objective.advantages import has_signal
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
@@ -30,8 +30,7 @@ from tasks.search.journal import Journal
 from tasks.search.node import node_id, tree_records
 from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
-from tasks.search.revisions.problem_revisions import revision_metrics
-from tasks.search.revisions.reviser import Reviser
+from tasks.search.revisions.problem_revisions import Reviser, revision_metrics
 from tasks.search.tally import current_tally
 from tasks.search.tree_drawing import TreeRank, example_tree, tree_rank
 

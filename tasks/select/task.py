@@ -61,7 +61,7 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     if not any(line.selected for line in selection.lines):
         logger.warning("nothing is selected: the update of round %d will change nothing", round)
     write_jsonl(layout.selection(round), selection.lines)
-    write_json(layout.metrics("select", round), selection.metrics | checked | {"unfit_samples": groups.invalid})
+    write_json(layout.metrics("select", round), selection.metrics | checked)
 
 
 def _check_sampler(layout: Layout, params: Params, round: int, policy: Policy, groups: RoundGroups) -> dict[str, float]:
@@ -85,8 +85,7 @@ def _validation(
         found = groups.by_split["validation"]
     elif own.trajectories is not None:
         path = layout.root / own.trajectories
-        read = read_valid_file(policy, environment, path, params.update.on_invalid_completion)
-        found = sample_groups(policy, read, params.update)
+        found = sample_groups(policy, read_valid_file(policy, environment, path), params.update)
     if not found:
         raise GraftError(
             f"{own.trajectories or layout.rewarded(round)}: no trajectories to measure influence with; "

@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.core.sqlite import creation_lock, sqlite_file
 from tasks.errors import GraftError
-from tasks.tracking.batches import log, make_metrics, milliseconds, valid_name
-from tasks.tracking.live_steps import LONGEST, LiveSteps, row_batches, step_points
+from tasks.tracking.addresses import VIEW_TAG
+from tasks.tracking.metrics import (
+    LONGEST,
+    MINUTES,
+    LiveSteps,
+    RunSummary,
+    headline_metrics,
+    log,
+    make_metrics,
+    milliseconds,
+    row_batches,
+    step_points,
+    unknown_headline,
+    valid_name,
+)
 from tasks.tracking.mlflow_process import REMEDY
 from tasks.tracking.registry import create_card, follow, register
-from tasks.tracking.run_summary import MINUTES, RunSummary, headline_metrics, unknown_headline
 from tasks.tracking.tags import CURVES, HERE, LOCK, REPEATED, RUN_NAME, SOURCE, WORKSPACE
 from tasks.tracking.trace_sample import read_sample
 from tasks.tracking.traces import log_traces
-from tasks.tracking.view_state import VIEW_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable

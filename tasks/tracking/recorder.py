@@ -31,12 +31,11 @@ from tasks.promotion_records import Champion, Promotion, Succession
 from tasks.records import Lineage, Record
 from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
-from tasks.tracking.addresses import run_address, server_address
+from tasks.tracking.addresses import run_address, server_address, view_state
+from tasks.tracking.metrics import unknown_headline
 from tasks.tracking.mlflow_process import REMEDY, start_worker
-from tasks.tracking.run_summary import unknown_headline
 from tasks.tracking.tags import LOCK, SOURCE, lock_digest
 from tasks.tracking.trace_sample import traces_by_round
-from tasks.tracking.view_state import view_state
 
 
 class WorkerAnswer(Record):

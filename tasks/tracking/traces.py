@@ -36,13 +36,6 @@ def log_traces(uri: str, experiment: str, run_id: str, sample: Sequence[SampledC
     client.log_spans(experiment, [span for trace in traces for span in trace.spans()])
 
 
-def delete_traces(client: Any, experiment: str, run_id: str) -> None:
-    """Delete the traces of a run, which MLflow leaves when the run is deleted."""
-    found = client.search_traces(locations=[experiment], run_id=run_id, include_spans=False)
-    if found:
-        client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in found])
-
-
 class _Trace:
     """One completion in MLflow's types. Its id is a function of the run and the completion."""
 

@@ -1,6 +1,5 @@
 """The real chain in the environment `answer`, and in one of the user's own."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
 from tasks.layout import Layout
-from tasks.records import Attempt, ProblemOutcome, RewardedTrajectory, Selected, Workflow
+from tasks.records import Attempt, ProblemOutcome, RewardedTrajectory, Selected
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -89,25 +88,3 @@ def test_a_step_of_it_can_be_looked_at_and_its_page_shows_the_form(answers: Layo
     assert "hard_format" in page
     assert "&lt;think&gt;" in page
     assert "<think>" not in page
-
-
-PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
-(OWN,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "class Parity" in block]
-
-
-def test_the_environment_of_the_documentation_runs_through_all_stages(tmp_path: Path) -> None:
-    assert len(OWN.splitlines()) < 60
-    root = make_workspace(tmp_path / "project", [*SMALL, "rounds=1", "bootstrap.epochs=4"])
-    (root / "parity.py").write_text(OWN)
-    layout = retrained(root, "environment=parity:Parity", "rewards.environment={brief: 0.2}")
-    for trajectory in read_jsonl(layout.rewarded(1), RewardedTrajectory):
-        assert set(trajectory.reward_terms) == {"correctness", "brief"}
-        assert trajectory.prompt.endswith("Is that even?\n")
-    texts = {w.code for w in read_jsonl(layout.workflows(1) / "index.jsonl", Workflow)}
-    assert {"yes.", "no."} <= texts
-    assert read_metrics(layout, "evaluate@after")["pass_at_1_greedy"] > 0.2
-
-    (root / "parity.py").write_text(OWN.replace("1 / max(len(text.split()), 1)", "1.0"))
-    stale = graft(root, "status")
-    rewards = next(line for line in stale.stdout.splitlines() if line.startswith("reward@1"))
-    assert "source environment.name: changed" in rewards

@@ -17,9 +17,8 @@ import pytest
 import yaml
 
 from benchmarks.support.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
-from flows.history.entries import entries
-from flows.stages.chain import stage_ids
-from flows.stages.dvc_yaml import parse
+from flows.history.run_history import entries
+from flows.stages.dvc_yaml import parse, stage_ids
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
@@ -382,7 +381,7 @@ def files_of(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): digest_path(p) for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not (PROJECT.parent / GSM8K).is_file(), reason="GSM8K is not beside the project")
 def test_real_input_ends_with_honest_figures(tmp_path: Path) -> None:
     """The command of docs/problems.md, with the file at the same relative place, on a small set-up."""

@@ -12,7 +12,7 @@ from tasks.layout import Layout
 from tasks.records import ProblemOutcome, RewardedTrajectory
 from tasks.statistics.intervals import difference_interval
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 SMALL = [
     *["environment=code", "problems.train=240", "problems.validation=16"],

@@ -14,6 +14,7 @@ from tasks.layout import Layout
 from tasks.records import Attempt, Problem, RewardedTrajectory
 from tests.support.models import save_base
 from tests.support.policies import MakePolicy
+from tests.support.tiers import nightly_but_first
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -38,7 +39,7 @@ def lines() -> Iterator[str]:
         yield json.dumps({"id": f"q{number}", "context": context, "supporting_facts": facts, **row})
 
 
-@pytest.mark.parametrize("environment", ["answer", "workflow"])
+@pytest.mark.parametrize("environment", nightly_but_first(["workflow", "answer"]))
 def test_texts_contexts_and_fields_go_through_all_stages(
     environment: str, tmp_path: Path, make_policy: MakePolicy
 ) -> None:

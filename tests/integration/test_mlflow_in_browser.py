@@ -9,8 +9,8 @@ from tasks.artifacts import write_json, write_jsonl
 from tasks.layout import Layout
 from tasks.records import RewardedTrajectory
 from tasks.tracking.addresses import experiment_address
+from tasks.tracking.metrics import unknown_headline
 from tasks.tracking.recorder import Recorder
-from tasks.tracking.run_summary import unknown_headline
 from tests.support.browser import browser, needed
 from tests.support.selections import selected_by_influence
 from tests.support.servers import mlflow_server

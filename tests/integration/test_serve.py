@@ -12,7 +12,8 @@ import pytest
 
 from tasks.core.loopback import free_port
 from tasks.params.file import override
-from tests.support.flow_runs import is_alive, mlflow_states, states, temporary_servers, wait_until
+from tests.support.flow_runs import mlflow_states, states, temporary_servers, wait_until
+from tests.support.processes import is_alive
 from tests.support.tiny_project import begin, environment, ran
 
 pytestmark = pytest.mark.slow

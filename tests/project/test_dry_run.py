@@ -64,20 +64,6 @@ def test_more_rounds_and_a_preset_count_too(done: Path) -> None:
     assert "search@6" in told(done, "--preset", "small", "-S", "rounds=6")[0]
 
 
-def test_a_source(done: Path) -> None:
-    (done / "tasks" / "reward" / "builtin_terms.py").write_text("WEIGHT = 2\n")
-    steps, _ = told(done)
-    assert list(steps) == AFTER_REWARD
-    assert steps["reward@1"][1] == "source tasks/reward/builtin_terms.py: changed"
-
-
-def test_an_input(done: Path) -> None:
-    (done / "examples" / "problems.jsonl").write_text('{"question": "2 and 2?", "answer": 4}\n')
-    steps, _ = told(done)
-    assert steps["problems"][1] == "input examples/problems.jsonl: changed"
-    assert list(steps) == ADDRESSES
-
-
 def test_an_output_that_is_missing_is_restored_and_its_readers_may_stay(done: Path) -> None:
     took(done, 90.0)
     shutil.rmtree(done / "run" / "policy")

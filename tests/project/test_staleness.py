@@ -16,6 +16,7 @@ from flows.dvc_stages.pipeline import DvcPipeline
 from flows.stages.dvc_yaml import declared_params, stage_of
 from tasks.params.file import override
 from tasks.params.params import Params
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import ADDRESSES, REPOSITORY, dvc, graft, ran
 
 AFTER_REWARD = ADDRESSES[ADDRESSES.index("reward@1") :]
@@ -176,7 +177,7 @@ USER_FILES = [
 
 @pytest.mark.parametrize(
     ("assignments", "file", "readers"),
-    [USER_FILES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in USER_FILES[1:])],
+    nightly_but_first(USER_FILES),
 )
 def test_a_file_that_params_name_makes_its_readers_stale_for_graft_and_for_dvc(
     done: Path, monkeypatch: pytest.MonkeyPatch, assignments: list[str], file: str, readers: set[str]

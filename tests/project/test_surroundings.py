@@ -8,6 +8,7 @@ import pytest
 
 from flows.prefect_runs.server_address import REMEDY
 from tests.support.small_disk import mounted
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import ADDRESSES, begin, dvc, environment, graft, ran, run
 
 DEAD = "http://127.0.0.1:9/api"
@@ -91,12 +92,14 @@ def test_sources_have_the_same_line_ends_in_every_checkout(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "variables",
-    [
-        {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"},
-        {"PREFECT_API_URL": "", "PREFECT_HOME": "", "PREFECT_SERVER_API_PORT": " "},
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"PYTHONIOENCODING": "ascii"},
-    ],
+    nightly_but_first(
+        [
+            {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"},
+            {"PREFECT_API_URL": "", "PREFECT_HOME": "", "PREFECT_SERVER_API_PORT": " "},
+            {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+            {"PYTHONIOENCODING": "ascii"},
+        ]
+    ),
 )
 def test_others_do_no_harm(done: Path, variables: dict[str, str]) -> None:
     """In a process of its own: locale and encoding of the output are settled when Python starts."""
@@ -110,12 +113,13 @@ def test_others_do_no_harm(done: Path, variables: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_lock_file_that_is_removed_during_the_last_stage_is_an_error(done: Path) -> None:
-    process = begin(done, "promote", "retrain", "-S", "problems.train=7", TINY_SECONDS="3")
+def test_a_lock_file_that_is_removed_during_the_last_stage_is_an_error(done: Path, prefect_api: str) -> None:
+    where = {"PREFECT_API_URL": prefect_api}
+    process = begin(done, "promote", "retrain", "-S", "problems.train=7", TINY_SECONDS="3", **where)
     (done / "dvc.lock").unlink()
     _, told = process.communicate(timeout=300)
     assert process.returncode == 2
     assert "dvc.lock: problems is not in it, so the file was removed or replaced during this run" in told
     assert ran(done) == ADDRESSES
-    assert "restored" in graft(done, "retrain").stdout
+    assert "restored" in graft(done, "retrain", **where).stdout
     assert ran(done) == []

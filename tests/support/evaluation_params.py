@@ -1,13 +1,12 @@
 """Params of the stages that sample and score a policy, restricted as in dvc.yaml."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from tasks.params.file import load_params, restrict
+from tasks.params.file import restrict
 from tasks.params.params import Params
+from tests.support.stage_params import SHIPPED
 
-SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
 KEYS = ["seed", "environment", "policy.max_new_tokens", "sandbox", "operators"]
 KEYS += ["sampler.kind", "sampler.dtype"]
 

@@ -154,22 +154,12 @@ def make_solver() -> Callable[[Path, str], str]:
 
     Returns the policy's version.
     """
-    from tasks.bootstrap.scratch_model import build_scratch_model
-    from tasks.bootstrap.supervised import TrainingExample, train_supervised
-    from tasks.bootstrap.tokenizer import train_tokenizer
-    from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, save_policy
+    from tasks.model.policy import Policy, save_policy
+    from tests.support.writers import train_writer
 
     @cache
     def solver(code: str) -> Policy:
-        tokenizer = train_tokenizer([code], VOCABULARY)
-        policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
-        prompts = ["3 boxes of 4 pens?\n", "Ann has 12 and gives 5 away.\n", "7?\n"]
-        examples = [TrainingExample(encode_prompt(policy, p), encode_completion(policy, code)) for p in prompts]
-        train_supervised(
-            policy.model, examples, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0
-        )
-        policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
-        return policy
+        return train_writer([code], ["3 boxes of 4 pens?", "Ann has 12 and gives 5 away.", "7?"], [code])
 
     return lambda folder, code: save_policy(solver(code), folder, parent=None, round=0).version
 

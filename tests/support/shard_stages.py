@@ -28,8 +28,7 @@ from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import RunnerParams
 from tests.support.listeners import is_loopback, listeners
-
-REPOSITORY = Path(__file__).parents[2]
+from tests.support.stage_params import REPOSITORY
 
 
 class Watched:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from flows.history.changes import RunInputs
-from flows.history.entries import Entry
+from flows.history.run_history import Entry
 from flows.reports.run_record import read_run_record
 from tasks.artifacts import digest_text, line_of
 from tasks.errors import GraftError
@@ -41,8 +41,7 @@ from tasks.records import (
 from tasks.search.journal import Batch, EvaluatedCompletion
 from tests.support import finished_run
 from tests.support.records import make_workflow
-
-REPOSITORY = Path(__file__).parents[2]
+from tests.support.stage_params import REPOSITORY
 
 CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] + n[1]\n"
 """A workflow."""

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from flows.reports.comparison import Side, level_with_interval, title_of
-from flows.reports.front import efficiency_front
+from flows.reports.comparison import COSTS, Side, level_with_interval, title_of
 from flows.reports.html.chart import Curve, Dot, Point, Stack, bars, curves, dots
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 from tasks.environments.measures import PREFIX
@@ -109,13 +108,38 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
 
 
 def efficiency(sides: Sequence[Side]) -> list[Chart]:
-    """The chart of the policies by cost and accuracy, with a line through those that none beats in both."""
-    front = efficiency_front(sides)
-    if front is None:
-        return []
-    places = [Dot(point.name, point.colour, point.cost, point.accuracy) for point in front.points]
-    best = [(point.cost, point.accuracy) for point in front.points if point.name in front.best]
-    return [Chart(front.title, dots(f"accuracy and {front.title}", places, best, front.title))]
+    """The chart of the policies by cost and accuracy, with a line through those that none beats in both.
+
+    By dollars where every policy has them, before and after each run, else by operations.
+    """
+    for name in ("cost_per_1000_samples", "operations_per_sample"):
+        policies = [
+            policy for colour, side in enumerate(sides) for policy in _policies(side, colour, name, _of(sides, side))
+        ]
+        if len(policies) == 2 * len(sides):
+            policies.sort(key=lambda dot: (dot.x, -dot.y, dot.name))
+            best = [(dot.x, dot.y) for dot in pareto_front(policies)]
+            return [Chart(COSTS[name], dots(f"accuracy and {COSTS[name]}", policies, best, COSTS[name]))]
+    return []
+
+
+def pareto_front(policies: Sequence[Dot]) -> list[Dot]:
+    """Those that no other one dominates: is at least as accurate (y) as, at most as dear (x), and not equal in both."""
+
+    def dominates(one: Dot, other: Dot) -> bool:
+        return one.y >= other.y and one.x <= other.x and (one.x, one.y) != (other.x, other.y)
+
+    return [policy for policy in policies if not any(dominates(other, policy) for other in policies)]
+
+
+def _policies(side: Side, colour: int, cost: str, prefix: str) -> list[Dot]:
+    """A run's first and final policy by this metric of cost and the accuracy of the samples; those that have both."""
+    numbers = {when: side.record.metrics.get(f"evaluate@{when}", {}) for when in ("before", "after")}
+    return [
+        Dot(f"{prefix}{when}", colour, own[cost], own["pass_at_1"])
+        for when, own in numbers.items()
+        if cost in own and "pass_at_1" in own
+    ]
 
 
 def updates(sides: Sequence[Side]) -> list[Chart]:

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.history.run_names import format_result
+from flows.history.run_history import format_result
 from flows.reports import comparison
 from flows.reports.comparison import Side
 from flows.reports.html import content

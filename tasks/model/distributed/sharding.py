@@ -9,7 +9,7 @@ have to run the model equally often (`in_step`).
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.distributed.collectives import rank, world_size
-from tasks.model.layers import decoder_layers
+from tasks.model.hf_model import decoder_layers
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from tasks.core.child_process import end_with_parent
 from tasks.model.distributed.collectives import process_group
-from tasks.model.distributed.job_file import error_to_json, read_job
-from tasks.model.distributed.torchrun import ERROR, JOB, STORE
+from tasks.model.distributed.torchrun import ERROR, JOB, STORE, error_to_json, read_job
 
 LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 """In what gloo raises where another process is gone: that one's error is the one to show, or that it was ended."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.errors import GraftError
 from tasks.model.sampling.inverse_cdf import draw, uniforms
 from tasks.model.sampling.truncation import Truncation
-from tasks.model.scoring.padded_rows import scale_logits, token_logprobs
+from tasks.model.scoring.logprobs import scale_logits, token_logprobs
 from tasks.records import Completion
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Plans of micro-batches: which samples are computed together, in which layout, and how many tokens that costs.
 
-layout       completions of one problem                        used where
-packed       in one row with all others (layouts/packed.py)    the model's attention can be replaced
-rows         in a row each, with the prompt (layouts/rows.py)  it cannot, or a packed sample would not fit in memory
-completions  in a row each, alone (layouts/completions.py)     the prompts' keys and values are constants
+layout       completions of one problem        used where
+packed       in one row with all others        the model's attention can be replaced
+rows         in a row each, with the prompt    it cannot, or a packed sample would not fit in memory
+completions  in a row each, alone              the prompts' keys and values are constants
 """
 
 from collections.abc import Iterator, Sequence

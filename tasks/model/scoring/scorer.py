@@ -13,27 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
 from tasks.model.distributed.collectives import all_gather
-from tasks.model.layers import decoder_layers
-from tasks.model.policy import Policy
-from tasks.model.sample import Sample
-from tasks.model.scoring.checkpointing import PARAM as CHECKPOINTING
-from tasks.model.scoring.checkpointing import checkpointed_layers
-from tasks.model.scoring.float32_weights import float32_weights, has_narrow_weights
-from tasks.model.scoring.hf_model import (
+from tasks.model.hf_model import (
+    CHECKPOINTING,
     as_forward,
     caught_hidden_states,
+    checkpointed_layers,
+    decoder_layers,
+    float32_weights,
     forward_to_hidden,
     forward_to_logits,
+    has_narrow_weights,
     unwrap_model,
 )
-from tasks.model.scoring.layouts.completions import CompletionBatch, collate_completions
-from tasks.model.scoring.layouts.packed import PackedBatch, collate_packed
-from tasks.model.scoring.layouts.rows import RowBatch, collate_rows
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.layouts import (
+    CompletionBatch,
+    PackedBatch,
+    RowBatch,
+    collate_completions,
+    collate_packed,
+    collate_rows,
+)
 from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attention_pairs, make_micro_batches
 from tasks.model.scoring.mismatch import mismatch_of
 from tasks.model.scoring.packed_attention import use_packed_attention
-from tasks.model.scoring.prompt_attention import use_prompt_attention
-from tasks.model.scoring.prompt_cache import PromptCache
+from tasks.model.scoring.prompt_cache import PromptCache, use_prompt_attention
 from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens, score_values
 
 if TYPE_CHECKING:
@@ -87,7 +92,6 @@ class Scorer:
     checkpointing: bool = False  # layers keep their inputs alone for the backward pass
     prompts: PromptCache | None = None  # of layout completions
     value_head: Any = None  # a linear module from hidden states to one number; None: no values
-    detach_values: bool = False  # values give the model no gradient
 
     @property
     def trained(self) -> Any:
@@ -132,7 +136,7 @@ class Scorer:
         collated = self.collate(batch)
         with caught_hidden_states(self.model) as caught:
             scored = self._score(batch, collated)
-        hidden = collated.chunks(as_forward(caught[0].detach() if self.detach_values else caught[0]))
+        hidden = collated.chunks(as_forward(caught[0]))
         return replace(scored, values=score_values(hidden, collated.index, self.value_head))
 
     def _score(self, batch: MicroBatch, collated: "PackedBatch | RowBatch | CompletionBatch") -> TokenScores:
@@ -213,12 +217,14 @@ def scorer_for(
 def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
     """The scorer with the keys and values of the samples' prompts as constants, those of the present weights.
 
-    Scores are the same; their gradients are those of the completions' positions. Raises GraftError where the model's
-    attention cannot be replaced.
+    Scores are the same; their gradients are those of the completions' positions. Where the model's attention cannot be
+    replaced, it is the scorer as it was.
     """
     probe = _probe_samples(samples)
-    if fault := _window_fault(scorer.model, samples) or _cache_fault(replace(scorer, temperature=1.0), probe):
-        raise GraftError(f"influence.positions: completion is not possible with this model ({fault}); set it to all")
+    fault = _window_fault(scorer.model, samples) or _cache_fault(replace(scorer, temperature=1.0), probe)
+    if fault := all_gather(fault)[0]:
+        logger.warning("gradients are those of the prompts' positions, too, which takes longer: %s", fault)
+        return scorer
     return _with_cache(scorer, samples)
 
 

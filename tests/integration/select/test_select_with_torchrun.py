@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,33 +9,20 @@ import pytest
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.records import RewardedTrajectory, Selected
 from tasks.select import task
 from tasks.select.task import run
-
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
-SEEN = ("processes", "negative_weight", "advantages", "loss", "truncated", "prompts_per_step", "micro_batch_tokens")
-SEEN += ("checkpointing", "sharded")
+from tests.support.stage_params import stage_params
+from tests.support.tiers import nightly_but_first
 
 MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
 def params(processes: int, sharded: bool = False, **influence: Any) -> Params:
-    changed = {"processes": processes, "negative_weight": 1.0, "micro_batch_tokens": 128}
-    update = SHIPPED.update.model_copy(update=changed | {"sharded": sharded, "checkpointing": sharded})
-    own = SHIPPED.influence.model_copy(update={"selection": "positive"} | influence)
-    whole = SHIPPED.model_copy(update={"update": update, "influence": own})
-    keys = [
-        "environment",
-        "algorithm",
-        "policy.max_new_tokens",
-        "search.temperature",
-        "influence",
-        "update.on_invalid_completion",
-    ]
-    return restrict(whole, keys + [f"update.{name}" for name in SEEN])
+    update = {"processes": processes, "negative_weight": 1.0, "micro_batch_tokens": 128}
+    update |= {"sharded": sharded, "checkpointing": sharded}
+    return stage_params("select", update=update, influence={"selection": "positive"} | influence)
 
 
 def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
@@ -44,7 +30,7 @@ def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("sharded", nightly_but_first([False, True]))
 def test_two_processes_select_what_one_selects(
     sharded: bool, layout: Layout, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,12 +54,10 @@ def revision(code: str, solved: int) -> Workflow:
     return workflow(code, solved, 0, 0).model_copy(update={"proposer": "revision", **written})
 
 
-def grouped(
-    workflows: list[Workflow], size: int, seed: int = 0, problem: Problem = PROBLEM, by_agreement: bool = True
-) -> Trajectory:
+def grouped(workflows: list[Workflow], size: int, seed: int = 0, problem: Problem = PROBLEM) -> Trajectory:
     ((_, _, listed),) = pair_with_workflows([("train", problem)], workflows)
     searched = [SearchedProblem("train", problem, listed)]
-    (trajectory,) = build_trajectories(WORKFLOW, searched, LINEAGE, None, size, by_agreement, seed)
+    (trajectory,) = build_trajectories(WORKFLOW, searched, LINEAGE, None, size, seed)
     return trajectory
 
 
@@ -72,7 +70,7 @@ pools = st.lists(counts, min_size=1, max_size=6).map(
 @settings(max_examples=150)
 @given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
 def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) -> None:
-    members = group_members(WORKFLOW, PROBLEM, pool, True, seed)
+    members = group_members(WORKFLOW, PROBLEM, pool, seed)
     group = training_group(members, size)
     samples, tree = ([member for member in members if member.proposer == name] for name in ("sample", "tree"))
     assert len(group) == min(size, len(members))
@@ -89,7 +87,7 @@ def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) ->
         assert any(member.share < 1 for member in group)
     if any(is_hard(member.workflow) for member in members):
         assert any(is_hard(member.workflow) for member in group)
-    assert group_members(WORKFLOW, PROBLEM, pool[::-1], True, seed) == members
+    assert group_members(WORKFLOW, PROBLEM, pool[::-1], seed) == members
     had = Counter(member.workflow.workflow_id for member in group)  # a duplicate only where no equal is left out
     left = [member for member in tree if id(member) not in there]
     for twice in [m for m in group if m.proposer == "tree" and had[m.workflow.workflow_id] > 1]:
@@ -109,9 +107,7 @@ SIBLING_ALONE = {"result": Result(status="ok", value=0), "sibling_results": [Res
 def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size: int, seed: int) -> None:
     """The same pool without hard negatives: they solve the sibling instead of the problem."""
     tamed = [one.model_copy(update=SIBLING_ALONE) if is_hard(one) else one for one in pool]
-    group, without = (
-        training_group(group_members(WORKFLOW, PROBLEM, each, True, seed), size) for each in (pool, tamed)
-    )
+    group, without = (training_group(group_members(WORKFLOW, PROBLEM, each, seed), size) for each in (pool, tamed))
     solutions, before = (sum(member.share == 1 for member in each) for each in (group, without))
     assert before - 1 <= solutions <= before
     if any(member.proposer == "tree" and member.share < 1 for member in without):
@@ -121,11 +117,11 @@ def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size
 @settings(max_examples=60)
 @given(pool=pools)
 def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> None:
-    group = validation_group(group_members(WORKFLOW, PROBLEM, pool, True, 0))
+    group = validation_group(group_members(WORKFLOW, PROBLEM, pool, 0))
     assert len(group) == sum(one.sampled for one in pool)
     assert all(member.proposer == "sample" for member in group)
     answers_changed = PROBLEM.model_copy(update={"answer": -1, "siblings": [Sibling(question="?", answer=-1)]})
-    again = validation_group(group_members(WORKFLOW, answers_changed, pool, True, 0))
+    again = validation_group(group_members(WORKFLOW, answers_changed, pool, 0))
     assert [member.order for member in again] == [member.order for member in group]
 
 
@@ -160,7 +156,7 @@ def test_revisions_fill_up_like_the_tree_but_never_a_validation_group() -> None:
     assert trajectory.proposers == ["sample", "sample", "revision", "tree"]
     assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half")]
     assert [len(logprobs) for logprobs in trajectory.logprobs] == [2, 2, 0, 2]
-    members = validation_group(group_members(WORKFLOW, PROBLEM, pool, True, 0))
+    members = validation_group(group_members(WORKFLOW, PROBLEM, pool, 0))
     assert [member.proposer for member in members] == ["sample", "sample"]
     too_long = revision("full", 2).model_copy(update={"completions": []})
     assert grouped([workflow("a", 0, 2, 0), too_long], 4).proposers == ["sample", "sample"]
@@ -178,7 +174,6 @@ def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
         counts = dict(zip(trajectory.workflow_ids, trajectory.agreement, strict=True))
         assert counts.items() <= {workflow_id(name): count for name, count in expected.items()}.items()
         assert 1 in counts.values()
-    assert set(grouped(pool, 20, problem=alone, by_agreement=False).agreement) == {1}
     assert "agreement" not in grouped([workflow("a", 2, 1, 0)], 4).model_dump()
 
 
@@ -204,7 +199,7 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
     pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]
     asked: list[tuple[Split, Problem]] = [("validation" if p.problem_id == "v" else "train", p) for p in problems]
     tried = [SearchedProblem(*each) for each in pair_with_workflows(asked, pool)]
-    trajectories = list(build_trajectories(WORKFLOW, tried, LINEAGE, None, 3, True, 0))
+    trajectories = list(build_trajectories(WORKFLOW, tried, LINEAGE, None, 3, 0))
     assert [one.split[0] + one.problem_id for one in trajectories] == ["tz", "ta", "vv"]
     counts = TrajectoryCounts(3)
     for trajectory in trajectories:

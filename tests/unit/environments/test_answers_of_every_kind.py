@@ -13,7 +13,7 @@ from tasks.errors import GraftError
 from tasks.model.rollouts.attempts import run_workflows
 from tasks.params.file import load_params
 from tasks.programs.efficiency import Budget
-from tasks.programs.operators.question_context import context, with_context, without_context
+from tasks.programs.operators.builtin import context, with_context, without_context
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Problem, Result, Sibling, Trajectory
 from tasks.reward.term_worker import call

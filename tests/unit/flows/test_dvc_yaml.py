@@ -21,14 +21,14 @@ PARAMS = {
     "search": "seed environment shard_size policy.max_new_tokens curriculum search sampler.kind "
     "sampler.dtype sandbox operators rewards.failed_limit update.group_size influence.selection influence.validation "
     "influence.n influence.completions",
-    "collect": "seed environment shard_size operators.backend rewards.agreement update.group_size",
+    "collect": "seed environment shard_size operators.backend update.group_size",
     "reward": "environment shard_size rewards policy.max_new_tokens operators.calls "
     "operators.max_tokens operators.price",
     "select": "environment algorithm policy.max_new_tokens search.temperature influence ppo "
-    "update.beta update.kl_target update.kl_horizon update.bf16 "
+    "update.beta update.bf16 "
     "update.negative_weight update.advantages update.loss update.truncated "
     "update.micro_batch_tokens update.checkpointing update.processes "
-    "update.sharded update.on_invalid_completion",
+    "update.sharded",
     "update": "seed environment algorithm policy.max_new_tokens search.temperature update ppo",
     "validate": "seed environment rounds.last policy.max_new_tokens sampler.kind sampler.dtype "
     "sandbox operators evaluation",

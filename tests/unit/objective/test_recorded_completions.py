@@ -1,8 +1,6 @@
 """A policy learns from recorded completions that it may have written, and from no others."""
 
 import json
-import logging
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +63,9 @@ def with_kept(trajectory: RewardedTrajectory, sets: list[list[int]]) -> Rewarded
     return trajectory.model_copy(update={"kept": [[], sets, []]})
 
 
-def read_all(
-    policy: Policy, layout: Layout, rule: Any = "stop", *splits: Split, skipped: Counter[Split] | None = None
-) -> list[RewardedTrajectory]:
+def read_all(policy: Policy, layout: Layout, *splits: Split) -> list[RewardedTrajectory]:
     """Of round 1; of the split `train` unless others are given."""
-    counts = Counter() if skipped is None else skipped
-    return list(read_valid_trajectories(policy, WORKFLOW, layout, 1, splits or ["train"], rule, counts))
+    return list(read_valid_trajectories(policy, WORKFLOW, layout, 1, splits or ["train"]))
 
 
 def test_what_was_written_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
@@ -112,9 +107,6 @@ def test_kept_sets_are_those_of_the_tokens(policy: Policy, trajectory: RewardedT
         assert "kept sets that are not" in invalid_completions(policy, WORKFLOW, with_kept(trajectory, sets))[1]
     strange = with_kept(trajectory, [[token, 300] for token in tokens])
     assert "holds token 300" in invalid_completions(policy, WORKFLOW, strange)[1]
-    write_jsonl(layout.rewarded(1), [strange])
-    (read,) = read_all(policy, layout, "skip")
-    assert read.kept == [[], []]
     write_jsonl(layout.rewarded(1), [right.model_copy(update={"kept": [*right.kept, []]})])
     with pytest.raises(GraftError, match="kept: 4 entries for 3 workflow codes"):
         read_all(policy, layout)
@@ -145,10 +137,10 @@ def test_a_completion_that_does_not_fit_is_named_by_file_and_line(
         trajectory = changed(trajectory, logprobs=[])
     held_out = trajectory.model_copy(update={"split": "validation"})
     write_jsonl(layout.rewarded(1), [held_out, changed(trajectory, **{name: value})])
-    message = rf"rewarded\.jsonl:2: completion 1 of problem 'p' .*{why}.* update\.on_invalid_completion to skip"
+    message = rf"rewarded\.jsonl:2: completion 1 of problem 'p' .*{why}.*; run the search and collect stages"
     with pytest.raises(GraftError, match=message):
         read_all(policy, layout)
-    assert read_all(policy, layout, "stop", "validation") == [held_out]
+    assert read_all(policy, layout, "validation") == [held_out]
 
 
 @pytest.mark.parametrize(
@@ -187,37 +179,17 @@ def test_another_tokenizer_is_noticed(policy: Policy, make_policy: MakePolicy, t
     assert invalid_completions(policy, WORKFLOW, theirs).keys() == {1}
 
 
-def test_skipping_leaves_the_others_and_counts(
-    policy: Policy, trajectory: RewardedTrajectory, layout: Layout, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = layout.rewarded(1)
-    broken = changed(trajectory, logprobs=[-1.0]).model_copy(update={"agreement": [1.0, 0.5, 0.25]})
-    hopeless = trajectory.model_copy(update={"problem_id": "q", "prompt": ""})
-    write_jsonl(path, [trajectory, broken, hopeless, broken.model_copy(update={"split": "validation"})])
-    skipped = Counter[Split]()
-    with caplog.at_level(logging.WARNING):
-        found = read_all(policy, layout, "skip", "train", "validation", skipped=skipped)
-    assert skipped == {"train": 4, "validation": 1}
-    assert f"{path}:2: completion 1 of problem 'p' has 1 log-probabilities" in caplog.text
-    assert [len(t.rewards) for t in found] == [3, 2, 2]
-    complete, left, _ = found
-    assert complete == trajectory
-    assert (left.rewards, left.workflow_ids, left.agreement) == ([1.0, 0.0], ["p-0", "p-2"], [1.0, 0.25])
-    assert left.reward_terms == {"correctness": [1.0, 0.0]}
-
-
-@pytest.mark.parametrize("rule", ["stop", "skip"])
 @pytest.mark.parametrize("name", ["tokens", "logprobs", "rewards", "results", "reward_terms"])
 def test_entries_that_do_not_belong_together_are_named(
-    name: str, rule: Any, policy: Policy, trajectory: RewardedTrajectory, layout: Layout
+    name: str, policy: Policy, trajectory: RewardedTrajectory, layout: Layout
 ) -> None:
     value = {"correctness": [1.0]} if name == "reward_terms" else getattr(trajectory, name)[:2]
     write_jsonl(layout.rewarded(1), [trajectory.model_copy(update={name: value})])
     with pytest.raises(GraftError, match=r"rewarded\.jsonl:1: \w+: [12] entries for 3 workflow codes"):
-        read_all(policy, layout, rule)
+        read_all(policy, layout)
 
 
 def test_what_another_policy_wrote_is_named(policy: Policy, trajectory: RewardedTrajectory, layout: Layout) -> None:
     write_jsonl(layout.rewarded(1), [trajectory, trajectory.model_copy(update={"policy_version": "other"})])
     with pytest.raises(GraftError, match=r"rewarded\.jsonl:2: policy_version: 'other' .* search@1 collect@1 reward@1"):
-        read_all(policy, layout, "skip")
+        read_all(policy, layout)

@@ -8,16 +8,17 @@ import pytest
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.collect.task import run as collect
 from tasks.layout import Layout
+from tasks.model.policy import save_policy
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, RewardedTrajectory, Trajectory, Workflow
 from tasks.reward.task import run as reward
-from tasks.search.answer_support import count_support
-from tasks.search.perturbed_questions import TEXTS, perturb_question
+from tasks.search.answer_support import TEXTS, count_support, perturb_question
 from tasks.search.task import run as search
-from tests.support.searches import make_problem, save_writer
+from tests.support.searches import make_problem
 from tests.support.stage_params import shipped_params
+from tests.support.writers import train_writer
 
 PRODUCT, MIRRORED = HEADER + "    return n[0] * n[1]\n", HEADER + "    return n[1] * n[0]\n"
 SUM, CONSTANT = HEADER + "    return n[0] + n[1] + n[2]\n", HEADER + "    return 12\n"
@@ -37,7 +38,12 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A policy folder; its policy writes all CODES, for any question."""
     folder, questions = tmp_path_factory.mktemp("policy") / "0", [p.question for p in TRAIN if p is not ALIKE]
     corpus = [prompt_of(question, "scratch") for question in questions] + CODES
-    save_writer(folder, corpus, questions, [PRODUCT, *CODES], epochs=120, rate=0.02, batch=20)
+    save_policy(
+        train_writer(corpus, questions, [PRODUCT, *CODES], epochs=120, rate=0.02, batch=20),
+        folder,
+        parent=None,
+        round=0,
+    )
     return folder
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from tasks.core.torch_threads import torch_threads
 from tasks.errors import GraftError
+from tasks.model.hf_model import torch_threads
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample

@@ -144,24 +144,3 @@ def test_a_selection_of_other_trajectories_is_refused(layout: Layout, make_traje
     with pytest.raises(GraftError, match=r"selection\.jsonl: does not name the samples .* run graft stage select@1"):
         run(layout, params(), 1)
     assert not layout.policy(1).exists()
-
-
-def test_an_invalid_completion_is_skipped_on_request_by_update_and_selection(
-    layout: Layout, make_trajectory: MakeTrajectory
-) -> None:
-    mixed, solved = make_trajectory("mixed", [1.0, None, 0.0, 0.0]), make_trajectory("solved", [1.0, 1.0])
-    tokens = [[], [], [300, 1], []]
-    write_jsonl(layout.rewarded(1), [mixed.model_copy(update={"tokens": tokens}), solved])
-    with pytest.raises(GraftError, match=r"rewarded\.jsonl:1: completion 2 of problem 'mixed' holds token 300"):
-        run(layout, params(), 1)
-    skipping = params()
-    skipping = skipping.model_copy(
-        update={"update": skipping.update.model_copy(update={"on_invalid_completion": "skip"})}
-    )
-    with pytest.raises(GraftError, match="does not name the samples"):  # it is of all but the third, by their places
-        run(layout, skipping, 1)
-    fit = mixed.model_copy(update={"workflow_ids": [mixed.workflow_ids[place] for place in (0, 1, 3)]})
-    write_jsonl(layout.selection(1), [*selected(fit, [0.7, 0.0, -0.7]), *selected(solved, [0.0, 0.0])])
-    run(layout, skipping, 1)
-    found = numbers(layout)
-    assert (found["unfit_samples"], found["samples"], found["reward"]) == (1, 2, 0.75)

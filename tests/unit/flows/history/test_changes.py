@@ -12,8 +12,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, override
 from tasks.problems.digests import ProblemFile, digest_problem_files, problems_tag
 from tests.support.champions import promote
-
-REPOSITORY = Path(__file__).parents[4]
+from tests.support.stage_params import REPOSITORY
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flows.reports.front import COSTS
+from flows.reports.comparison import COSTS
 from flows.reports.run_record import read_run_record
 from flows.reports.terminal import print_report
 from tasks.artifacts import write_json, write_jsonl, write_text
@@ -123,13 +123,6 @@ def test_rows_of_costs_cut_no_interval(layout: Layout, params: Params) -> None:
     shown = report(layout, params)
     assert all(title in shown for title in COSTS.values())
     assert re.search(r"\S…", shown) is None
-
-
-def test_the_share_of_invalid_samples_is_reported(layout: Layout, params: Params) -> None:
-    prose_only = [o.model_copy(update={"invalid": 17}) for o in outcomes(100)]
-    write_evaluation(layout, params, "before", prose_only)
-    (row,) = [line.split() for line in report(layout, params).splitlines() if line.startswith("invalid samples")]
-    assert row[2:] == ["0.850", "0.050", "-0.800"]
 
 
 def test_measures_of_an_environment_have_rows_but_not_those_of_seen_and_unseen_templates(

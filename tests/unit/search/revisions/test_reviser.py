@@ -18,7 +18,7 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy
-from tasks.model.scoring.padded_rows import collate
+from tasks.model.scoring.layouts import collate
 from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.programs.operators.model import Prompt, Reply
@@ -27,7 +27,7 @@ from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Lineage, Problem, TreeNode, Workflow
 from tasks.reward import task as rewarding
 from tasks.search.node import tree_records
-from tasks.search.revisions.reviser import Reviser
+from tasks.search.revisions.problem_revisions import Reviser
 from tasks.search.task import run
 from tasks.select import task as selecting
 from tasks.update import task as updating
@@ -233,7 +233,7 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     assert numbers_of(layout)["revisions_too_long"] == (not learnt)
     lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
     tried = SearchedProblem("train", PENS, list(found.values()))
-    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], lineage, None, 12, True, 0)
+    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], lineage, None, 12, 0)
     assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
     assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
 
