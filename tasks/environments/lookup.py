@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -11,18 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from tasks.environments.protocol import Environment
-from tasks.environments.tagged_answer import TaggedAnswer
-from tasks.environments.unit_tested_code import UnitTestedCode
-from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
+from tasks.params.environment import BUILT_IN
 from tasks.params.params import Params
 from tasks.params.sections import Section
-
-BUILT_IN: dict[str, Callable[[], Environment]] = {
-    "workflow": WorkflowEnvironment,
-    "answer": TaggedAnswer,
-    "code": UnitTestedCode,
-}
 
 SET_HERE = ("params", "root")
 """Attributes that need no definition by the user."""
@@ -48,7 +40,7 @@ def environment_of(name: str, **params: Any) -> Environment:
 
     Raises GraftError if there is no such environment, or if it has not these params.
     """
-    environment = BUILT_IN[name]() if name in BUILT_IN else _user_environment(name)
+    environment = _loaded(BUILT_IN.get(name, name))
     environment.params = _checked(name, getattr(environment, "Params", Section), params)
     return environment
 
@@ -86,7 +78,7 @@ def _checked(name: str, model: type[Section], params: Mapping[str, Any]) -> Sect
         raise GraftError(f"params.yaml: environment.{key}: {message}") from None
 
 
-def _user_environment(name: str) -> Environment:
+def _loaded(name: str) -> Environment:
     module, _, attribute = name.partition(":")
     try:
         made: Environment = getattr(import_module(module), attribute)()

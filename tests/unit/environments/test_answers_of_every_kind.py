@@ -119,7 +119,7 @@ class Old(Direct):
 '''
 
 
-def test_an_environment_with_the_former_check_is_refused_with_what_to_change(
+def test_an_environment_with_former_arguments_is_refused_with_what_to_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "old_environment.py").write_text(OLD)
@@ -130,6 +130,12 @@ def test_an_environment_with_the_former_check_is_refused_with_what_to_change(
         "environment: old_environment:Old.is_right(result, answer): write is_right(self, problem, result), where "
         "problem.answer is the expected answer"
     )  # fmt: skip
+    counting = OLD.replace("is_right(self, result, answer)", "demonstrations(self, count, seed)")
+    (tmp_path / "counting_environment.py").write_text(counting)
+    with pytest.raises(
+        GraftError, match=r"\(count, seed\): write demonstrations\(self, solved, seed\),"
+    ):
+        environment_of("counting_environment:Old")
 
 
 def test_a_problem_without_an_evaluator_has_numbers_and_is_written_as_before() -> None:

@@ -67,6 +67,18 @@ def test_verdicts_scores_and_what_search_sees(runner: Runner) -> None:
         assert Result.model_validate_json(result.model_dump_json()) == result
 
 
+def test_solutions_are_those_that_problems_bring_and_that_pass_the_shown_tests() -> None:
+    right, wrong = "def f(x): return 2 * x\n", "def f(x): return 3 * x\n"
+    problems = [
+        PROBLEM.model_copy(update={"problem_id": name, "answer": {**ANSWER, "solution": solution}})
+        for name, solution in (("right", right), ("wrong", wrong), ("none", ""))
+    ]
+    found = environment_of("code").solutions(problems, SANDBOX)
+    assert {name: workflow and workflow.code for name, workflow in found.items()} == {"right": right, "wrong": None}
+    assert found["right"].result.value == _verdict(0, 0, 1, 1)
+    assert environment_of("workflow").solutions(problems, SANDBOX) == {}
+
+
 def test_an_old_verdict_as_text_is_refused_in_one_line() -> None:
     old = Result(status="ok", value="4/4 hidden, 1/1 shown")
     for environment in (UnitTestedCode(), environment_of("workflow")):
