@@ -93,8 +93,8 @@ def files(root: Path) -> dict[str, bytes]:
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in (root / "run").rglob("*") if p.is_file()}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", nightly_but_first(["dask", "ray"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["dask", "ray"])
 def test_the_bytes_are_the_same_whoever_computes_and_an_error_is_its_own_line(
     kind: str, root: Path, here: Path, request: pytest.FixtureRequest
 ) -> None:
