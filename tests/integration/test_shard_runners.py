@@ -110,7 +110,7 @@ def check(ended: "subprocess.CompletedProcess[str]", root: Path, here: Path) -> 
     assert was_it_here == "False", "somebody else computed"
     assert 1 <= int(processes) <= 2
     assert files(root) == files(here)
-    assert ended.stderr.strip().splitlines()[-1] == "graft: number 40: is not wanted; leave it out"
+    assert ended.stderr.strip().splitlines()[-1] == "graft: number 8: is not wanted; leave it out"
     assert ended.returncode == 2
 
 
