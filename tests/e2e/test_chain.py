@@ -340,16 +340,6 @@ def test_again_nothing_is_computed_and_every_view_is_whole(first: Run, again: Ru
     assert [entry.name.split(" · ")[1] for entry in entries(again.root)] == ["first run", "repeats 1"]
 
 
-def test_after_graft_dvc_has_nothing_to_do(again: Run) -> None:
-    before = again.lock
-    ended = dvc(again.root, "repro")
-    assert ended.returncode == 0, ended.stderr
-    assert [line for line in ended.stdout.splitlines() if line.startswith("Running stage")] == [
-        "Running stage 'sources':"
-    ]
-    assert again.lock == before
-
-
 @pytest.mark.slow
 def test_same_bytes_e2e(first: Run, tmp_path: Path) -> None:
     """`dvc repro`, a process for each stage, from the same commit and params."""

@@ -176,6 +176,7 @@ USER_FILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("assignments", "file", "readers"),
     nightly_but_first(USER_FILES),
