@@ -197,17 +197,19 @@ def _all_kept(groups: Sequence[SampleGroup], params: Params, update: Update) -> 
 
 
 def _moved_version(policy: Policy) -> str:
-    """Of the policy after the step: replies that are remembered of the one before are not its own."""
+    """Version of the policy after the step: replies that are remembered of the one before are not its own."""
     trained = hashlib.sha256()
     for _, weight in sorted((n, w) for n, w in policy.model.named_parameters() if w.requires_grad):
         trained.update(weight.detach().float().cpu().numpy().tobytes())
     return f"{policy.version}+{trained.hexdigest()[:16]}"
 
 
-def _score_of(found: Performance, samples: int) -> Score | None:
-    if isinstance(found, str):
+def _score_of(tried: Performance, samples: int) -> Score | None:
+    if isinstance(tried, str):
         return None
-    return Score([greedy_is_right(own) for own in found], [right_samples(own) for own in found], samples)
+    return Score(
+        [greedy_is_right(attempts) for attempts in tried], [right_samples(attempts) for attempts in tried], samples
+    )
 
 
 def _signs(

@@ -374,7 +374,6 @@ def test_real_input_ends_with_honest_figures(tmp_path: Path) -> None:
     (tmp_path / GSM8K).parent.mkdir(parents=True)
     (tmp_path / GSM8K).write_bytes((PROJECT.parent / GSM8K).read_bytes())
     run = retrain(root, "-S", "problems.source=jsonl", "-S", f"problems.path={Path('..') / GSM8K}")
-    assert "The test problems have no siblings: correctness rests on one answer each." in run.stdout
     assert len(run.problems("train")) == 80
     for name in ("before", "after"):
         outcomes = read_jsonl(run.layout.evaluation(name) / "outcomes.jsonl", ProblemOutcome)
