@@ -15,7 +15,8 @@ from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.params.fields import Baseline
 from tasks.params.update import Update
 from tasks.programs.operators.builtin import without_context
-from tasks.records import Attempt, Result, RewardedTrajectory
+from tasks.records import Attempt, Result
+from tasks.trajectories import RewardedTrajectory
 
 Performance = list[list[Attempt]] | str
 """The attempts of a policy at each problem [P], or why they could not be measured."""
@@ -26,7 +27,7 @@ Value = TypeVar("Value")
 def problem_diagnoses(
     policy: Policy,
     params: Update,
-    trajectories: Sequence[RewardedTrajectory],
+    rewarded: Sequence[RewardedTrajectory],
     groups: Sequence[SampleGroup],
     scores: tuple[Logprobs, Logprobs],
     performance: tuple[Performance, Performance],
@@ -35,23 +36,24 @@ def problem_diagnoses(
     batch = known_rewards(reward for group in groups for reward in group.baseline_rewards)
     return [
         ProblemDiagnosis(
-            problem_id=trajectory.problem_id,
-            question=without_context(trajectory.problem.question),
-            answer=answer_text(trajectory.problem.answer),
+            problem_id=problem.problem_id,
+            question=without_context(problem.question),
+            answer=answer_text(problem.answer),
             mean=_mean(known_rewards(group.baseline_rewards)),
             std=_deviation(known_rewards(group.baseline_rewards)),
-            completions=_completions(policy, params.advantages, trajectory, group, batch, scores),
+            completions=_completions(policy, params.advantages, own, group, batch, scores),
             greedy=_both(performance, place, greedy_is_right),
             right=_both(performance, place, right_samples),
         )
-        for place, (trajectory, group) in enumerate(zip(trajectories, groups, strict=True))
+        for place, (own, group) in enumerate(zip(rewarded, groups, strict=True))
+        for problem in [own.trajectory.problem]
     ]
 
 
 def _completions(
     policy: Policy,
     rule: Baseline,
-    trajectory: RewardedTrajectory,
+    rewarded: RewardedTrajectory,
     group: SampleGroup,
     batch: Sequence[float],
     scores: tuple[Logprobs, Logprobs],
@@ -59,20 +61,20 @@ def _completions(
     """Each different one of a group, the best first. `batch`: all known rewards of all groups."""
     baselines = baselines_of(rule, group.baseline_rewards, group.advantages, batch)
     by_tokens: dict[tuple[int, ...], DiagnosedCompletion] = {}  # by their tokens
-    for member in sorted(range(len(group.samples)), key=lambda member: -group.advantages[member]):
-        sample = group.samples[member]
+    for place in sorted(range(len(group.samples)), key=lambda place: -group.advantages[place]):
+        sample, member, reward = group.samples[place], rewarded.trajectory.members[place], rewarded.rewards[place]
         if (same := by_tokens.get(sample.completion)) is not None:
             by_tokens[sample.completion] = replace(same, count=same.count + 1)
             continue
         by_tokens[sample.completion] = DiagnosedCompletion(
-            code=trajectory.workflow_codes[member],
+            code=member.code,
             tokens=_tokens(policy, sample, scores),
             count=1,
-            result=result_text(trajectory.results[member]),
-            reward=trajectory.rewards[member],
-            terms={name: values[member] for name, values in trajectory.reward_terms.items()},
-            baseline=baselines[member],
-            advantage=group.advantages[member],
+            result=result_text(member.result),
+            reward=reward.reward,
+            terms=reward.terms,
+            baseline=baselines[place],
+            advantage=group.advantages[place],
             learned=sample.advantage,
             cut=is_truncated(policy, sample.completion),
         )

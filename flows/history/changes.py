@@ -60,7 +60,9 @@ def read_inputs(layout: Layout, params: Params) -> RunInputs:
     return RunInputs(
         problems=digest_problem_files(layout.root, params),
         params=flat,
-        sources={file: digest for stage in MODULES for file, digest in digests_of_sources(layout.root, stage).items()},
+        sources={
+            file: digest for stage in MODULES for file, digest in digests_of_sources(layout.root, stage, params).items()
+        },
         files={param: digest() for param, digest in files.items() if not flat[param].startswith(WRITTEN_BY_RUNS)},
     )
 

@@ -6,11 +6,11 @@ from typing import TypeVar
 
 from rich.tree import Tree
 
-from tasks.artifacts import read_jsonl, stream_jsonl
+from tasks.artifacts import stream_jsonl
 from tasks.core.terminal import visible
 from tasks.errors import GraftError, one_line
 from tasks.layout import Layout
-from tasks.records import Problem, TreeNode, Workflow
+from tasks.records import AskedProblem, TreeNode, Workflow
 from tasks.search.tree_drawing import rich_tree
 
 Line = TypeVar("Line", TreeNode, Workflow)
@@ -24,12 +24,12 @@ def draw_tree(layout: Layout, problem_id: str, round: int | None) -> Tree:
     round = round or _last_round(layout)
     path = layout.workflows(round) / "trees.jsonl"
     nodes = _lines_of(path, TreeNode, problem_id, "tree")
-    problems = [p for p in read_jsonl(layout.problems("train"), Problem) if p.problem_id == problem_id]
+    asked = stream_jsonl(layout.workflows(round) / "problems.jsonl", AskedProblem)
+    problem = next((each.problem for each in asked if each.problem_id == problem_id), None)
     above = [node.node_id for node in nodes]
-    if not problems or any(node.parent_id not in above[:place] for place, node in enumerate(nodes[1:], start=1)):
-        raise GraftError(f"{path}: no complete tree of a problem as it is now; run graft stage search@{round}")
+    if problem is None or any(node.parent_id not in above[:place] for place, node in enumerate(nodes[1:], start=1)):
+        raise GraftError(f"{path}: no complete tree of this problem; run graft stage search@{round}")
     shown = [node.model_copy(update={"statement": visible(node.statement)}) for node in nodes]
-    problem = problems[0].rotated(round)
     return rich_tree(shown, problem.model_copy(update={"question": visible(problem.question)}), round)
 
 

@@ -24,6 +24,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.sources.user_modules import imported_names, parse_module
+from tasks.sources.user_modules import sources_of as modules_of_user
 
 SOURCES = "sources"
 """The stage that writes these files."""
@@ -45,14 +46,26 @@ def sources_of(root: Path, module: str) -> list[str]:
     return sorted(files)
 
 
-def digests(root: Path, stage: str) -> dict[str, str]:
-    """Path → digest of a stage's source files as they are now."""
-    return {file: digest_path(root / file) for file in sources_of(root, MODULES[stage])}
+def digests(root: Path, stage: str, params: Params) -> dict[str, str]:
+    """Path → digest of a stage's source files as they are now, with those of the environment that it reads."""
+    modules = [MODULES[stage]]
+    if "environment" in declared_params(root, stage):
+        modules += _modules_of_environment(root, params.environment.path.partition(":")[0])
+    files = {file for module in modules for file in sources_of(root, module)}
+    return {file: digest_path(root / file) for file in sorted(files)}
+
+
+def _modules_of_environment(root: Path, module: str) -> list[str]:
+    """The module itself if it is ours; those of ours that it imports, directly or not, if it is the user's."""
+    if module.partition(".")[0] in PACKAGES:
+        return [module]
+    imported = (name for name, _ in modules_of_user(root, [module]))
+    return [name for name in imported if name.partition(".")[0] in PACKAGES]
 
 
 def listed_digests(root: Path, stage: str, params: Params) -> dict[str, str]:
     """`digests`, and param → digest of the user's files that the stage reads."""
-    return digests(root, stage) | digests_for(user_files(root, params), declared_params(root, stage))
+    return digests(root, stage, params) | digests_for(user_files(root, params), declared_params(root, stage))
 
 
 def text_of(digests: Mapping[str, str]) -> str:

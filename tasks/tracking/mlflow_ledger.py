@@ -258,7 +258,7 @@ class MlflowLedger:
 
     def _record_traces(self, message: dict[str, Any]) -> None:
         """A sample of a round's completions as traces of the parent run."""
-        files, number = (Path(message["rewarded"]), Path(message["selection"])), message["round"]
+        files, number = (Path(message["trajectories"]), Path(message["selection"])), message["round"]
         try:
             sample = read_sample(*files, number, message["count"], message["seed"])
         except GraftError as error:

@@ -200,7 +200,7 @@ class Recorder:
         """A sample of the completions of the first and the last round, as traces; the worker reads their files."""
         number = int(stage_id.partition("@")[2])
         if count := traces_by_round(self._params.rounds.last).get(number):
-            files = {"rewarded": self._layout.rewarded(number), "selection": self._layout.selection(number)}
+            files = {"trajectories": self._layout.trajectories(number), "selection": self._layout.selection(number)}
             about = {"round": number, "count": count, "seed": self._params.seed, "time": time}
             self._messages.put({"kind": "traces", **about, **{key: self._relative(p) for key, p in files.items()}})
 

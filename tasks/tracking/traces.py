@@ -66,7 +66,7 @@ class _Trace:
                 TRACE_SCHEMA_VERSION_KEY: str(TRACE_SCHEMA_VERSION),
             },
             tags={
-                TraceTagKey.TRACE_NAME: completion.problem_id,
+                TraceTagKey.TRACE_NAME: completion.trajectory.problem_id,
                 "round": str(completion.round),
                 "outcome": completion.outcome,
                 "selected": json.dumps(bool(completion.selection and completion.selection.selected)),
@@ -75,19 +75,19 @@ class _Trace:
 
     def spans(self) -> list[Any]:
         """The root first."""
-        own, first = self._completion, self._completion.programs[0]
-        completion = _verbatim(own.completion)
+        completion, first = self._completion, self._completion.programs[0]
+        text = _verbatim(completion.member.code)
         return [
             self._span(
-                own.problem_id,
+                completion.trajectory.problem_id,
                 "CHAIN",
                 inputs={"question": _cut(first.question), "expected": first.expected},
-                outputs={"completion": completion, "value": _value(first.result)},
+                outputs={"completion": text, "value": _value(first.result)},
                 program=first,
-                attributes=_attributes(own),
+                attributes=_attributes(completion),
                 root=True,
             ),
-            self._span("completion", "LLM", inputs=_verbatim(own.prompt), outputs=completion),
+            self._span("completion", "LLM", inputs=_verbatim(completion.trajectory.prompt), outputs=text),
             *(
                 self._span(
                     program.name,
@@ -96,7 +96,7 @@ class _Trace:
                     outputs={"status": program.result.status, "value": _value(program.result)},
                     program=program,
                 )
-                for program in own.programs
+                for program in completion.programs
             ),
         ]
 
@@ -145,18 +145,18 @@ def _attributes(completion: SampledCompletion) -> dict[str, Any]:
     line = completion.selection
     return {
         "round": completion.round,
-        "split": completion.split,
+        "split": completion.trajectory.split,
         "outcome": completion.outcome,
-        "reward": completion.reward,
-        **{f"reward.{name}": value for name, value in completion.reward_terms.items()},
+        "reward": completion.reward.reward,
+        **{f"reward.{name}": value for name, value in completion.reward.terms.items()},
         "advantage": line.advantage if line else None,
         "influence": completion.influence,
         "selected": line.selected if line else False,
         "weight": line.weight if line else None,
-        "proposer": completion.proposer,
-        "tokens": completion.tokens,
+        "proposer": completion.member.proposer,
+        "tokens": len(completion.member.tokens),
         "copies": completion.copies,
-        "workflow_id": completion.workflow_id,
+        "workflow_id": completion.member.workflow_id,
     }
 
 

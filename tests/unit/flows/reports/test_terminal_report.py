@@ -19,8 +19,11 @@ from tasks.params.file import load_params, override
 from tasks.params.params import Params
 from tasks.params.sections import Rounds
 from tasks.programs.contract import HEADER
-from tasks.records import Choice, ProblemOutcome, RewardedTrajectory, Standing
+from tasks.records import Choice, ProblemOutcome, Standing
 from tasks.reward.histogram import histogram_csv, reward_histogram
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import changed as changed_group
+from tests.support.groups import write_rewarded
 from tests.support.records import make_outcome, make_promotion
 from tests.support.selections import selected_by_influence
 
@@ -229,7 +232,7 @@ def measure(layout: Layout, make_trajectory: Callable[..., RewardedTrajectory]) 
 
     def write(number: int, codes: list[str]) -> None:
         group = make_trajectory("p", [i / len(codes) for i in range(len(codes))])
-        write_jsonl(layout.rewarded(number), [group.model_copy(update={"workflow_codes": codes})])
+        write_rewarded(layout.trajectories(number), [changed_group(group, code=codes)])
         influences = [2e-5 * (i - 2.5) for i in range(len(codes))]
         write_jsonl(layout.selection(number), selected_by_influence(group, influences))
 
