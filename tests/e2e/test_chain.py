@@ -38,10 +38,9 @@ from tasks.records import (
     Selected,
     Split,
     Standing,
-    Trajectory,
     Workflow,
 )
-from tasks.trajectories import Reward, read_rewarded
+from tasks.trajectories import Reward, Trajectory, read_rewarded
 
 pytestmark = pytest.mark.e2e
 
