@@ -68,7 +68,7 @@ def learn(
     selection = select_samples(policy, train, validation, params, round, value_head)
     learnt = {line.split for line in selection.lines}
     selected = selected_groups(
-        [group for split, own in groups.items() if split in learnt for group in own],
+        [group for split, batch in groups.items() if split in learnt for group in batch],
         selection.lines,
         TokenWeights(params.update.loss, params.policy.max_new_tokens),
     )

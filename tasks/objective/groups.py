@@ -51,14 +51,14 @@ def groups_by_split(
 ) -> GroupsBySplit:
     """A group for each trajectory, all of whose completions are valid; the batch of an advantage is its split."""
     groups: GroupsBySplit = {split: [] for split in splits}
-    for each in rewarded:
-        groups[each.trajectory.split].append(_tokenized(policy, each, update.truncated))
-    return {split: _with_advantages(own, update) for split, own in groups.items()}
+    for group in rewarded:
+        groups[group.trajectory.split].append(_tokenized(policy, group, update.truncated))
+    return {split: _with_advantages(batch, update) for split, batch in groups.items()}
 
 
 def sample_groups(policy: Policy, rewarded: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
     """A group for each trajectory, all of whose completions are valid; together they are the batch."""
-    return _with_advantages([_tokenized(policy, each, update.truncated) for each in rewarded], update)
+    return _with_advantages([_tokenized(policy, group, update.truncated) for group in rewarded], update)
 
 
 def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
@@ -73,7 +73,7 @@ def _tokenized(policy: Policy, rewarded: RewardedTrajectory, truncated: Truncate
         problem_id=trajectory.problem_id,
         samples=tokenize_trajectory(policy, trajectory),
         advantages=[],
-        rewards=[own.reward for own in rewards],
+        rewards=[reward.reward for reward in rewards],
         baseline_rewards=baseline_rewards(policy, rewarded, truncated),
         workflow_ids=[member.workflow_id for member in trajectory.members],
         proposers=[member.proposer for member in trajectory.members],

@@ -18,7 +18,7 @@ def baseline_rewards(policy: Policy, rewarded: RewardedTrajectory, truncated: Tr
     failed."""
     pairs = zip(rewarded.trajectory.members, rewarded.rewards, strict=True)
     left_out = truncated == "leave_out"
-    return [None if left_out and is_truncated(policy, member.tokens) else own.reward for member, own in pairs]
+    return [None if left_out and is_truncated(policy, member.tokens) else reward.reward for member, reward in pairs]
 
 
 def merge_equal_samples(samples: Sequence[Sample]) -> list[Sample]:

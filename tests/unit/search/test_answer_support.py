@@ -110,7 +110,7 @@ def rewarded(layout: Layout, agreement: bool) -> dict[str, dict[str, float | Non
     collect(layout, params(agreement), 1)
     reward(layout, params(agreement), 1)
     return {
-        group.problem_id: {m.code: own.reward for m, own in zip(group.members, rewards, strict=True)}
+        group.problem_id: {m.code: reward.reward for m, reward in zip(group.members, rewards, strict=True)}
         for group, rewards in read_rewarded(layout.trajectories(1))
     }
 
