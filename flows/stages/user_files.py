@@ -86,13 +86,13 @@ def _file(root: Path, param: str, name: str | None, instead: str) -> Digest | No
 
 
 def _trajectories(root: Path, name: str | None) -> Digest | None:
-    """Digest of a file of trajectories and of the rewards beside it; None if the param names none."""
+    """Digest of a file of trajectories and of the rewards next to it; None if the param names none."""
     instead = "a file such as run/rounds/1/trajectories.jsonl"
     if name is None:
         return None
-    beside = Path(name).with_name(REWARDS).as_posix()
     trajectories = _file(root, "influence.trajectories", name, instead)
-    rewards = _file(root, "influence.trajectories", beside, f"{instead}, with its rewards beside it")
+    path = Path(name).with_name(REWARDS).as_posix()
+    rewards = _file(root, "influence.trajectories", path, f"{instead}, with its rewards next to it")
     return trajectories and rewards and (lambda: digest_text(trajectories() + rewards()))
 
 
