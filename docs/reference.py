@@ -6,6 +6,7 @@ A test compares the pages with what this writes: run it again after each change 
 """
 
 import ast
+import json
 import re
 from dataclasses import fields
 from inspect import cleandoc
@@ -19,6 +20,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from flows.cli.app import app
+from tasks.environments.lookup import environment_of
+from tasks.params.environment import BUILT_IN
 from tasks.params.params import Params
 
 DOCS = Path(__file__).parent
@@ -68,8 +71,17 @@ def params_page(text: str) -> str:
                 lines += ["", f"## {name}", "", *([f"{_sentence(comment)}", ""] if comment else []), *HEAD]
                 continue
         cells = [f"`{prefix}{name}`", f"`{value}`" if value else "", _type(field), (comment or "").strip()]
-        lines.append("| " + " | ".join(_escaped(cell) for cell in cells) + " |")
+        lines.append(_row(cells))
+    for name in BUILT_IN:
+        lines += ["", f"## environment: {name}", "", *HEAD]
+        for param, field in type(environment_of(name).params).model_fields.items():
+            default = json.dumps(field.default).strip('"')
+            lines.append(_row([f"`environment.{param}`", f"`{default}`", _type(field), field.description or ""]))
     return "\n".join(lines) + "\n"
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
 
 
 def _sentence(comment: str) -> str:

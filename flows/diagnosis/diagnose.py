@@ -21,7 +21,7 @@ from typing import Any
 from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
 from flows.diagnosis.record import Diagnosis
 from tasks.artifacts import read_json, read_jsonl, read_text
-from tasks.environments.lookup import rewarding_environment
+from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
@@ -91,7 +91,7 @@ def diagnose(
     drawn, tolerant = _drawn(layout, params.seed, count), diagnosis_params(params)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
-    environment = rewarding_environment(layout.root, params)
+    environment = environment_in(layout.root, params)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
         rewarded = roll_out(Setting(layout.root, tolerant, environment, runner), policy, drawn, round + 1)
@@ -197,17 +197,19 @@ def _all_kept(groups: Sequence[SampleGroup], params: Params, update: Update) -> 
 
 
 def _moved_version(policy: Policy) -> str:
-    """Of the policy after the step: replies that are remembered of the one before are not its own."""
+    """Version of the policy after the step: replies that are remembered of the one before are not its own."""
     trained = hashlib.sha256()
     for _, weight in sorted((n, w) for n, w in policy.model.named_parameters() if w.requires_grad):
         trained.update(weight.detach().float().cpu().numpy().tobytes())
     return f"{policy.version}+{trained.hexdigest()[:16]}"
 
 
-def _score_of(found: Performance, samples: int) -> Score | None:
-    if isinstance(found, str):
+def _score_of(tried: Performance, samples: int) -> Score | None:
+    if isinstance(tried, str):
         return None
-    return Score([greedy_is_right(own) for own in found], [right_samples(own) for own in found], samples)
+    return Score(
+        [greedy_is_right(attempts) for attempts in tried], [right_samples(attempts) for attempts in tried], samples
+    )
 
 
 def _signs(

@@ -60,13 +60,13 @@ def _completions(
 ) -> list[DiagnosedCompletion]:
     """Each different one of a group, the best first. `batch`: all known rewards of all groups."""
     baselines = baselines_of(rule, group.baseline_rewards, group.advantages, batch)
-    found: dict[tuple[int, ...], DiagnosedCompletion] = {}  # by their tokens
+    by_tokens: dict[tuple[int, ...], DiagnosedCompletion] = {}  # by their tokens
     for place in sorted(range(len(group.samples)), key=lambda place: -group.advantages[place]):
         sample, member, reward = group.samples[place], rewarded.trajectory.members[place], rewarded.rewards[place]
-        if (same := found.get(sample.completion)) is not None:
-            found[sample.completion] = replace(same, count=same.count + 1)
+        if (same := by_tokens.get(sample.completion)) is not None:
+            by_tokens[sample.completion] = replace(same, count=same.count + 1)
             continue
-        found[sample.completion] = DiagnosedCompletion(
+        by_tokens[sample.completion] = DiagnosedCompletion(
             code=member.code,
             tokens=_tokens(policy, sample, scores),
             count=1,
@@ -78,7 +78,7 @@ def _completions(
             learned=sample.advantage,
             cut=is_truncated(policy, sample.completion),
         )
-    return list(found.values())
+    return list(by_tokens.values())
 
 
 def greedy_is_right(attempts: Sequence[Attempt]) -> bool:
@@ -99,8 +99,8 @@ def baselines_of(
     r - A where the advantage is that difference itself; else the mean of the group's known rewards, or of the `batch`
     where there is a single one.
     """
-    given = known_rewards(rewards)
-    mean = _mean(given if len(given) != 1 else batch)
+    known = known_rewards(rewards)
+    mean = _mean(known if len(known) != 1 else batch)
     differences = rule in ("none", "leave_one_out")
     return [None if r is None else r - a if differences else mean for r, a in zip(rewards, advantages, strict=True)]
 
@@ -111,16 +111,16 @@ def result_text(result: Result) -> str:
 
 
 def _tokens(policy: Policy, sample: Sample, scores: tuple[Logprobs, Logprobs]) -> list[Token]:
-    own, reference = (found[sample_key(sample)].tolist() for found in scores)
+    policy_logprobs, reference = (logprobs[sample_key(sample)].tolist() for logprobs in scores)
     texts = policy.tokenizer.batch_decode([[token] for token in sample.completion])
-    return [Token(*row) for row in zip(texts, own, reference, strict=True)]
+    return [Token(*row) for row in zip(texts, policy_logprobs, reference, strict=True)]
 
 
 def _both(
     performance: tuple[Performance, Performance], place: int, of: Callable[[Sequence[Attempt]], Value]
 ) -> tuple[Value | None, Value | None]:
     """Before and after; None where it is not known."""
-    before, after = (None if isinstance(found, str) else of(found[place]) for found in performance)
+    before, after = (None if isinstance(attempts, str) else of(attempts[place]) for attempts in performance)
     return before, after
 
 

@@ -20,6 +20,7 @@ from flows.stages.dvc_yaml import stage_of
 from flows.stages.sources import SOURCES, digests
 from tasks.artifacts import remove_leftovers
 from tasks.errors import GraftError, one_line
+from tasks.params.file import load_params
 from tasks.sources.process_sources import source_digests_at_start
 
 How = Literal["unchanged", "restored", "ran"]
@@ -122,7 +123,8 @@ def _changed_sources(stage: Any) -> list[str]:
     """The stage's source files that were edited after this process started, which may have imported them before."""
     if stage.addressing == SOURCES:
         return []
-    now = digests(Path(stage.repo.root_dir), stage_of(stage.addressing))
+    root = Path(stage.repo.root_dir)
+    now = digests(root, stage_of(stage.addressing), load_params(root / "params.yaml"))
     return [file for file, digest in now.items() if source_digests_at_start().get(file) != digest]
 
 

@@ -2,7 +2,9 @@
 
 import difflib
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from rich.tree import Tree
 
 from tasks.artifacts import stream_jsonl
 from tasks.core.terminal import visible
@@ -11,13 +13,10 @@ from tasks.layout import Layout
 from tasks.records import AskedProblem, TreeNode, Workflow
 from tasks.search.tree_drawing import rich_tree
 
-if TYPE_CHECKING:
-    from rich.tree import Tree
-
 Line = TypeVar("Line", TreeNode, Workflow)
 
 
-def draw_tree(layout: Layout, problem_id: str, round: int | None) -> "Tree":
+def draw_tree(layout: Layout, problem_id: str, round: int | None) -> Tree:
     """The tree of a train problem in a round, by default the last one searched.
 
     Raises GraftError if no round was searched yet, or not this problem.
@@ -48,14 +47,14 @@ def list_workflows(layout: Layout, problem_id: str, round: int | None) -> str:
 
 def _lines_of(path: Path, record: type[Line], problem_id: str, what: str) -> list[Line]:
     """The lines of one problem. If there are none, the GraftError suggests a similar problem that has some."""
-    found = [line for line in stream_jsonl(path, record) if line.problem_id == problem_id]
-    if not found:
+    lines = [line for line in stream_jsonl(path, record) if line.problem_id == problem_id]
+    if not lines:
         names = list(dict.fromkeys(line.problem_id for line in stream_jsonl(path, record)))
         near = [name for name in names if name.startswith(problem_id)]
         near = near or difflib.get_close_matches(problem_id, names, n=1, cutoff=0.3) or names
         meant = f"; did you mean {near[0]!r}?" if near else ""
         raise GraftError(f"{path}: no {what} of problem {problem_id!r}{meant}")
-    return found
+    return lines
 
 
 def _last_round(layout: Layout) -> int:

@@ -2,12 +2,12 @@
 `trees.jsonl` for the search trees, and `engine.json` where a server sampled them; and the check that a stored program
 is the one that the search ran."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tasks.artifacts import atomic_file, atomic_folder, line_of, read_json, write_json
 from tasks.programs.contract import workflow_id
-from tasks.records import AskedProblem, Engine, Result, TreeNode, Workflow
+from tasks.records import AskedProblem, Engine, Problem, Result, TreeNode, Workflow
 
 Part = tuple[Iterable[AskedProblem], Iterable[Workflow], Iterable[TreeNode]]
 """Some problems, their workflows and the nodes of their trees."""
@@ -36,6 +36,24 @@ def write_workflows(folder: Path, parts: Iterable[Part], engine: Engine | None =
 def read_engine(folder: Path) -> Engine | None:
     """What sampled the policy that wrote these workflows; None: Graft itself."""
     return read_json(folder / ENGINE, Engine) if (folder / ENGINE).exists() else None
+
+
+def solution_record(problem: Problem, code: str, depth: int, results: Sequence[Result]) -> Workflow:
+    """The record of a program that was found without a policy. `results`: on the problem, then on its siblings."""
+    return Workflow(
+        problem_id=problem.problem_id,
+        split="train",
+        workflow_id=workflow_id(code),
+        code=code,
+        proposer="coldstart",
+        parent_id=None,
+        depth=depth,
+        visits=1,
+        value=1.0,
+        prior=1.0,
+        result=results[0],
+        sibling_results=list(results[1:]),
+    )
 
 
 def integrity_error(workflow: Workflow) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tasks.environments.lookup import rewarding_environment
+from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment, Term
 from tasks.params.params import Params
 from tasks.params.sections import Rewards, UserTerm
@@ -25,7 +25,7 @@ class RewardedShard(NamedTuple):
 def reward_shard(root: Path, params: Params, total: int, trajectories: Sequence[Trajectory]) -> RewardedShard:
     """`compute_rewards` in the environment of `params`; of the project's folder `root` only the user's environment, the
     user's terms and a model's folder are read."""
-    return compute_rewards(root, params, rewarding_environment(root, params), trajectories, total)
+    return compute_rewards(root, params, environment_in(root, params), trajectories, total)
 
 
 def compute_rewards(

@@ -24,7 +24,7 @@ CHANCE = 1.96
 
 NOTHING_EARNED = (
     "see what the policy writes with graft diagnose: where it is no program or no answer, change policy.prompt, "
-    "else give easier problems, with problems.operations for instance"
+    "else give easier problems, with environment.operations for instance"
 )
 """Remedy where no completion is right."""
 

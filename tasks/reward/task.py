@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tasks.artifacts import stream_jsonl, write_json, write_jsonl, write_text
 from tasks.core.sharding import fan_out, shards_of
-from tasks.environments.lookup import rewarding_environment
+from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.params.sections import Rewards
@@ -26,7 +26,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     path = layout.trajectories(round)
     work = partial(reward_shard, layout.root, params, _completions(path, params.rewards))
     shards = shards_of(stream_jsonl(path, Trajectory), params.shard_size)
-    environment = rewarding_environment(layout.root, params)
+    environment = environment_in(layout.root, params)
     with RewardTotals(environment) as totals:
         write_jsonl(layout.rewards(round), _counted(fan_out().map(work, shards), totals, path, params.rewards))
         numbers = totals.metrics

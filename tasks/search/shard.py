@@ -155,27 +155,27 @@ def outcome_of(tree: PolicyTree, round: int) -> SearchOutcome:
 
 def workflow_records(tree: PolicyTree) -> list[Workflow]:
     """A record for each workflow of the tree."""
-    return [_record(tree.asked, found) for found in tree.workflows.values()]
+    return [_record(tree.asked, workflow) for workflow in tree.workflows.values()]
 
 
-def _record(asked: AskedProblem, found: FoundWorkflow) -> Workflow:
-    written = found.samples + found.rollouts
+def _record(asked: AskedProblem, workflow: FoundWorkflow) -> Workflow:
+    written = workflow.samples + workflow.rollouts
     return Workflow(
         problem_id=asked.problem_id,
         split=asked.split,
-        workflow_id=workflow_id(found.code),
-        code=found.code,
-        proposer="sample" if found.samples else "tree" if found.rollouts else "revision",
-        parent_id=node_id(found.from_node) if found.from_node else None,
-        depth=found.leaf.depth,
-        visits=len(written) + found.revisions,
-        value=round_significant(found.reward),
+        workflow_id=workflow_id(workflow.code),
+        code=workflow.code,
+        proposer="sample" if workflow.samples else "tree" if workflow.rollouts else "revision",
+        parent_id=node_id(workflow.from_node) if workflow.from_node else None,
+        depth=workflow.leaf.depth,
+        visits=len(written) + workflow.revisions,
+        value=round_significant(workflow.reward),
         prior=round_significant(max((exp(sum(c.logprobs)) for c in written), default=1.0)),
-        result=found.results[0],
-        sibling_results=found.results[1:],
-        completions=found.completions,
-        sampled=len(found.samples),
-        perturbed_results=found.perturbed_results,
+        result=workflow.results[0],
+        sibling_results=workflow.results[1:],
+        completions=workflow.completions,
+        sampled=len(workflow.samples),
+        perturbed_results=workflow.perturbed_results,
     )
 
 

@@ -75,7 +75,7 @@ def read_influence_extremes(layout: Layout, round: int) -> InfluenceExtremes | N
 
 
 def influence_extremes(lines: Sequence[Selected], rewarded: Iterable[RewardedTrajectory]) -> InfluenceExtremes | None:
-    """Of a round's selection and the trajectories that it was made of; None where no influence was measured.
+    """Extremes of a round's selection, made of these trajectories; None where no influence was measured.
 
     Raises KeyError with (problem, workflow) where a ranked line is of none of the trajectories.
     """

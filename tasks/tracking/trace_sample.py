@@ -97,13 +97,13 @@ def read_sample(trajectories: Path, selection: Path, round: int, count: int, see
 
 def choose(completions: Sequence[SampledCompletion], count: int, seed: int) -> list[SampledCompletion]:
     """In turn the next most influential, least influential, right, wrong and invalid one, each at most once."""
-    measured = [each for each in completions if each.influence]
-    by_influence = sorted(measured, key=lambda each: (-(each.influence or 0.0), each.key))
-    drawn = sorted(completions, key=lambda each: derive_seed(seed, "traces", each.round, *each.key))
+    measured = [completion for completion in completions if completion.influence]
+    by_influence = sorted(measured, key=lambda completion: (-(completion.influence or 0.0), completion.key))
+    drawn = sorted(completions, key=lambda completion: derive_seed(seed, "traces", completion.round, *completion.key))
     outcomes: tuple[Outcome, ...] = ("right", "wrong", "invalid")
     kinds = [by_influence, by_influence[::-1], *([e for e in drawn if e.outcome == kind] for kind in outcomes)]
-    turns = [each for turn in zip_longest(*kinds) for each in turn if each is not None]
-    return list(islice({each.key: each for each in turns}.values(), count))
+    turns = [completion for turn in zip_longest(*kinds) for completion in turn if completion is not None]
+    return list(islice({completion.key: completion for completion in turns}.values(), count))
 
 
 def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], round: int) -> Iterator[SampledCompletion]:

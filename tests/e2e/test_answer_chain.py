@@ -10,7 +10,6 @@ from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
 from tasks.layout import Layout
-from tasks.records import Attempt, ProblemOutcome, Selected
 from tasks.trajectories import Trajectory, read_rewarded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -61,19 +60,6 @@ def test_the_form_is_learnt(answers: Layout) -> None:
     assert 0 < first["hard_format/mean"] < last["hard_format/mean"]
     assert 0 < first["mark/mean"] < last["mark/mean"]
     assert first["hard_format/std"] > 0
-
-
-def test_influence_and_evaluation_work_as_for_workflows(answers: Layout) -> None:
-    lines = read_jsonl(answers.selection(1), Selected)
-    assert any(line.influence for line in lines)
-    assert len({line.selected for line in lines}) == 2
-    outcomes = read_jsonl(answers.evaluation("after") / "outcomes.jsonl", ProblemOutcome)
-    attempts = read_jsonl(answers.evaluation("after") / "attempts.jsonl", Attempt)
-    assert all(outcome.siblings_passed is None for outcome in outcomes)
-    right = [attempt for attempt in attempts if attempt.right]
-    assert right
-    assert all(str(attempt.result.value) in attempt.code for attempt in right)
-    assert sum(attempt.samples for attempt in right) == sum(outcome.correct for outcome in outcomes)
 
 
 def test_a_step_of_it_can_be_looked_at_and_its_page_shows_the_form(answers: Layout) -> None:

@@ -23,7 +23,7 @@ HEADERS = "[...document.querySelectorAll('[role=columnheader]')].map(e => [e.get
 
 
 @needed
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_run_table_opens_with_the_headline_in_its_order_and_a_trace_shows_a_completion(
     tmp_path: Path, make_trajectory: Callable[..., RewardedTrajectory], monkeypatch: pytest.MonkeyPatch
 ) -> None:

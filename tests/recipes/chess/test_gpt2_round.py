@@ -81,7 +81,7 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("gpt2")
     base = folder / "base"
-    save_gpt2(base, writer(tasks=["A"], notation="list").demonstrations(64, 0))
+    save_gpt2(base, [*writer(tasks=["A"], notation="list", demonstrations=64).demonstrations([], 0)])
     layout = Layout(folder)
     write_jsonl(layout.coldstart / "index.jsonl", [])
     for stage, run in {"problems": problems, "bootstrap": bootstrap}.items():

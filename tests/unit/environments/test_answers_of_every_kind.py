@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tasks.coldstart.task import _with_numbers
 from tasks.environments.lookup import environment_of
 from tasks.environments.protocol import Environment, solved_share
 from tasks.environments.runner import make_runner
@@ -96,12 +95,11 @@ def test_rewards_have_the_evaluators_share_and_terms_see_answer_and_fields() -> 
     assert call(lambda problem, *_: problem.fields["hops"] + len(problem.answer), sent, "", []) == (3.0, None)
 
 
-def test_enumeration_takes_numbers_only_and_a_policy_from_scratch_says_what_it_needs() -> None:
+def test_enumeration_takes_numbers_only() -> None:
     number = question_of("2 and 3?", 5)
-    assert _with_numbers([FRANCE, number], "scratch", 0) == [number]
-    assert _with_numbers([FRANCE], "a model", 0) == []
-    with pytest.raises(GraftError, match=r"^policy\.base: scratch learns .* of the kind text; set policy.base"):
-        _with_numbers([FRANCE], "scratch", 0)
+    found = WorkflowEnvironment().solutions([FRANCE, number], SANDBOX)
+    assert [name for name, workflow in found.items() if workflow] == [number.problem_id]
+    assert WorkflowEnvironment().solutions([FRANCE], SANDBOX) == {}
 
 
 OLD = '''"""An environment as it was written before `is_right` had the problem."""
@@ -121,7 +119,7 @@ class Old(Direct):
 '''
 
 
-def test_an_environment_with_the_former_check_is_refused_with_what_to_change(
+def test_an_environment_with_former_arguments_is_refused_with_what_to_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "old_environment.py").write_text(OLD)
@@ -129,9 +127,13 @@ def test_an_environment_with_the_former_check_is_refused_with_what_to_change(
     with pytest.raises(GraftError) as error:
         environment_of("old_environment:Old")
     assert str(error.value) == (
-        "environment: old_environment:Old.is_right(result, answer): it is called with the problem and the result; "
-        "write is_right(self, problem, result), where problem.answer is the expected answer"
+        "environment: old_environment:Old.is_right(result, answer): write is_right(self, problem, result), where "
+        "problem.answer is the expected answer"
     )  # fmt: skip
+    counting = OLD.replace("is_right(self, result, answer)", "demonstrations(self, count, seed)")
+    (tmp_path / "counting_environment.py").write_text(counting)
+    with pytest.raises(GraftError, match=r"\(count, seed\): write demonstrations\(self, solved, seed\),"):
+        environment_of("counting_environment:Old")
 
 
 def test_a_problem_without_an_evaluator_has_numbers_and_is_written_as_before() -> None:

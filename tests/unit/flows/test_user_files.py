@@ -29,9 +29,9 @@ EVERY_PARAM = {
     ],
 }
 READERS = {
-    "environment.name": set(MODULES) - {"coldstart", "choose"},
+    "environment.name": set(MODULES) - {"choose"},
     "problems.evaluator": {"problems"},
-    "environment.prompts": set(MODULES) - {"coldstart", "choose"},
+    "environment.prompts": set(MODULES) - {"choose"},
     "policy.base": {"bootstrap"},
     "policy.prompt.file": {"bootstrap"},
     "rewards.own": {"reward"},

@@ -30,7 +30,6 @@ KILLED = Result(status="failed", error=SANDBOX_DIED)
 UNSET: dict[str, Any] = {"model": None}
 PLAIN = {
     "environment": {},
-    "partial_tests": False,
     "own": [],
     "seconds": 10,
     "efficiency": 0.0,
@@ -349,7 +348,7 @@ def test_where_nothing_is_right_the_prompt_or_the_problems_are_named_and_no_weig
     for told in (nothing, line):
         assert "weight" not in told
         assert "policy.prompt" in told
-        assert "problems.operations" in told
+        assert "environment.operations" in told
     right = remarks({"correctness/mean": 1.0, "correctness/std": 0.0})
     assert right == ["rewards.correctness is 1 for every completion; give harder problems"]
 

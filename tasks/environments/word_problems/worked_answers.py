@@ -1,15 +1,39 @@
-"""Worked steps of a workflow for a question: `12 * 4 = 48`.
+"""Base class of environments that answer word problems in worked steps: `12 * 4 = 48`.
 
-Supports only workflows of the cold-start search, with one binary operation per statement. They are interpreted from
-the syntax tree, not run.
+A policy from scratch learns the steps of the workflows that cold-start search finds, with one binary operation per
+statement. They are interpreted from the syntax tree, not run.
 """
 
 import ast
+from abc import ABC
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from tasks.environments.direct import Direct
+from tasks.environments.protocol import Solved
+from tasks.environments.word_problems.word_problems import WordProblems
+from tasks.environments.worked_examples import select_examples
 from tasks.programs.operators.builtin import numbers
 
 _SYMBOLS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+
+
+class WorkedAnswers(WordProblems, Direct, ABC):
+    """One completion, one answer to a word problem. A subclass defines `prompt` and `parse`."""
+
+    def written(self, steps: Sequence[str], answer: str) -> str:
+        """Training text for a policy from scratch: these steps and the answer."""
+        return "\n".join([*steps, answer])
+
+    def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+        """The solutions worked out on the problems and on their siblings: arithmetic takes many examples."""
+        for problem, code in solved:
+            for question in problem.questions:
+                yield question, self.written(*worked_steps(code, question))
+
+    def worked_examples(self, solved: Sequence[Solved], count: int, seed: int) -> list[tuple[str, str]]:  # noqa: ARG002
+        """Solutions that differ, worked out."""
+        return select_examples(solved, count, lambda code, question: self.written(*worked_steps(code, question)))
 
 
 def worked_steps(code: str, question: str) -> tuple[list[str], str]:

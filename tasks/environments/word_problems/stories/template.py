@@ -10,8 +10,8 @@ from string import Formatter
 
 from pydantic import ConfigDict, with_config
 
-from tasks.problems.stories.quantity import Option
-from tasks.problems.stories.words import StoryItems, StoryQuantity, read_data
+from tasks.environments.word_problems.stories.quantity import Option
+from tasks.environments.word_problems.stories.words import StoryItems, StoryQuantity, read_data
 
 LARGEST = 100_000
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from tasks.problems.events.story_part import Part, all_parts, question_of
-from tasks.problems.stories.quantity import Quantity
-from tasks.problems.stories.template import Template
+from tasks.environments.word_problems.events.story_part import Part, all_parts, question_of
+from tasks.environments.word_problems.stories.quantity import Quantity
+from tasks.environments.word_problems.stories.template import Template
 
 Composition = tuple[Part, ...]
 """An opening and its events, without the question."""

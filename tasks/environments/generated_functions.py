@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tasks.environments.word_problems.spread import cycle
 from tasks.errors import GraftError
-from tasks.problems.spread import cycle
 from tasks.records import UNIT_TESTS, Problem, Split
 from tasks.seeds import derive_seed
 

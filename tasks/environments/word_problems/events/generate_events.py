@@ -5,10 +5,10 @@ import random
 from collections import Counter
 from functools import lru_cache
 
-from tasks.problems.events.grammar import Composition, compositions, name_of, parts_of, tell
-from tasks.problems.from_template import Position, write_problem
-from tasks.problems.spread import HELD_OUT, cycle, spread
-from tasks.problems.stories.template import draw_quantities
+from tasks.environments.word_problems.events.grammar import Composition, compositions, name_of, parts_of, tell
+from tasks.environments.word_problems.from_template import Position, write_problem
+from tasks.environments.word_problems.spread import HELD_OUT, cycle, spread
+from tasks.environments.word_problems.stories.template import draw_quantities
 from tasks.records import Novelty, Problem, Split
 from tasks.seeds import derive_seed
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError, with_config
 
 from tasks.artifacts import read_text
+from tasks.environments.word_problems.stories.quantity import KINDS, Quantity
 from tasks.errors import GraftError
 from tasks.params.strict_yaml import load_yaml
-from tasks.problems.stories.quantity import KINDS, Quantity
 
 T = TypeVar("T")
 

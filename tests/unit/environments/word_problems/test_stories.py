@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tasks.environments.word_problems.events.story_part import Part
+from tasks.environments.word_problems.stories.quantity import plain, whole
+from tasks.environments.word_problems.stories.words import read_data, shared_words
 from tasks.errors import GraftError
-from tasks.problems.events.story_part import Part
-from tasks.problems.stories.quantity import plain, whole
-from tasks.problems.stories.words import read_data, shared_words
 
 PART = """
 events:

@@ -9,29 +9,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.params.sections import Problems
-from tasks.problems.events.generate_events import draw_pool, held_out_compositions, is_held_out, makes_sense
-from tasks.problems.events.grammar import Composition, compositions, name_of, parts_of, tell
-from tasks.problems.events.story_part import Part, all_parts, question_of
-from tasks.problems.generate import generate
-from tasks.problems.stories.template import Template, draw_quantities
+from tasks.environments.word_problems.events.generate_events import (
+    draw_pool,
+    held_out_compositions,
+    is_held_out,
+    makes_sense,
+)
+from tasks.environments.word_problems.events.grammar import Composition, compositions, name_of, parts_of, tell
+from tasks.environments.word_problems.events.story_part import Part, all_parts, question_of
+from tasks.environments.word_problems.generate import generate
+from tasks.environments.word_problems.stories.template import Template, draw_quantities
+from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Problem
-from tests.unit.problems.test_generate import MORE_NUMBER_WORDS, solves, workflow
+from tests.support.stage_params import SHIPPED
+from tests.unit.environments.word_problems.test_generate import MORE_NUMBER_WORDS, solves, workflow
 
 QUESTIONS = [question_of(kind) for kind in all_parts().questions]
 PARTS = (*all_parts().openings, *all_parts().events, *QUESTIONS)
-SIZES = {"train": 60, "validation": 20, "test": 40, "dev": 0}
-PARAMS = Problems(
-    source="events",
-    path="",
-    evaluator="format",
-    **SIZES,
-    phrasings=3,
-    siblings=2,
-    operations=4,
-    unseen_template_share=0.5,
-)
+SIZES = SHIPPED.problems.model_copy(update={"train": 60, "validation": 20, "test": 40, "siblings": 2})
+PARAMS = WordProblemParams(phrasings=3, operations=4, unseen_template_share=0.5)
 ALL = tuple(itertools.chain.from_iterable(compositions(count) for count in range(1, 5)))
 NAMED = {name_of(composition): composition for composition in ALL}
 CAST = {"name": "Ada", "other": "Ben", "place": "market", "item": "pears"}
@@ -128,7 +125,7 @@ def test_each_telling_of_a_held_out_phrasing_occurs_in_another(seed: int, number
 
 
 def test_new_compositions_and_new_phrasings_do_not_occur_in_train() -> None:
-    splits = generate(PARAMS, 0)
+    splits = generate(SIZES, PARAMS, 0)
     learnt = [problem for split in ("train", "validation") for problem in splits[split]]
     known = defaultdict(set)
     for problem in learnt:
@@ -147,7 +144,7 @@ def test_new_compositions_and_new_phrasings_do_not_occur_in_train() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_reference_programs_solve_each_problem_and_its_siblings(seed: int) -> None:
-    splits = generate(PARAMS, seed)
+    splits = generate(SIZES, PARAMS, seed)
     problems = [problem for split in splits.values() for problem in split]
     for problem in problems:
         solve = workflow(told(problem)[1], 0)
@@ -159,7 +156,7 @@ def test_reference_programs_solve_each_problem_and_its_siblings(seed: int) -> No
 
 
 def test_with_a_phrasing_each_part_is_told_in_a_single_way_and_new_problems_are_compositions() -> None:
-    splits = generate(PARAMS.model_copy(update={"phrasings": 1}), 0)
+    splits = generate(SIZES, PARAMS.model_copy(update={"phrasings": 1}), 0)
     ways = defaultdict(set)
     for problem in (problem for split in splits.values() for problem in split):
         composition, _, tellings = told(problem)
@@ -171,8 +168,8 @@ def test_with_a_phrasing_each_part_is_told_in_a_single_way_and_new_problems_are_
 
 
 def test_no_split_depends_on_the_number_of_train_problems() -> None:
-    fewer, more = generate(PARAMS.model_copy(update={"train": 20}), 3), generate(PARAMS, 3)
+    fewer, more = generate(SIZES.model_copy(update={"train": 20}), PARAMS, 3), generate(SIZES, PARAMS, 3)
     assert all(fewer[split] == more[split] for split in ("test", "validation"))
-    assert fewer != generate(PARAMS.model_copy(update={"train": 20}), 4)
+    assert fewer != generate(SIZES.model_copy(update={"train": 20}), PARAMS, 4)
     assert '"novelty":"composition"' in next(p for p in more["test"] if p.novelty).model_dump_json()
     assert "novelty" not in more["train"][0].model_dump_json()

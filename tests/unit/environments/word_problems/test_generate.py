@@ -11,28 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.environments.word_problems.generate import generate, held_out_templates
+from tasks.environments.word_problems.stories.quantity import whole
+from tasks.environments.word_problems.stories.template import Template, draw_quantities, program_of, templates
+from tasks.environments.word_problems.stories.words import shared_words
+from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.errors import GraftError
-from tasks.params.sections import Problems
-from tasks.problems.generate import generate, held_out_templates
-from tasks.problems.stories.quantity import whole
-from tasks.problems.stories.template import Template, draw_quantities, program_of, templates
-from tasks.problems.stories.words import shared_words
 from tasks.programs.answer_check import is_right
 from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Problem, Result
+from tests.support.stage_params import SHIPPED
 
-SIZES = {"train": 200, "validation": 128, "test": 200, "dev": 100}
-PARAMS = Problems(
-    source="generated",
-    path="",
-    evaluator="format",
-    **SIZES,
-    phrasings=3,
-    siblings=2,
-    operations=4,
-    unseen_template_share=0.25,
-)
+SIZES = SHIPPED.problems.model_copy(update={"train": 200, "validation": 128, "test": 200, "dev": 100, "siblings": 2})
+PARAMS = WordProblemParams(stories="fixed", phrasings=3, operations=4)
 WORDS = "zero|one|once|single|pair|couple|both|first|second|third|fourth|fifth|quarters?|halves|quadruple"
 MORE_NUMBER_WORDS = re.compile(rf"\b({WORDS})\b", re.IGNORECASE)
 TEMPLATES = templates()
@@ -89,7 +81,7 @@ def test_the_reference_program_gives_the_answer(template: Template, phrasing: in
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_reference_programs_solve_every_problem_and_sibling(seed: int) -> None:
-    for problem in (problem for problems in generate(PARAMS, seed).values() for problem in problems):
+    for problem in (problem for problems in generate(SIZES, PARAMS, seed).values() for problem in problems):
         solve = workflow(template_of(problem), phrasing_of(problem))
         assert solves(solve, problem.question, problem.answer)
         assert short_and_positive(problem.answer)
@@ -104,7 +96,7 @@ def test_siblings_have_names_of_their_own() -> None:
     """A workflow that looks for a name is right once and wrong on the siblings."""
     families = [
         [set(question.split()) & set(shared_words().names) for question in p.questions]
-        for p in generate(PARAMS, 0)["train"]
+        for p in generate(SIZES, PARAMS, 0)["train"]
     ]
     named = [family for family in families if all(family)]
     assert len(named) > 50
@@ -114,7 +106,8 @@ def test_siblings_have_names_of_their_own() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_each_story_has_as_many_phrasings_as_asked(count: int) -> None:
     used: dict[str, set[int]] = {}
-    for problem in (p for split in generate(PARAMS.model_copy(update={"phrasings": count}), 0).values() for p in split):
+    splits = generate(SIZES, PARAMS.model_copy(update={"phrasings": count}), 0)
+    for problem in (problem for split in splits.values() for problem in split):
         used.setdefault(problem.template, set()).add(phrasing_of(problem))
     assert max(map(len, used.values())) == count
     if count == 1:  # the seed decides which one
@@ -123,7 +116,7 @@ def test_each_story_has_as_many_phrasings_as_asked(count: int) -> None:
 
 def test_a_program_that_is_right_once_by_luck_fails_on_siblings() -> None:
     """Every quantity of a sibling that can vary does, so a program that ignores a used number cannot follow."""
-    for problem in generate(PARAMS, 3)["train"]:
+    for problem in generate(SIZES, PARAMS, 3)["train"]:
         template = template_of(problem)
         order = template.order(phrasing_of(problem))
         for sibling in problem.siblings:
@@ -158,7 +151,7 @@ def test_no_fixed_word_is_a_number(template: Template, phrasing: int) -> None:
 
 
 def test_questions_are_short_and_unique_and_templates_used_equally_often() -> None:
-    splits = generate(PARAMS, 0)
+    splits = generate(SIZES, PARAMS, 0)
     lengths = [len(problem.question.split()) for problem in splits["train"]]
     assert 10 <= min(lengths) <= max(lengths) <= 45
     problems = [problem for split in splits.values() for problem in split]
@@ -175,8 +168,8 @@ def test_questions_are_short_and_unique_and_templates_used_equally_often() -> No
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**31), unseen=st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]), test=st.integers(1, 60))
 def test_the_share_of_unseen_templates(seed: int, unseen: float, test: int) -> None:
-    sizes = {"test": test, "train": 60, "validation": 30, "siblings": 0}
-    splits = generate(PARAMS.model_copy(update={"unseen_template_share": unseen, **sizes}), seed)
+    sizes = SIZES.model_copy(update={"test": test, "train": 60, "validation": 30, "siblings": 0})
+    splits = generate(sizes, PARAMS.model_copy(update={"unseen_template_share": unseen}), seed)
     learnt = splits["train"] + splits["validation"]
     held_out = {template.name for template in held_out_templates(TEMPLATES, seed)} if unseen else set()
     assert not {problem.template for problem in learnt} & held_out
@@ -201,7 +194,7 @@ def test_no_operator_is_in_held_out_templates_alone(seed: int, operations: int) 
 
 @pytest.mark.parametrize(("operations", "used", "unseen"), [(1, 8, 2), (2, 24, 6), (3, 38, 10), (4, 48, 12)])
 def test_no_solution_is_longer_than_asked(operations: int, used: int, unseen: int) -> None:
-    splits = generate(PARAMS.model_copy(update={"operations": operations}), 0)
+    splits = generate(SIZES, PARAMS.model_copy(update={"operations": operations}), 0)
     problems = [problem for split in splits.values() for problem in split]
     assert {problem.operations for problem in problems} == set(range(1, operations + 1))
     assert len({problem.template for problem in problems}) == used
@@ -210,15 +203,15 @@ def test_no_solution_is_longer_than_asked(operations: int, used: int, unseen: in
 
 
 def test_problems_depend_on_the_seed_but_no_split_on_the_number_of_train_problems() -> None:
-    assert generate(PARAMS, 7) == generate(PARAMS, 7) != generate(PARAMS, 8)
-    fewer, all_of_them = generate(PARAMS.model_copy(update={"train": 20}), 0), generate(PARAMS, 0)
+    assert generate(SIZES, PARAMS, 7) == generate(SIZES, PARAMS, 7) != generate(SIZES, PARAMS, 8)
+    fewer, all_of_them = generate(SIZES.model_copy(update={"train": 20}), PARAMS, 0), generate(SIZES, PARAMS, 0)
     assert all(fewer[split] == all_of_them[split] for split in ("test", "validation"))
 
 
 def test_too_many_problems_name_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = Template("narrow", "x", "a + b", ("{a} and {b}?",), {"a": whole(12, 14), "b": whole(12, 14)})
-    monkeypatch.setattr("tasks.problems.generate.templates", lambda: (narrow,))
-    monkeypatch.setattr("tasks.problems.from_template.TRIES", 200)
-    params = PARAMS.model_copy(update={"unseen_template_share": 0.0, "siblings": 0})
+    monkeypatch.setattr("tasks.environments.word_problems.generate.templates", lambda: (narrow,))
+    monkeypatch.setattr("tasks.environments.word_problems.from_template.TRIES", 200)
+    sizes, params = SIZES.model_copy(update={"siblings": 0}), PARAMS.model_copy(update={"unseen_template_share": 0.0})
     with pytest.raises(GraftError, match="template 'narrow' gives no further question"):
-        generate(params, 0)
+        generate(sizes, params, 0)

@@ -4,10 +4,10 @@ import random
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tasks.environments.word_problems.stories.quantity import Option
+from tasks.environments.word_problems.stories.template import Template, draw_quantities
+from tasks.environments.word_problems.stories.words import shared_words
 from tasks.errors import GraftError
-from tasks.problems.stories.quantity import Option
-from tasks.problems.stories.template import Template, draw_quantities
-from tasks.problems.stories.words import shared_words
 from tasks.records import Novelty, Problem, Sibling, Split
 
 TRIES = 20_000

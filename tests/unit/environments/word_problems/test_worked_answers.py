@@ -2,20 +2,19 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.coldstart.enumerate_programs import Expression, write_workflow
-from tasks.environments.worked_steps import format_number, worked_steps
-from tasks.params.file import load_params
+from tasks.environments.word_problems.enumerate_programs import Expression, write_workflow
+from tasks.environments.word_problems.worked_answers import format_number, worked_steps
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox
+from tests.support.stage_params import SHIPPED
 
 QUESTION = "A shop sells 12 boxes of 4.5 kg at 20% off, for $1,200. How much?"
-SANDBOX = load_params(Path(__file__).parents[3] / "params.yaml").sandbox
+SANDBOX = SHIPPED.sandbox
 
 
 def code(*statements: str) -> str:

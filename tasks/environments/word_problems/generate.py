@@ -5,34 +5,25 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from tasks.environments.word_problems.events.generate_events import generate_from_events
+from tasks.environments.word_problems.from_template import Position, write_problem
+from tasks.environments.word_problems.spread import HELD_OUT, cycle, spread
+from tasks.environments.word_problems.stories.template import Template, templates
+from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.params.sections import Problems
-from tasks.problems.events.generate_events import generate_from_events
-from tasks.problems.from_template import Position, write_problem
-from tasks.problems.functions.generate_functions import generate_functions
-from tasks.problems.spread import HELD_OUT, cycle, spread
-from tasks.problems.stories.template import Template, templates
 from tasks.records import Problem, Split
 from tasks.seeds import derive_seed
 
 
-def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
-    """All splits: from the fixed stories, from the grammar of source `events`, or of source `functions`, one-line code.
+def generate(sizes: Problems, params: WordProblemParams, seed: int) -> dict[Split, list[Problem]]:
+    """All splits, from the grammar of events or from the fixed stories.
 
     No question, siblings included, occurs twice.
     Raises GraftError if the templates cannot give as many different questions.
     """
-    # test first and dev last: more train or dev problems do not change the test problems
-    sizes: dict[Split, int] = {
-        "test": params.test,
-        "validation": params.validation,
-        "train": params.train,
-        "dev": params.dev,
-    }
-    if params.source == "functions":
-        return generate_functions(sizes, seed)
     unseen, operations = params.unseen_template_share, params.operations
-    splits = generate_from_events if params.source == "events" else generate_splits
-    return splits(sizes, params.phrasings, params.siblings, unseen, seed, operations)
+    splits = generate_from_events if params.stories == "events" else generate_splits
+    return splits(sizes.splits, params.phrasings, sizes.siblings, unseen, seed, operations)
 
 
 def generate_splits(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, with_config
 
-from tasks.problems.stories.words import StoryItems, StoryQuantity, read_data
+from tasks.environments.word_problems.stories.words import StoryItems, StoryQuantity, read_data
 
 
 @with_config(ConfigDict(extra="forbid"))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tasks.coldstart.enumerate_programs import Expression, Values, shortest_expressions, write_workflow
+from tasks.environments.word_problems.enumerate_programs import Expression, Values, shortest_expressions, write_workflow
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.plain_programs import is_plain
 
@@ -182,7 +182,7 @@ def test_only_common_quantities_are_used_and_the_likelier_expression_comes_first
 
 ASK = """
 import json, sys
-from tasks.coldstart.enumerate_programs import shortest_expressions, write_workflow
+from tasks.environments.word_problems.enumerate_programs import shortest_expressions, write_workflow
 quantities, answers = json.loads(sys.argv[1])
 print(json.dumps([write_workflow(e, "") for e in shortest_expressions(quantities, answers, 3)]))
 """
