@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from flows.stages.chain import ROUND
 from safetensors.torch import load_file
 
-from flows.stages.dvc_yaml import MODULES, declared_params
+from flows.stages.dvc_yaml import MODULES, ROUND, declared_params
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
