@@ -52,8 +52,7 @@ def learn(
 ) -> Round:
     """A round that trains the policy in place, and with algorithm ppo the value head.
 
-    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems among `problems`, or on
-    the train problems themselves.
+    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems, or in the same batch.
     """
     params, recorded = with_ppo_objective(setting.params), None
     rewarded = roll_out(setting, policy, problems, round)
