@@ -138,7 +138,7 @@ def test_every_trajectory_is_rewarded(first: Run, round: int) -> None:
     trajectories = read_jsonl(first.layout.trajectories(round), Trajectory)
     rewarded = list(read_rewarded(first.layout.trajectories(round)))
     assert [trajectory for trajectory, _ in rewarded] == trajectories
-    assert all((own.reward is None) == (own.status != "ok") for _, rewards in rewarded for own in rewards)
+    assert all((reward.reward is None) == (reward.status != "ok") for _, rewards in rewarded for reward in rewards)
 
 
 @pytest.mark.parametrize("round", ROUNDS)

@@ -173,7 +173,7 @@ def test_what_a_search_took_before_it_was_cut_short_counts(layout: Layout, sandb
 
     def rows(journal: Journal, seconds: float) -> list[int]:
         search = PolicySearch(policy, WorkflowEnvironment(), sandbox, params(seconds=seconds), 1, journal)
-        trees = search.make_trees(TRAIN)
+        trees = search.make_trees([("train", problem) for problem in TRAIN])
         search.sample(trees)
         search.explore(trees)
         return [tree.completions for tree in trees]
@@ -216,7 +216,7 @@ def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> N
     search = PolicySearch(
         load_policy(layout.policy(0)), WorkflowEnvironment(), sandbox, params(stop_at=1), 1, tally=tally
     )
-    trees = search.make_trees(TRAIN)
+    trees = search.make_trees([("train", problem) for problem in TRAIN])
     search.sample(trees)
     assert (tally.done, tally.left) == (0, len(TRAIN) * (SIMULATIONS - SAMPLES))
     search.explore(trees)
