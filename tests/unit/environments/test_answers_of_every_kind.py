@@ -132,9 +132,7 @@ def test_an_environment_with_former_arguments_is_refused_with_what_to_change(
     )  # fmt: skip
     counting = OLD.replace("is_right(self, result, answer)", "demonstrations(self, count, seed)")
     (tmp_path / "counting_environment.py").write_text(counting)
-    with pytest.raises(
-        GraftError, match=r"\(count, seed\): write demonstrations\(self, solved, seed\),"
-    ):
+    with pytest.raises(GraftError, match=r"\(count, seed\): write demonstrations\(self, solved, seed\),"):
         environment_of("counting_environment:Old")
 
 
