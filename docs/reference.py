@@ -1,4 +1,4 @@
-"""Writes what the pages take from the code: all params, all commands, and the examples of docs/contributing.md.
+"""Writes what the pages take from the code: all params, all commands, examples of docs/contributing.md, and the loop.
 
     python -m docs.reference
 
@@ -45,6 +45,9 @@ SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<", MultipleOf: "a multiple of"}
 HEAD = ["| param | default | type and range | meaning |", "|---|---|---|---|"]
 PLAIN = {int: "integer", float: "number", str: "text", bool: "true or false", NoneType: "null", dict: "mapping"}
 
+
+QUOTING = ("architecture.md", "contributing.md")
+"""The pages that quote code."""
 
 EXAMPLE = re.compile(r"(<!-- (\S+\.py) (\w+) -->)(?:\n\n```\w+\n.*?\n```)?", re.DOTALL)
 LINE = re.compile(r"^( *)(\w+):(?: +([^#\s].*?))?(?: +#(.*))?$")
@@ -175,7 +178,7 @@ def _example(file: str, name: str) -> str:
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return f"```py\n{ast.get_source_segment(source, node)}\n```"
-    raise LookupError(f"{file}: no {name}; name another example in docs/contributing.md")
+    raise LookupError(f"{file}: no {name}; name another example in the page that quotes it")
 
 
 def pages() -> dict[Path, str]:
@@ -183,7 +186,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "params.md": params_page((DOCS.parent / "params.yaml").read_text(encoding="utf-8")),
         DOCS / "commands.md": commands_page(),
-        DOCS / "contributing.md": with_examples((DOCS / "contributing.md").read_text(encoding="utf-8")),
+        **{DOCS / name: with_examples((DOCS / name).read_text(encoding="utf-8")) for name in QUOTING},
     }
 
 

@@ -3,7 +3,8 @@ one, or any policy folder, in a format that needs no Graft."""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from tasks.artifacts import read_json
 from tasks.core.terminal import make_table, print_text
@@ -16,9 +17,6 @@ from tasks.promotion_records import Promotion
 from tasks.records import Lineage
 from tasks.redaction import redacted
 from tasks.tracking.recorder import update_registry
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 FOLLOWS = "champion/ is as it should be, and the registry follows at the next run or rollback"
 
@@ -36,7 +34,7 @@ def rollback(layout: Layout, params: Params, version: str | None, reason: str) -
         print(one_line(redacted(f"warning: MLflow ({params.tracking.uri}): {problem}; {FOLLOWS}")), file=sys.stderr)
 
 
-def print_champions(layout: Layout, console: "Console") -> None:
+def print_champions(layout: Layout, console: Console) -> None:
     """Print the champion and its history, the latest first. Raises GraftError if there is no champion."""
     champion, others = current_champion(layout.champion).version, previous_champions(layout.champion)
     table = make_table("since", "champion", "", "replaced", "why", wrap="why")

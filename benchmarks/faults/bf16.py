@@ -40,7 +40,7 @@ def measure() -> dict[str, float]:
         for stage in ROUND[: ROUND.index("select") + 1]:
             import_module(MODULES[stage]).run(layout, params, 1)
         policy, environment = load_policy(layout.policy(0)), environment_in(layout.root, params)
-        groups = read_groups(policy, environment, layout, 1, ["train"], params.update).by_split["train"]
+        groups = read_groups(policy, environment, layout, 1, ["train"], params.update)["train"]
         metrics = json.loads(read_text(layout.metrics("select", 1)))
         accepted = 0
         for draw in range(DRAWS):

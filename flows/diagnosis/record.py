@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from tasks.core import terminal
 from tasks.update.diagnostics.health import Score, Verdict, kl_share
 from tasks.update.diagnostics.loss_comparison import LossComparison
@@ -167,13 +169,11 @@ def printable(text: str, new_line: str = "↵") -> str:
 
 def page_of(diagnosis: Diagnosis) -> str:
     """The whole page; the same diagnosis gives the same text."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     folder = FileSystemLoader(Path(__file__).parent)
     templates = Environment(
         loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    templates.filters |= {"number": _number, "readable": printable}
+    templates.filters |= {"number": number_text, "readable": printable}
     layers = diagnosis.step.before.layers.values()
     return templates.get_template("page.html.jinja").render(
         d=diagnosis,
@@ -184,5 +184,6 @@ def page_of(diagnosis: Diagnosis) -> str:
     )
 
 
-def _number(value: float | None) -> str:
+def number_text(value: float | None) -> str:
+    """Three decimals, or a dash."""
     return "–" if value is None else f"{value:.3f}"

@@ -20,11 +20,13 @@ from typing import Any
 
 from dvc.dependency import ParamsDependency
 from dvc.dvcfile import load_file
-from dvc.exceptions import CheckoutError, DvcException
+from dvc.exceptions import CacheLinkError, CheckoutError, DvcException, NotDvcRepoError
 from dvc.fs import LocalFileSystem
 from dvc.lock import LockError
+from dvc.output import OutputDoesNotExistError
 from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
+from dvc.scm import SCMError
 from dvc.stage.cache import RunCacheNotFoundError, RunCacheNotSupported
 from dvc_data.hashfile.hash_info import HashInfo
 
@@ -86,10 +88,10 @@ class DvcPipeline:
         """The ids of the stages that `name` means: `search@1` itself, `search` each of its rounds."""
         with translate_dvc_errors():
             ids = list(load_file(self._repo, str(self.root / "dvc.yaml")).stages)
-        found = [stage_id for stage_id in ids if name in (stage_id, stage_of(stage_id))]
-        if not found:
+        meant = [stage_id for stage_id in ids if name in (stage_id, stage_of(stage_id))]
+        if not meant:
             raise GraftError(f"no stage {name!r}; the stages are {', '.join(ids)}")
-        return found
+        return meant
 
     def run(self, stage_id: str, force: bool = False, before: Callable[[str], None] = lambda _: None) -> StageResult:
         """Bring one stage up to date: nothing to do, restored from the run-cache, or computed.
@@ -158,8 +160,8 @@ class DvcPipeline:
                 if stage.addressing == SOURCES:
                     continue
                 before = sorted(s.addressing for s in graph.successors(stage) if reasons.get(s.addressing))
-                own = reasons_for(stage, self.root, params)
-                reasons[stage.addressing] = own or ([AFTER + ", ".join(before)] if before else [])
+                changes = reasons_for(stage, self.root, params)
+                reasons[stage.addressing] = changes or ([AFTER + ", ".join(before)] if before else [])
         return reasons
 
     def is_cached(self, stage_id: str) -> bool:
@@ -245,9 +247,6 @@ def translate_dvc_errors() -> Iterator[None]:
 
 
 def _remedy(error: DvcException) -> str:
-    from dvc.exceptions import CacheLinkError, NotDvcRepoError
-    from dvc.output import OutputDoesNotExistError
-    from dvc.scm import SCMError
 
     text = _text(error)
     if Path(str(getattr(error, "path", ""))).name == "dvc.lock":

@@ -29,7 +29,7 @@ WRITTEN_BY_RUNS = ("run/", "champion/")
 MAX_NAMED = 3  # files that are listed by name; of more, only their number
 
 Overrides = dict[str, tuple[str, str]]
-"""Param by its dotted name → the committed and the present value."""
+"""Param by its dotted name → the value before, or the committed one, and the present one."""
 
 
 class RunInputs(Record):
@@ -97,11 +97,15 @@ def describe_changes(before: RunInputs | None, now: RunInputs) -> list[str]:
     return [*_problems(before.problems, now.problems), *params, *files, *_sources(before, now)]
 
 
-def changed_params(before: RunInputs, now: RunInputs) -> dict[str, tuple[str, str]]:
+def changed_params(before: RunInputs, now: RunInputs) -> Overrides:
     """The params that differ, with both values, by their dotted names. `rounds.start` follows from `rounds.last`."""
+    return _differing(before.params, now.params)
+
+
+def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> Overrides:
     values = {
-        key: (before.params.get(key, "null"), now.params.get(key, "null"))
-        for key in sorted(before.params.keys() | now.params.keys())
+        key: (before.get(key, "null"), now.get(key, "null"))
+        for key in sorted(before.keys() | now.keys())
         if not key.startswith("rounds.start.")
     }
     return {key: (old, new) for key, (old, new) in values.items() if old != new}
@@ -154,11 +158,7 @@ def overrides(root: Path, params: Params) -> Overrides:
         committed = flat_params(overridden(root / "params.yaml", text, [])[1])
     except (OSError, subprocess.CalledProcessError, GraftError):
         return {}
-    return {
-        key: (committed.get(key, "null"), value)
-        for key, value in sorted(flat_params(params).items())
-        if value != committed.get(key, "null") and not key.startswith("rounds.start.")
-    }
+    return _differing(committed, flat_params(params))
 
 
 def as_text(params: Overrides) -> str:

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.history.changes import RunInputs, changed_files, changed_params, read_inputs
+from flows.history.changes import Overrides, RunInputs, changed_files, changed_params, read_inputs
 from tasks.artifacts import read_json, read_jsonl, write_json, write_jsonl
 from tasks.core.metrics_files import read_numbers
 from tasks.core.terminal import shortened
@@ -80,7 +80,7 @@ def _file(root: Path) -> Path:
 class Changes(NamedTuple):
     """The params that differ between two runs, with both values, and the kinds of other inputs that differ."""
 
-    params: dict[str, tuple[str, str]]
+    params: Overrides
     others: list[str]
 
     def __str__(self) -> str:
@@ -96,18 +96,7 @@ class RunHistory:
         self._before = _inputs_of_last(layout)
         self._inputs = read_inputs(layout, params)
         self._change = summarise_change(self._before, self._inputs)
-        number = next_number(layout.root)
-        self.entry = Entry(
-            when=now(),
-            done=None,
-            line="",
-            flow_run=flow_run,
-            mlflow_run=None,
-            number=number,
-            name=run_name(number, self._change),
-            scheduled=scheduled,
-        )
-        write_entry(layout.root, self.entry)
+        self.entry = _new_entry(layout.root, self._change, flow_run, scheduled)
 
     @property
     def changes(self) -> Changes | None:
@@ -170,25 +159,29 @@ def _warn() -> Iterator[None]:
 
 def add_failure(root: Path, line: str, flow_run: str) -> str:
     """The name of a scheduled run that failed. If it did so before it had an entry, one is added."""
-    found = next((entry for entry in entries(root) if entry.flow_run == flow_run), None)
-    if found:
-        return found.name
+    begun = next((entry for entry in entries(root) if entry.flow_run == flow_run), None)
+    if begun:
+        return begun.name
+    return _new_entry(root, "not begun", flow_run, scheduled=True, done=False, line=line).name
+
+
+def _new_entry(
+    root: Path, change: str, flow_run: str, scheduled: bool, done: bool | None = None, line: str = ""
+) -> Entry:
+    """An entry with the next number, which is added to the history."""
     number = next_number(root)
-    name = run_name(number, "not begun")
-    write_entry(
-        root,
-        Entry(
-            when=now(),
-            done=False,
-            line=line,
-            flow_run=flow_run,
-            mlflow_run=None,
-            number=number,
-            name=name,
-            scheduled=True,
-        ),
+    entry = Entry(
+        when=now(),
+        done=done,
+        line=line,
+        flow_run=flow_run,
+        mlflow_run=None,
+        number=number,
+        name=run_name(number, change),
+        scheduled=scheduled,
     )
-    return name
+    write_entry(root, entry)
+    return entry
 
 
 def run_name(number: int, change: str, headline: Mapping[str, float] | None = None) -> str:

@@ -171,7 +171,7 @@ def _handlers(
     Ignored signals stay ignored. In another thread than the main one, which no signal interrupts, nothing changes.
     """
     before = {number: signal.getsignal(number) for number in ENDING}
-    handlers = {number: own for number, own in before.items() if callable(own)}
+    handlers = {number: handler_before for number, handler_before in before.items() if callable(handler_before)}
     if threading.current_thread() is not threading.main_thread():
         handlers = {}
     for number in handlers:
@@ -179,8 +179,8 @@ def _handlers(
     try:
         yield handlers
     finally:
-        for number, own in handlers.items():
-            signal.signal(number, own)
+        for number, handler_before in handlers.items():
+            signal.signal(number, handler_before)
 
 
 def outlive_readers() -> None:

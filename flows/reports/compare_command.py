@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
 
 from flows.reports import comparison
 from flows.reports.comparison import Contrast, ParamRow, Side
 from flows.reports.run_lookup import find_run
 from tasks.core.terminal import make_table, shortened
 from tasks.errors import GraftError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
 
 MAX_RUNS = 8
 """The page has this many distinct colours."""
@@ -24,7 +22,7 @@ VALUE_WIDTH = 20
 """Characters of a param's value; the page shows all."""
 
 
-def compare(names: Sequence[str], project: Path, html: Path | None, console: "Console") -> None:
+def compare(names: Sequence[str], project: Path, html: Path | None, console: Console) -> None:
     """Print the differences between the runs `names`, and write the page to `html`.
 
     Raises GraftError, before anything is written, if a run is not found or two cannot be compared.
@@ -49,7 +47,7 @@ def compare(names: Sequence[str], project: Path, html: Path | None, console: "Co
         console.print(f"\nThe page: {html}", highlight=False, soft_wrap=True)
 
 
-def _print(sides: Sequence[Side], console: "Console") -> None:
+def _print(sides: Sequence[Side], console: Console) -> None:
     if len(sides) > 1:
         for side in sides:
             console.print(f"{side.letter}  {side.name}", highlight=False, soft_wrap=True)
@@ -63,7 +61,7 @@ def _print(sides: Sequence[Side], console: "Console") -> None:
         console.print(note, style="dim", highlight=False)
 
 
-def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: "Console") -> None:
+def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: Console) -> None:
     if not rows:
         console.print("All params are the same.")
         return
@@ -75,7 +73,7 @@ def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: "Con
         console.print(f"… and {len(rows) - MAX_PARAMS} more: the page shows all", style="dim", highlight=False)
 
 
-def _changes(contrast: Contrast) -> "Table":
+def _changes(contrast: Contrast) -> Table:
     counts = {row.problems for row in contrast.changes}
     most = max(counts)
     table = make_table(f"{most} test problems", contrast.first, contrast.second, "change", "p")

@@ -37,13 +37,13 @@ def sources_of(root: Path, module: str) -> list[str]:
 
     `__init__.py` files are left out: they are empty.
     """
-    paths, found, waiting = _list_paths(root), set[str](), [_path_of(module)]
+    paths, files, waiting = _list_paths(root), set[str](), [_path_of(module)]
     while waiting:
         file = waiting.pop()
-        if file in paths and file not in found:
-            found.add(file)
+        if file in paths and file not in files:
+            files.add(file)
             waiting += _uses(root, file, paths) if file.endswith(".py") else []
-    return sorted(found)
+    return sorted(files)
 
 
 def digests(root: Path, stage: str, params: Params) -> dict[str, str]:
@@ -106,11 +106,11 @@ def refuse_changed_files(root: Path, stage: str, params: Params) -> None:
 
 def _list_paths(root: Path) -> set[str]:
     """The files of this project's packages relative to `root`, and the folders, each with a slash at its end."""
-    found = set()
+    paths = set()
     for folder, _, names in chain.from_iterable(os.walk(root / package) for package in PACKAGES):
-        own = f"{Path(folder).relative_to(root).as_posix()}/"
-        found |= {own, *(own + name for name in names)}
-    return found
+        prefix = f"{Path(folder).relative_to(root).as_posix()}/"
+        paths |= {prefix, *(prefix + name for name in names)}
+    return paths
 
 
 def _uses(root: Path, file: str, paths: set[str]) -> list[str]:

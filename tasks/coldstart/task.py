@@ -20,7 +20,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     problems = _searched_problems(layout, params)
     found = environment_in(layout.root, params).solutions(problems, params.sandbox)
     solved = [workflow for workflow in found.values() if workflow is not None]
-    write_workflows(layout.coldstart, [(solved, [])])
+    write_workflows(layout.coldstart, [([], solved, [])])
     write_json(layout.metrics("coldstart"), {"problems": len(found), "solved": len(solved)})
 
 

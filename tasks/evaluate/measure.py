@@ -28,16 +28,16 @@ def evaluate_problems(
     layout: Layout, params: Params, folder: Path, problems: Sequence[Problem], stage_id: str
 ) -> EvaluationResult:
     """Let the policy in `folder` solve the problems; `stage_id` is recorded in the usage log."""
-    own = params.evaluation
-    rollouts = evaluate_policy(layout, params, folder, problems, stage_id, own.samples, own.temperature, play=True)
+    asked = params.evaluation
+    rollouts = evaluate_policy(layout, params, folder, problems, stage_id, asked.samples, asked.temperature, play=True)
     environment = environment_in(layout.root, params)
     outcomes = [
         problem_outcome(problem, written, gate_value(environment, problem, written))
         for problem, written in zip(rollouts.problems, rollouts.attempts, strict=True)
     ]
-    measured = measure_means(environment, rollouts.problems, rollouts.attempts, own, params.seed)
+    measured = measure_means(environment, rollouts.problems, rollouts.attempts, asked, params.seed)
     measured |= named(rollouts.played)
-    numbers = summarise(outcomes, own, params.seed) | rollouts.usage | measured
+    numbers = summarise(outcomes, asked, params.seed) | rollouts.usage | measured
     if environment.asks_siblings:
         numbers |= efficiency_means(rollouts.attempts, params.operators)
     return EvaluationResult(outcomes, with_pictures(environment, rollouts.problems, rollouts.attempts), numbers)

@@ -42,10 +42,10 @@ def maj_at_k(n: int, c: int, wrong: Sequence[int], k: int) -> float:
 def _ways(wrong: Sequence[int], most: int, room: int) -> dict[tuple[int, int], int]:
     """(samples, answers drawn `most` times) → number of ways to draw that many wrong answers, at most `room`,
     each answer at most `most` times."""
-    found = Counter({(0, 0): 1})
+    ways_by_draw = Counter({(0, 0): 1})
     for count in wrong:
-        before, found = found, Counter()
+        before, ways_by_draw = ways_by_draw, Counter()
         for (samples, ties), ways in before.items():
             for more in range(min(count, most, room - samples) + 1):
-                found[samples + more, ties + (more == most)] += ways * comb(count, more)
-    return found
+                ways_by_draw[samples + more, ties + (more == most)] += ways * comb(count, more)
+    return ways_by_draw

@@ -87,10 +87,10 @@ def decoder_layers(model: Any, asked_by: str) -> list[Any]:
     """The layers, from the first to the last. Raises GraftError if it has none, which names the param `asked_by`."""
     from transformers.modeling_layers import GradientCheckpointingLayer
 
-    found = _outermost(model, GradientCheckpointingLayer)
-    if not found:
+    layers = _outermost(model, GradientCheckpointingLayer)
+    if not layers:
         raise GraftError(f"{asked_by}: this model is not made of transformers' decoder layers; set it to false")
-    return found
+    return layers
 
 
 def _outermost(module: Any, kind: type) -> list[Any]:
@@ -144,12 +144,12 @@ def use_attention(model: Any, name: str, attend: Attend) -> Iterator[None]:
         return attend(layer, query, key, value, settings[name], scale), None
 
     AttentionInterface.register(name, attention)
-    own = model.config._attn_implementation
+    implementation = model.config._attn_implementation
     model.config._attn_implementation = name  # model.set_attn_implementation takes thirty times as long
     try:
         yield
     finally:
-        model.config._attn_implementation = own
+        model.config._attn_implementation = implementation
 
 
 def check_plain_softmax(settings: dict[str, Any]) -> None:

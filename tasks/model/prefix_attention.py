@@ -55,9 +55,9 @@ class SharedPrefix:
         self._owner = self._owner[rows]
         self._group()
 
-    def copy_to_rows(self, own: Any, into: Any, steps: int) -> RowPrefix:
+    def copy_to_rows(self, written_cache: Any, into: Any, steps: int) -> RowPrefix:
         """Put each row's context, and then the row's own tokens from the cache `own`, into a new cache."""
-        for (keys, values), written, layer in zip(self._layers, own.layers, into.layers, strict=True):
+        for (keys, values), written, layer in zip(self._layers, written_cache.layers, into.layers, strict=True):
             layer.update(keys[self._owner], values[self._owner])
             if written.is_initialized:
                 layer.update(written.keys, written.values)

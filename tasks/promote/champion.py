@@ -72,8 +72,8 @@ def read_history(folder: Path) -> list[Succession]:
 
 def previous_champions(folder: Path) -> dict[str, Path]:
     """Version → folder of the earlier champions that a rollback can restore, the latest first."""
-    found = sorted((folder / PREVIOUS).glob("*/champion.json"))
-    return {read_json(record, Champion).version: record.parent for record in found}
+    records = sorted((folder / PREVIOUS).glob("*/champion.json"))
+    return {read_json(record, Champion).version: record.parent for record in records}
 
 
 def promote_policy(
@@ -167,17 +167,17 @@ def roll_back(folder: Path, version: str | None, reason: str, time: str) -> Succ
 def _before(folder: Path, others: dict[str, Path]) -> str:
     """The champion before the current one."""
     champions, rolled_back = champions_in_line(read_history(folder))
-    found = [version for version in champions[:-1] if version in others]
-    if found:
-        return found[-1]
+    kept = [version for version in champions[:-1] if version in others]
+    if kept:
+        return kept[-1]
     also = f"; rolled back and still here: {', '.join(rolled_back)}" if rolled_back else ""
     raise GraftError(f"{folder}: no champion before this one is kept{also}; graft champion lists them")
 
 
 def _named(folder: Path, others: dict[str, Path], now: str, version: str) -> str:
-    found = [other for other in others if other.startswith(version)]
-    if len(found) == 1:
-        return found[0]
+    meant = [other for other in others if other.startswith(version)]
+    if len(meant) == 1:
+        return meant[0]
     if now.startswith(version):
         raise GraftError(f"{version}: is the champion already; name another, or none for the one before")
     known = ", ".join(others) or "none"

@@ -9,17 +9,16 @@ from tasks.environments.protocol import Environment, Term
 from tasks.params.params import Params
 from tasks.params.sections import Rewards, UserTerm
 from tasks.programs.efficiency import Budget
-from tasks.records import RewardedTrajectory, Trajectory
-from tasks.reward.builtin_terms import results_of
 from tasks.reward.term_number import number
 from tasks.reward.user_terms import user_term_column
 from tasks.reward.weighted_sum import TermColumn, TermValue, first_failure, reward_group, weights_of
+from tasks.trajectories import RewardedTrajectory, Trajectory
 
 
 class RewardedShard(NamedTuple):
     """Trajectories with rewards; `failure` describes the first failed one."""
 
-    trajectories: list[RewardedTrajectory]
+    rewarded: list[RewardedTrajectory]
     failure: str | None
 
 
@@ -82,9 +81,9 @@ def active_user_terms(rewards: Rewards) -> list[UserTerm]:
 def _column(term: Term, trajectory: Trajectory) -> TermColumn:
     """A term of the environment, possibly the user's; one that raises or returns no number has failed."""
     column = []
-    for member, text in enumerate(trajectory.workflow_codes):
+    for member in trajectory.members:
         try:
-            column.append(TermValue(number(term(trajectory.problem, text, results_of(trajectory, member)))))
+            column.append(TermValue(number(term(trajectory.problem, member.code, member.results))))
         except Exception as error:  # noqa: BLE001 (a user's term may raise anything)
             column.append(TermValue(None, "failed", f"{type(error).__name__}: {error}"))
     return column

@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 
 from tasks.programs.answer_check import failure_reason
-from tasks.records import Completion, Problem, Result
+from tasks.records import AskedProblem, Completion, Result
 from tasks.search.node import Node, backpropagate, begin_simulation
 from tasks.search.rules import AFLOW_BEST, Rule, draw_index, puct, soft_mix, uct
 from tasks.seeds import derive_seed
@@ -127,12 +127,12 @@ class PolicyTree:
 
     def __init__(
         self,
-        problem: Problem,
+        asked: AskedProblem,
         ends_statement: Callable[[int], bool],
         text_of: Callable[[list[int]], str],
         longest: int,
     ) -> None:
-        self.problem = problem
+        self.asked, self.problem = asked, asked.problem
         self.root = Node("", None, 1.0, unexpanded=1.0)
         self.workflows: dict[str, FoundWorkflow] = {}
         self.completions = 0

@@ -21,7 +21,7 @@ CURVES = {
 HEADER = ",".join(["round", *CURVES]) + "\n"
 
 DECIMALS = 3
-"""Of each number, so that a row of all of them, with the run's name, fits into 120 columns."""
+"""Decimals of a number, so that a row of all of them, with the run's name, fits into 120 columns."""
 
 
 def ks_of(metrics: Mapping[str, float]) -> list[int]:

@@ -96,7 +96,7 @@ def headline_metrics(headline: Mapping[str, float]) -> dict[str, float]:
 
 def round_metrics(stage: str, metrics: Mapping[str, float]) -> dict[str, float]:
     """Those of a stage's metrics that are on the parent, by their names there."""
-    sources = {name: metric for name, (own, metric) in ROUND_METRICS.items() if own == stage}
+    sources = {name: metric for name, (measured_by, metric) in ROUND_METRICS.items() if measured_by == stage}
     return {name: metrics[metric] for name, metric in sources.items() if metric in metrics}
 
 

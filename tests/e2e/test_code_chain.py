@@ -9,8 +9,9 @@ from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import read_jsonl, read_text
 from tasks.evaluators.unit_tests import score
 from tasks.layout import Layout
-from tasks.records import ProblemOutcome, RewardedTrajectory
+from tasks.records import ProblemOutcome
 from tasks.statistics.intervals import difference_interval
+from tasks.trajectories import read_rewarded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
@@ -44,13 +45,14 @@ def test_sampled_pass_at_1_rises(functions: Layout) -> None:
 
 
 def test_rewards_are_verdicts_of_hidden_tests_and_prompts_have_none(functions: Layout) -> None:
-    for group in read_jsonl(functions.rewarded(2), RewardedTrajectory):
+    for group, rewards in read_rewarded(functions.trajectories(2)):
         answer: Any = group.problem.answer
         assert all(test not in group.prompt for test in answer["hidden"])
         assert all(test in group.prompt for test in answer["shown"])
-        for result, reward in zip(group.results, group.rewards, strict=True):
+        for member, own in zip(group.members, rewards, strict=True):
+            result = member.result
             passed = result.status == "ok" and result.value is not None and score(result.value, answer) == 1
-            assert reward == float(passed)
+            assert own.reward == float(passed)
 
 
 def test_a_step_can_be_looked_at_and_the_page_shows_functions(functions: Layout) -> None:

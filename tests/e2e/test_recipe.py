@@ -8,7 +8,8 @@ from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.records import Problem, RewardedTrajectory
+from tasks.records import Problem
+from tasks.trajectories import Reward
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -85,7 +86,7 @@ def test_a_recipe_is_one_folder(tmp_path: Path) -> None:
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
     layout = Layout(root)
     assert [len(str(problem.answer).split()) for problem in read_jsonl(layout.problems("train"), Problem)] == [3] * 12
-    assert "letters" in read_jsonl(layout.rewarded(1), RewardedTrajectory)[0].reward_terms
+    assert "letters" in read_jsonl(layout.rewards(1), Reward)[0].terms
     assert read_metrics(layout, "bootstrap")["pairs"] == 200
     assert read_metrics(layout, "evaluate@after")["problems"] == 8
     assert "param         times: 3  # how often" in graft(root, "environments", "recipes.repetition:Repetition").stdout

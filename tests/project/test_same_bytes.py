@@ -48,7 +48,7 @@ def test_after_graft_dvc_has_nothing_to_do(done: Path) -> None:
 
 
 def test_what_a_stage_wrote_is_known_to_dvc_without_reading_it(done: Path) -> None:
-    files = [done / "run" / "rounds" / "1" / "rewarded.jsonl", done / "run" / "rounds" / "1" / "policy" / "weights.bin"]
+    files = [done / "run" / "rounds" / "1" / "rewards.jsonl", done / "run" / "rounds" / "1" / "policy" / "weights.bin"]
     graft(done, "stage", "--force", "reward@1", "update@1")
     repo = Repo(str(done))
     for file in files:

@@ -175,6 +175,7 @@ USER_FILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("assignments", "file", "readers"),
     nightly_but_first(USER_FILES),
@@ -231,7 +232,7 @@ def test_a_param_set_and_set_back_brings_the_first_results_back(done: Path, firs
     """Whoever wrote them, and whoever restores them."""
     addresses = ["reward@1", "select@1", "update@1"]
     before = (done / "dvc.lock").read_bytes()
-    results = [(done / "run/rounds/1" / name).read_bytes() for name in ("rewarded.jsonl", "policy/weights.bin")]
+    results = [(done / "run/rounds/1" / name).read_bytes() for name in ("rewards.jsonl", "policy/weights.bin")]
 
     override(done / "params.yaml", ["rewards.runs=0.5"])
     bring_up(done, first, addresses)
@@ -242,7 +243,7 @@ def test_a_param_set_and_set_back_brings_the_first_results_back(done: Path, firs
     bring_up(done, second, addresses)
     assert ran(done) == []
     assert (done / "dvc.lock").read_bytes() == before
-    assert results == [(done / "run/rounds/1" / n).read_bytes() for n in ("rewarded.jsonl", "policy/weights.bin")]
+    assert results == [(done / "run/rounds/1" / n).read_bytes() for n in ("rewards.jsonl", "policy/weights.bin")]
 
 
 def bring_up(root: Path, driver: str, addresses: Iterable[str]) -> None:

@@ -30,7 +30,7 @@ QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarnin
 """Silences library warnings that each process would repeat and that a user cannot fix."""
 
 RETURN_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1048576"}
-"""Of a sharded base: malloc returns gathered layers to the system; glibc would keep as many as make up the whole."""
+"""Lets malloc return gathered layers of a sharded base to the system; glibc would keep as many as make up the whole."""
 
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 """Network interface of the process group; by default torch takes the address of the machine's host name."""

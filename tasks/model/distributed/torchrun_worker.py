@@ -34,12 +34,12 @@ def main(folder: Path) -> None:
 
 def _write_error(folder: Path, error: Exception) -> None:
     """Only the first error is kept: the others follow from it."""
-    own = folder / f"{ERROR}.{os.environ['RANK']}"
-    own.write_text(error_to_json(error), encoding="utf-8")
+    file = folder / f"{ERROR}.{os.environ['RANK']}"
+    file.write_text(error_to_json(error), encoding="utf-8")
     try:
-        os.link(own, folder / ERROR)
+        os.link(file, folder / ERROR)
     except FileExistsError:
-        own.unlink()
+        file.unlink()
 
 
 if __name__ == "__main__":

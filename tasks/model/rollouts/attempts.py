@@ -53,12 +53,12 @@ def attempt_problems(
     first = sample(policy, firsts, 0.0, max_new_tokens, "greedy completions")
     sampled = sample(policy, rest, temperature, max_new_tokens, "samples") if rest else []
     greedy, codes = ([_code(policy, environment, c) for c in completions] for completions in (first, sampled))
-    own = [slice(i * samples, (i + 1) * samples) for i in range(len(problems))]
-    attempts = run_workflows(environment, problems, greedy, [Counter(codes[rows]) for rows in own], runner)
+    slices = [slice(i * samples, (i + 1) * samples) for i in range(len(problems))]
+    attempts = run_workflows(environment, problems, greedy, [Counter(codes[rows]) for rows in slices], runner)
     cut = [code if is_truncated(policy, c.tokens) else None for code, c in zip(codes, sampled, strict=True)]
     return [
         [attempt.model_copy(update={"cut": cut[rows].count(attempt.code)}) for attempt in written]
-        for rows, written in zip(own, attempts, strict=True)
+        for rows, written in zip(slices, attempts, strict=True)
     ]
 
 

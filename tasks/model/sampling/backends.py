@@ -120,8 +120,8 @@ def _default_generation_config(model: Any) -> Iterator[None]:
     """Without the checkpoint's own settings (a repetition penalty …), which would change the distribution."""
     from transformers import GenerationConfig
 
-    own, model.generation_config = model.generation_config, GenerationConfig()
+    config, model.generation_config = model.generation_config, GenerationConfig()
     try:
         yield
     finally:
-        model.generation_config = own
+        model.generation_config = config

@@ -76,8 +76,8 @@ class BatchState:
         self._logprobs = torch.zeros((self.steps, len(requests)), device=device)
         self._temperatures: Tensor | None = None  # [R, 1] where some request has its own
         if any(request.temperature for request in requests):
-            own = [request.temperature or temperature for request in requests]
-            self._temperatures = torch.tensor(own, device=device)[:, None]
+            temperatures = [request.temperature or temperature for request in requests]
+            self._temperatures = torch.tensor(temperatures, device=device)[:, None]
         if temperature:
             seeds = [request.seed for request in requests]
             self._points = uniforms(seeds, self.steps, device).T.contiguous()  # [steps, R]

@@ -164,8 +164,8 @@ class _DecodeLoop:
         if self.prefix:
             self.prefix.keep(kept)
         if isinstance(self.prefix, SharedPrefix) and self._is_small():
-            own, self.cache = self.cache, growing_cache(self.config)
-            self.prefix = self.prefix.copy_to_rows(own, self.cache, self.state.steps)
+            written, self.cache = self.cache, growing_cache(self.config)
+            self.prefix = self.prefix.copy_to_rows(written, self.cache, self.state.steps)
         return tokens[kept]
 
 

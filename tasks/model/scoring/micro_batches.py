@@ -100,8 +100,8 @@ def common_prefix(prompts: Sequence[Sequence[int]]) -> int:
         return 0
     first, last = min(map(tuple, prompts)), max(map(tuple, prompts))
     room = min(map(len, prompts)) - 1
-    found = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), room)
-    return min(found, room) if min(found, room) >= MIN_PREFIX else 0
+    common = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), room)
+    return min(common, room) if min(common, room) >= MIN_PREFIX else 0
 
 
 def group_tokens(group: Group) -> int:

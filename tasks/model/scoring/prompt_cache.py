@@ -59,9 +59,9 @@ class PromptCache:
 
         places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
         others = [self._others[prompt] for prompt in places]
-        lengths = torch.tensor([own[0].shape[2] for own in others], device=others[0][0].device)
+        lengths = torch.tensor([cached[0].shape[2] for cached in others], device=others[0][0].device)
         width = int(lengths.max())
-        padded = ([pad(layer, (0, 0, width - layer.shape[2], 0)) for layer in own] for own in others)
+        padded = ([pad(layer, (0, 0, width - layer.shape[2], 0)) for layer in cached] for cached in others)
         return PromptStates(
             self._common,
             [torch.stack(layers, 1) for layers in zip(*padded, strict=True)],
@@ -131,8 +131,8 @@ def prompt_attention(query: "Tensor", key: "Tensor", value: "Tensor", states: Pr
     scores = torch.cat([_by_common(queries, common_keys.mT), to_prompts, to_own], -1)
     weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(value.dtype)
     common, prompts, own = torch.split(weights, [common_keys.shape[1], prompt_keys.shape[2], tokens], -1)
-    found: Tensor = _by_common(common, common_values) + prompts @ prompt_values + own @ value
-    return found.reshape(rows, heads, tokens, size).transpose(1, 2)
+    attended: Tensor = _by_common(common, common_values) + prompts @ prompt_values + own @ value
+    return attended.reshape(rows, heads, tokens, size).transpose(1, 2)
 
 
 def _by_common(x: "Tensor", matrices: "Tensor") -> "Tensor":

@@ -15,9 +15,10 @@ from tasks.params.file import load_params
 from tasks.programs.efficiency import Budget
 from tasks.programs.operators.builtin import context, with_context, without_context
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import Problem, Result, Sibling, Trajectory
+from tasks.records import Problem, Result, Sibling
 from tasks.reward.term_worker import call
 from tasks.reward.weighted_sum import reward_group
+from tests.support.groups import make_group
 from tests.support.records import question_of
 from tests.support.stage_params import REPOSITORY, shipped_params
 
@@ -83,14 +84,10 @@ def test_prompts_ask_for_the_kind_of_answer_and_those_for_numbers_are_as_they_we
 
 def test_rewards_have_the_evaluators_share_and_terms_see_answer_and_fields() -> None:
     problem = question_of("Where?", ["Paris in France"], evaluator="f1", fields={"hops": 2})
-    group = Trajectory(
-        problem_id="p", split="train", problem=problem, prompt="Where?\n", workflow_codes=["a", "b"],
-        workflow_ids=["a", "b"], proposers=["sample"] * 2, results=[ok("Paris in France"), ok("Paris, France")],
-        sibling_results=[[], []], tokens=[[1], [1]], logprobs=[[], []], policy_version="v",
-    )  # fmt: skip
+    group = make_group(["a", "b"], [ok("Paris in France"), ok("Paris, France")], problem=problem)
     weights = shipped_params(rewards={"runs": 1.0}).rewards
-    rewarded = reward_group(WorkflowEnvironment(), group, weights, 8, Budget(8, 256, None))
-    assert rewarded.reward_terms == {"correctness": [1.0, 0.8], "runs": [1.0, 1.0]}
+    _, rewards = reward_group(WorkflowEnvironment(), group, weights, 8, Budget(8, 256, None))
+    assert [own.terms for own in rewards] == [{"correctness": 1.0, "runs": 1.0}, {"correctness": 0.8, "runs": 1.0}]
     sent = Problem.model_validate(problem.model_dump(mode="json"))  # as rewards.own gets it
     assert call(lambda problem, *_: problem.fields["hops"] + len(problem.answer), sent, "", []) == (3.0, None)
 

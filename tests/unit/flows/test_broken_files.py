@@ -42,9 +42,11 @@ from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.recorder import WorkerAnswer
+from tasks.trajectories import Reward, Trajectory
 from tasks.update.checkpoint import Checkpoint, _digest
 from tests.support import valid_files as valid
 from tests.support.broken_files import broken, case_numbers
+from tests.support.groups import write_rewarded
 from tests.support.stage_params import REPOSITORY
 from tests.support.valid_files import framed, read_zygote_answer, text_of
 
@@ -104,10 +106,17 @@ ATTEMPT = records.Attempt(
     problem_id="p", code=valid.CODE, greedy=True, samples=3, right=True, siblings_passed=None, result=valid.OK
 )
 SEARCH_OUTCOME = records.SearchOutcome(problem_id="p", round=1, samples=4, right=2, signal=True)
-TRAJECTORY = records.Trajectory(**valid.TRAJECTORY)
+TRAJECTORY, REWARDS = valid.REWARDED
 CHOICE = records.Choice(round=1, version="v", reason="the only one")
 REPLY = StoredReply(text="x", prompt_tokens=1, completion_tokens=2)
 WARM = framed(["ok", [1, 2.5, "x"], None], ["error", None, "ValueError: x"], many=True)
+
+
+def selection_and_rewards(folder: Path) -> None:
+    """The files of a round that its extremes of influence are read from."""
+    write_rewarded(Layout(folder).trajectories(1), [valid.REWARDED])
+    write_jsonl(Layout(folder).selection(1), valid.SELECTED)
+
 
 READERS: dict[str, Reader] = {
     "a chat reply": Reader(valid.CHAT, partial(valid.chat, 200)),
@@ -140,11 +149,12 @@ READERS: dict[str, Reader] = {
         text_of(valid.NODES),
         lambda folder: draw_tree(Layout(folder), "train-0001-sum", 1),
         "run/rounds/1/workflows/trees.jsonl",
-        lambda folder: write_jsonl(Layout(folder).problems("train"), [valid.PROBLEM]),
+        lambda folder: write_jsonl(Layout(folder).workflows(1) / "problems.jsonl", [valid.ASKED]),
     ),
+    "problems as asked": of_lines(records.AskedProblem, valid.ASKED, valid.ASKED),
     "searches.jsonl": of_lines(records.SearchOutcome, SEARCH_OUTCOME, SEARCH_OUTCOME),
-    "trajectories.jsonl": of_lines(records.Trajectory, TRAJECTORY, TRAJECTORY),
-    "rewarded.jsonl": of_lines(records.RewardedTrajectory, valid.REWARDED, valid.REWARDED),
+    "trajectories.jsonl": of_lines(Trajectory, TRAJECTORY, TRAJECTORY),
+    "rewards.jsonl": of_lines(Reward, *REWARDS),
     "selection.jsonl": of_lines(records.Selected, *valid.SELECTED),
     "standings.jsonl": of_file(
         text_of([STANDING] * 2), lambda file: [standing.pass_at_1 for standing in read_jsonl(file, records.Standing)]
@@ -165,14 +175,17 @@ READERS: dict[str, Reader] = {
         text_of(valid.SELECTED),
         lambda folder: read_influence_extremes(Layout(folder), 1),
         "run/rounds/1/selection.jsonl",
-        lambda folder: write_jsonl(Layout(folder).rewarded(1), [valid.REWARDED]),
+        selection_and_rewards,
     ),
-    "rewarded and its extremes": Reader(
-        text_of([valid.REWARDED]),
-        lambda folder: read_influence_extremes(Layout(folder), 1),
-        "run/rounds/1/rewarded.jsonl",
-        lambda folder: write_jsonl(Layout(folder).selection(1), valid.SELECTED),
-    ),
+    **{
+        f"{name} and its extremes": Reader(
+            text_of(lines),
+            lambda folder: read_influence_extremes(Layout(folder), 1),
+            f"run/rounds/1/{name}.jsonl",
+            selection_and_rewards,
+        )
+        for name, lines in (("trajectories", [TRAJECTORY]), ("rewards", REWARDS))
+    },
     "account.json": of_json(RunRecord, ACCOUNT),
     "an account that is compared": of_file(
         ACCOUNT, lambda file: render_page(make_sides([find_run(str(file), file.parent)]))
