@@ -21,7 +21,7 @@ PARAMS = {
     "search": "seed environment shard_size policy.max_new_tokens curriculum search sampler.kind "
     "sampler.dtype sandbox operators rewards.failed_limit update.group_size influence.selection influence.validation "
     "influence.n influence.completions",
-    "collect": "seed environment shard_size operators.backend update.group_size",
+    "collect": "seed environment shard_size update.group_size",
     "reward": "environment shard_size rewards policy.max_new_tokens operators.calls "
     "operators.max_tokens operators.price",
     "select": "environment algorithm policy.max_new_tokens search.temperature influence ppo "
