@@ -33,8 +33,7 @@ PARAMS = [
     *["bootstrap.epochs=2", "curriculum.exploration=0.5", "search.samples=4", "search.temperature=0.9"],
     *["curriculum.groups=4", "sandbox.seconds=1.5", "sampler.dtype=float32", "sampler.parallel=8"],
     *["sampler.seconds=5"],
-    *["operators.calls=4", "operators.backend=policy", "rewards.runs=0.5", "environment=answer", "shard_size=7"],
-    *["environment={name: answer, malformed_share: 0.1}"],
+    *["operators.calls=4", "operators.backend=policy", "rewards.runs=0.5", "shard_size=7"],
     *['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "rewards.seconds=5"],
     *[
         "rewards.model={base: someone/judge, weight: 0.5, batch: 8, label: null}",
