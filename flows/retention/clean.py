@@ -50,23 +50,23 @@ def _list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> List
     listing = Listing("leftovers")
     graft = layout.root / ".graft"
     folders = [layout.root / "run", *(path for path in graft.glob("*") if path.name != PREFECT)]
-    found = [path for folder in folders for path in sorted(folder.rglob(TEMPORARY))]
-    found += [path for path in sorted(graft.glob(TEMPORARY)) if path not in found]
-    found += leftovers(layout.champion) if layout.champion.exists() else []
+    removable = [path for folder in folders for path in sorted(folder.rglob(TEMPORARY))]
+    removable += [path for path in sorted(graft.glob(TEMPORARY)) if path not in removable]
+    removable += leftovers(layout.champion) if layout.champion.exists() else []
     for journal in sorted((graft / "journal").glob("*")):
         if journal.name in up_to_date:
-            found.append(journal)
+            removable.append(journal)
         else:
             listing.kept.append(f"{journal.relative_to(layout.root)}: {journal.name} goes on from it")
     if replies and layout.replies.exists():
-        found.append(layout.replies)
+        removable.append(layout.replies)
     elif layout.replies.exists():
         listing.kept.append("model replies, a memory that cost money (--replies)")
-    found = [path for path in found if not any(other in path.parents for other in found)]
-    listing.removable = {str(path.relative_to(layout.root)): _size(path) for path in found}
+    removable = [path for path in removable if not any(other in path.parents for other in removable)]
+    listing.removable = {str(path.relative_to(layout.root)): _size(path) for path in removable}
 
     def remove() -> None:
-        for path in found:
+        for path in removable:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:

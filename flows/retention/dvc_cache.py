@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from dvc.exceptions import DvcException
+from dvc.repo import Repo
+from dvc.scm import SCMError
+from dvc_data.hashfile.gc import gc
+from dvc_data.hashfile.hash_info import HashInfo
+from dvc_data.hashfile.tree import Tree
 
 from flows.dvc_stages.patches.atomic_files import processes_at_work
 from flows.dvc_stages.site_cache import set_site_cache
@@ -39,10 +45,6 @@ def list_cache(root: Path, keep: int) -> Listing:
     Used are those of the workspace, of every branch, tag and experiment (queued ones too), of the last `keep` locks of
     each branch, and of the last `keep` runs.
     """
-    from dvc.exceptions import DvcException
-    from dvc.repo import Repo
-    from dvc.scm import SCMError
-
     listing = Listing("DVC cache")
     _refuse_dvc_at_work(root)
     set_site_cache(root)
@@ -68,7 +70,6 @@ def list_cache(root: Path, keep: int) -> Listing:
     listing.kept.append(f"the last {keep} of each branch's dvc.lock and of {len(saved_locks(root))} finished runs")
 
     def remove() -> None:
-        from dvc_data.hashfile.gc import gc
 
         with repo.lock:
             _refuse_dvc_at_work(root)
@@ -90,27 +91,24 @@ def _refuse_dvc_at_work(root: Path) -> None:
 
 def _used(repo: Any, root: Path, keep: int) -> set[Any]:
     named = {"all_branches": True, "all_tags": True, "all_experiments": True, "revs": _unnamed_revisions(root, keep)}
-    found = set().union(*repo.used_objs(**named, force=True).values())
+    used = set().union(*repo.used_objs(**named, force=True).values())
     for lock in saved_locks(root)[-keep:]:
-        found |= _of_lock(repo, parse(lock))
-    return found
+        used |= _of_lock(repo, parse(lock))
+    return used
 
 
 def _of_lock(repo: Any, content: Any) -> set[Any]:
     """The objects in a lock, deps included, and the files in its folders."""
-    from dvc_data.hashfile.hash_info import HashInfo
-    from dvc_data.hashfile.tree import Tree
-
-    odb, found = repo.cache.local, set()
+    odb, used = repo.cache.local, set()
     for stage in content["stages"].values():
         for entry in (*stage.get("deps", []), *stage.get("outs", [])):
             if "md5" not in entry:
                 continue
             info = HashInfo("md5", entry["md5"])
-            found.add(info)
+            used.add(info)
             if info.isdir and odb.exists(info.value):
-                found |= {inner for _, _, inner in Tree.load(odb, info)}
-    return found
+                used |= {inner for _, _, inner in Tree.load(odb, info)}
+    return used
 
 
 def _unnamed_revisions(root: Path, keep: int) -> list[str]:

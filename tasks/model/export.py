@@ -69,13 +69,13 @@ def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str 
         with atomic_folder(folder) as new:
             if form == "merged":
                 _write_merged(policy, lineage, new, float32)
-                found = _logits(_load(str(new)))
+                written = _logits(_load(str(new)))
             else:
                 _write_adapter(policy, lineage, new, folder)
                 base = str(new / BASE) if (new / BASE).exists() else lineage.base
-                found = _logits(_load(base, new, lineage.quantize))
+                written = _logits(_load(base, new, lineage.quantize))
             write_text(new / "README.md", model_card(lineage, form, folder.name, measured, read_format(policy)))
-            return float((found - expected).abs().max())
+            return float((written - expected).abs().max())
 
 
 def _write_merged(policy: Path, lineage: Lineage, new: Path, float32: bool) -> None:
@@ -90,8 +90,8 @@ def _write_merged(policy: Path, lineage: Lineage, new: Path, float32: bool) -> N
     base, model = _base_of(policy, lineage), _load_policy(policy, lineage)
     if "adapter" in lineage.holds:
         model = model.merge_and_unload()  # in float32: rounded once, at the end
-    own = AutoConfig.from_pretrained(base, trust_remote_code=is_trusted(base)).dtype
-    model.to(torch.float32 if float32 or own is None else own).save_pretrained(new)
+    dtype = AutoConfig.from_pretrained(base, trust_remote_code=is_trusted(base)).dtype
+    model.to(torch.float32 if float32 or dtype is None else dtype).save_pretrained(new)
 
 
 def _write_adapter(policy: Path, lineage: Lineage, new: Path, folder: Path) -> None:
@@ -172,8 +172,8 @@ def model_card(
     prompt: PromptFormat | None = None,
 ) -> str:
     """A short README.md: origin, pass@1 and code that loads the policy and, from the form of its prompts, asks it."""
-    own = "weights" in lineage.holds or is_gguf(lineage.base)
-    base = f'"{folder}/base"' if own else f'"{lineage.base}"'
+    is_beside = "weights" in lineage.holds or is_gguf(lineage.base)
+    base = f'"{folder}/base"' if is_beside else f'"{lineage.base}"'
     quantized = form == "adapter" and lineage.quantize is not None
     code = (LOAD_MERGED if form == "merged" else LOAD_ADAPTER).format(
         folder=folder, base=base, options=", quantization_config=config" if quantized else ""

@@ -93,7 +93,8 @@ def check_report(model: Any, report: dict[str, Any]) -> None:
 
 def check_finite(model: Any) -> None:
     """Raises ValueError if a weight is NaN or infinite."""
-    wrong = [name for name, weight in model.named_parameters() if weight.is_floating_point() and not _is_finite(weight)]
+    floats = ((name, weight) for name, weight in model.named_parameters() if weight.is_floating_point())
+    wrong = [name for name, weight in floats if not weight.isfinite().all()]
     if wrong:
         raise ValueError(f"its weights {named(wrong)} hold numbers that are NaN or infinite")
 
@@ -111,9 +112,3 @@ def _is_of_leaf(model: Any, key: str) -> bool:
     if not path or module is None or any(module.children()):
         return False
     return any(True for _ in module.parameters())
-
-
-def _is_finite(weight: Any) -> bool:
-    import torch
-
-    return bool(torch.isfinite(weight).all())

@@ -146,7 +146,7 @@ def _load(base: str, file: Path) -> tuple[Any, Any]:
     with _alone(base, file) as (folder, name):
         check_header(file)
         tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
-        model, found = AutoModelForCausalLM.from_pretrained(
+        model, report = AutoModelForCausalLM.from_pretrained(
             folder,
             gguf_file=name,
             dtype=torch.float32,
@@ -155,7 +155,7 @@ def _load(base: str, file: Path) -> tuple[Any, Any]:
             use_safetensors=True,
             trust_remote_code=False,
         )
-    if missing := sorted(found["missing_keys"]):  # transformers would initialise them at random
+    if missing := sorted(report["missing_keys"]):  # transformers would initialise them at random
         raise GraftError(
             f"policy.base: {base!r} lacks {named(missing)}; name a complete file: one that was split has to be merged "
             "first, by llama-gguf-split --merge"
@@ -210,9 +210,9 @@ def _check(stream: BinaryIO) -> None:
             _refuse_more(MAX_LAYERS, value, "layers")
 
 
-def _refuse_more(most: int, found: int, what: str) -> None:
-    if found > most:
-        raise GraftError(f"policy.base: its header announces {found:,} {what}, more than any model has; name another")
+def _refuse_more(most: int, count: int, what: str) -> None:
+    if count > most:
+        raise GraftError(f"policy.base: its header announces {count:,} {what}, more than any model has; name another")
 
 
 def _value(stream: BinaryIO, kind: int) -> int | None:

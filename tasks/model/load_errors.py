@@ -82,12 +82,11 @@ def _is_transport(error: BaseException) -> bool:
 @contextmanager
 def translate_disk_errors() -> Iterator[None]:
     """Turn safetensors' error for a full disk into the OSError that everything else raises."""
-    from safetensors import SafetensorError
-
     try:
         yield
-    except SafetensorError as error:
-        number = re.search(r"\(os error (\d+)\)", str(error))
+    except Exception as error:
+        is_of_disk = type(error).__name__ == "SafetensorError"  # by name: nothing here imports safetensors
+        number = re.search(r"\(os error (\d+)\)", str(error)) if is_of_disk else None
         if number is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1]))) from error

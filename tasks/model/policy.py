@@ -59,7 +59,7 @@ class Policy:
     """`model` is in eval mode: sampling, scoring and training have no dropout.
 
     It is a peft model if an adapter is trained, a plain one if all weights are, and has no weights if a server samples
-    the policy (tasks/model/served_model.py).
+    the policy (tasks/model/sampling/vllm/serve.py).
     """
 
     model: Any
@@ -345,7 +345,7 @@ def encode_completion(policy: Policy, text: str) -> list[int]:
 def _encode_continuation(policy: Policy, text: str) -> list[int]:
     """Token ids that decode to `text`: those after a line break where the tokenizer begins a text with a blank."""
     line, lined, ids = (
-        list(policy.tokenizer(each, add_special_tokens=False)["input_ids"]) for each in ("\n", f"\n{text}", text)
+        list(policy.tokenizer(piece, add_special_tokens=False)["input_ids"]) for piece in ("\n", f"\n{text}", text)
     )
     after = lined[len(line) :] if lined[: len(line)] == line else ids
     return after if decode(policy, after) == text != decode(policy, ids) else ids

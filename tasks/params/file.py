@@ -18,14 +18,29 @@ from tasks.params.strict_yaml import load_yaml
 
 RENAMED = {
     "shard": "shard_size",
-    "problems.unseen": "problems.unseen_template_share",
-    "bootstrap.spoilt": "bootstrap.malformed_share",
     "search.wave": "search.wave_size",
     "influence.control": "influence.fdr_control",
     "influence.mix": "influence.train_on_validation",
 }
+MOVED = {
+    **{f"problems.{name}": f"environment.{name}" for name in ("operations", "phrasings", "unseen_template_share")},
+    "problems.unseen": "environment.unseen_template_share",
+    "coldstart": "environment.enumerated_operations",
+    "coldstart.operations": "environment.enumerated_operations",
+    "bootstrap.demonstrations": "environment.demonstrations",
+    "bootstrap.malformed_share": "environment.malformed_share",
+    "bootstrap.spoilt": "environment.malformed_share",
+    "rewards.partial_tests": "environment.partial_tests",
+}
+"""Params that are the environment's now, where it has them."""
+
 RENAMED_SECTIONS = {"grpo": "update"}
-RENAMED_VALUES = {("runner.kind", "here"): "sequential"}
+RENAMED_VALUES = {
+    ("runner.kind", "here"): "sequential",
+    ("problems.source", "events"): "environment",
+    ("problems.source", "generated"): "environment, and environment.stories: fixed",
+    ("problems.source", "functions"): "environment, with environment: code",
+}
 
 
 def rounds_of(count: int) -> dict[str, Any]:
@@ -187,7 +202,7 @@ def _validate(path: Path, text: str) -> Params:
         if first["type"] == "extra_forbidden":
             raise GraftError(f"{where}: no param {key!r}{_remedy(key, Params)}") from None
         if renamed := RENAMED_VALUES.get((key, str(first["input"]))):
-            raise GraftError(f"{where}: {key}: {first['input']!r} was renamed; write {renamed!r}") from None
+            raise GraftError(f"{where}: {key}: {first['input']!r} was renamed; write {renamed}") from None
         if first["type"] == "missing":
             raise GraftError(f"{where}: {key} is missing; add it, git show HEAD:params.yaml has it") from None
         if first["type"] == "model_type":
@@ -246,7 +261,7 @@ def section_of(annotation: Any) -> Any:
 def _remedy(key: str, valid: Any) -> str:
     """The new name of a renamed param; else `; did you mean …?`, by the full dotted name, then by its last part."""
     section, _, leaf = key.partition(".")
-    renamed = RENAMED.get(key) or f"{RENAMED_SECTIONS.get(section, section)}.{leaf}".rstrip(".")
+    renamed = (RENAMED | MOVED).get(key) or f"{RENAMED_SECTIONS.get(section, section)}.{leaf}".rstrip(".")
     if renamed != key:
         return f"; it was renamed to {renamed!r}"
     keys = _keys(valid)

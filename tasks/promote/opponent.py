@@ -52,8 +52,8 @@ def opponent_results(layout: Layout, params: Params, champion: Champion | None) 
     sampled = {} if environment.gate is None else params.evaluation.model_dump(include={"samples", "temperature"})
     rollouts = evaluate_policy(layout, params, layout.champion / "policy", problems, "promote", **sampled)
     pairs = list(zip(rollouts.problems, rollouts.attempts, strict=True))
-    values = [gate_value(environment, problem, own) for problem, own in pairs]
-    return Results([own[0].right for _, own in pairs], values)
+    values = [gate_value(environment, problem, attempts) for problem, attempts in pairs]
+    return Results([attempts[0].right for _, attempts in pairs], values)
 
 
 def gate_values(layout: Layout, gate: Gate | None, ours: Results, theirs: Results) -> GateValues | None:

@@ -10,7 +10,7 @@ from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
 from tasks.layout import Layout
-from tasks.records import RewardedTrajectory
+from tasks.trajectories import Trajectory, read_rewarded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -40,24 +40,19 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def test_groups_are_sampled_and_no_tree_is_searched(answers: Layout) -> None:
-    for trajectory in read_jsonl(answers.rewarded(1), RewardedTrajectory):
-        assert set(trajectory.proposers) == {"sample"}
-        assert len(trajectory.workflow_codes) == (12 if trajectory.split == "train" else 4)
+    for trajectory in read_jsonl(answers.trajectories(1), Trajectory):
+        assert {member.proposer for member in trajectory.members} == {"sample"}
+        assert len(trajectory.members) == (12 if trajectory.split == "train" else 4)
         assert trajectory.problem.siblings == []
 
 
 def test_rewards_are_right_answers_and_the_form(answers: Layout) -> None:
-    for trajectory in read_jsonl(answers.rewarded(2), RewardedTrajectory):
-        terms = trajectory.reward_terms
-        assert set(terms) == {"correctness", "hard_format", "mark"}
-        for member, text in enumerate(trajectory.workflow_codes):
-            given = trajectory.results[member]
-            right = given.status == "ok" and given.value == trajectory.problem.answer
-            assert terms["correctness"][member] == float(right)
-            assert terms["hard_format"][member] == hard_format(text)
-            assert terms["mark"][member] == mark(text)
-            total = (terms["correctness"][member] or 0) + 0.5 * (hard_format(text) + mark(text))
-            assert trajectory.rewards[member] == pytest.approx(total)
+    for trajectory, rewards in read_rewarded(answers.trajectories(2)):
+        for member, own in zip(trajectory.members, rewards, strict=True):
+            right = member.result.status == "ok" and member.result.value == trajectory.problem.answer
+            form = {"hard_format": hard_format(member.code), "mark": mark(member.code)}
+            assert own.terms == {"correctness": float(right), **form}
+            assert own.reward == pytest.approx(float(right) + 0.5 * sum(form.values()))
 
 
 def test_the_form_is_learnt(answers: Layout) -> None:

@@ -10,7 +10,8 @@ from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.records import Lineage, Selected, Trajectory
+from tasks.records import Lineage, Selected
+from tasks.trajectories import Trajectory
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -10,7 +10,8 @@ from flows.cli.presets import preset
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.records import Selected, Trajectory
+from tasks.records import Selected
+from tasks.trajectories import Trajectory
 
 pytestmark = [
     pytest.mark.e2e,
@@ -34,7 +35,8 @@ def test_every_stage_has_something_to_do(tmp_path: Path) -> None:
     ended = graft(root, "retrain")
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
     layout = Layout(root)
-    assert {p for t in read_jsonl(layout.trajectories(1), Trajectory) for p in t.proposers} == {"sample", "tree"}
+    trajectories = read_jsonl(layout.trajectories(1), Trajectory)
+    assert {member.proposer for t in trajectories for member in t.members} == {"sample", "tree"}
     lines = read_jsonl(layout.selection(1), Selected)
     assert any(line.influence for line in lines if line.split == "train")
     assert read_metrics(layout, "select@1")["certificate_steps"] > 0

@@ -15,7 +15,7 @@ from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
 from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import dvc, graft, ran
 
-FILE = "run/rounds/1/rewarded.jsonl"
+FILE = "run/rounds/1/rewards.jsonl"
 INNER = "run/rounds/1/policy/weights.bin"
 
 

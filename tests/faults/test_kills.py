@@ -125,7 +125,7 @@ def test_a_signal_is_a_clean_stop(fresh: Path, stopped: Callable[..., int], ends
         assert database.execute("select state_type from flow_run").fetchall() == [("CRASHED",)]
     with sqlite3.connect(fresh / "mlflow.db") as database:
         assert set(database.execute("select status from runs").fetchall()) <= {("FAILED",), ("FINISHED",)}
-    assert not (fresh / "run" / "rounds" / "1" / "rewarded.jsonl").exists()
+    assert not (fresh / "run" / "rounds" / "1" / "rewards.jsonl").exists()
     assert ran(fresh) == ADDRESSES[: ADDRESSES.index("reward@1") + 1]
     ends_well(fresh)
     assert ran(fresh) == ADDRESSES[ADDRESSES.index("reward@1") :]

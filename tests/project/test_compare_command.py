@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.history.entries import Entry, lock_digest, write_entry
+from flows.history.run_history import Entry, lock_digest, write_entry
 from flows.reports.html.page import write_page
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.layout import Layout

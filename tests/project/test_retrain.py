@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from flows.history.entries import entries
+from flows.history.run_history import entries
 from flows.reports.html.page import write_page
 from flows.reports.publish import publish_page
 from flows.run_session import retry_delays

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
-from flows.stages.chain import stage_ids
-from flows.stages.dvc_yaml import parse
+from flows.stages.dvc_yaml import parse, stage_ids
 from flows.stages.sources import SOURCES
 from tasks.params.file import override
 from tests.support import tiny_project
@@ -49,7 +48,7 @@ def test_after_graft_dvc_has_nothing_to_do(done: Path) -> None:
 
 
 def test_what_a_stage_wrote_is_known_to_dvc_without_reading_it(done: Path) -> None:
-    files = [done / "run" / "rounds" / "1" / "rewarded.jsonl", done / "run" / "rounds" / "1" / "policy" / "weights.bin"]
+    files = [done / "run" / "rounds" / "1" / "rewards.jsonl", done / "run" / "rounds" / "1" / "policy" / "weights.bin"]
     graft(done, "stage", "--force", "reward@1", "update@1")
     repo = Repo(str(done))
     for file in files:

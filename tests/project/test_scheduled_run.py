@@ -13,7 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Running
 
-from flows.history.entries import entries
+from flows.history.run_history import entries
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed
 from flows.process.workspace_lock import holders
 from flows.scheduling.serve import schedule_of

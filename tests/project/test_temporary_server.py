@@ -35,13 +35,13 @@ def many():
 many()
 """
 LONG_STAGE = """
-from flows.prefect_runs import progress_artifact
+from flows.prefect_runs import task_run_logs
 from tasks.core.progress import show_progress
-progress_artifact.SECONDS = 0.2
+task_run_logs.SECONDS = 0.2
 
 @task(persist_result=False)
 def stage(steps):
-    with progress_artifact.show_in_prefect(), show_progress("update", 10, "steps") as advance:
+    with task_run_logs.show_in_prefect(), show_progress("update", 10, "steps") as advance:
         for _ in range(steps):
             advance()
             time.sleep(0.3)

@@ -1,6 +1,6 @@
 """Trees and problems with siblings for tests of the search."""
 
-from tasks.records import Problem, Sibling
+from tasks.records import AskedProblem, Problem, Sibling
 from tasks.search.node import Node
 from tasks.search.policy_tree import PolicyTree
 
@@ -13,7 +13,8 @@ def make_problem(name: str, *asked: tuple[str, int]) -> Problem:
 
 def make_tree(problem: Problem, longest: int) -> PolicyTree:
     """Token 9 ends a statement, token 1 the text."""
-    return PolicyTree(problem, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), longest)
+    asked = AskedProblem(split="train", problem=problem, prompt=f"{problem.question}\n", prompt_tokens=[5, 6])
+    return PolicyTree(asked, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), longest)
 
 
 def nodes_of(node: Node) -> list[Node]:

@@ -17,8 +17,7 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.model.sampling.sampler import Request, sample
-from tasks.model.sampling.vllm.serve import serve_policy
-from tasks.model.served_model import load_sampled_policy
+from tasks.model.sampling.vllm.serve import load_sampled_policy, serve_policy
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for
@@ -54,12 +53,12 @@ def attempt_problems(
     first = sample(policy, firsts, 0.0, max_new_tokens, "greedy completions")
     sampled = sample(policy, rest, temperature, max_new_tokens, "samples") if rest else []
     greedy, codes = ([_code(policy, environment, c) for c in completions] for completions in (first, sampled))
-    own = [slice(i * samples, (i + 1) * samples) for i in range(len(problems))]
-    attempts = run_workflows(environment, problems, greedy, [Counter(codes[rows]) for rows in own], runner)
+    slices = [slice(i * samples, (i + 1) * samples) for i in range(len(problems))]
+    attempts = run_workflows(environment, problems, greedy, [Counter(codes[rows]) for rows in slices], runner)
     cut = [code if is_truncated(policy, c.tokens) else None for code, c in zip(codes, sampled, strict=True)]
     return [
         [attempt.model_copy(update={"cut": cut[rows].count(attempt.code)}) for attempt in written]
-        for rows, written in zip(own, attempts, strict=True)
+        for rows, written in zip(slices, attempts, strict=True)
     ]
 
 

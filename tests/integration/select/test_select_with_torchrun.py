@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import RewardedTrajectory, Selected
+from tasks.records import Selected
 from tasks.select import task
 from tasks.select.task import run
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import write_rewarded
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
 
@@ -61,7 +63,7 @@ def test_what_goes_wrong_in_one_process_is_one_line_here(
     """The larger of two groups has more rows than there is memory for; one process has it, the other waits."""
     judges = {"small": [1.0, 0.0], "large": [float(m % 2) for m in range(200)]}
     groups = [make_trajectory(name, rewards, split="validation") for name, rewards in judges.items()]
-    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 0.0]), *groups])
+    write_rewarded(layout.trajectories(1), [make_trajectory("t", [1.0, 0.0]), *groups])
     capfd.readouterr()
     with pytest.raises(GraftError) as caught:
         run(layout, params(2, similarity="dot", fdr_control=True, memory_budget=1), 1)

@@ -15,8 +15,9 @@ from benchmarks.support.workspace import environment, make_workspace
 from flows.stages.sources import write as write_sources
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.layout import Layout
-from tasks.records import RewardedTrajectory
+from tasks.trajectories import RewardedTrajectory
 from tasks.update import checkpoint
+from tests.support.groups import write_rewarded
 from tests.support.process_group import SERVER
 from tests.support.selections import selected
 from tests.support.tiers import nightly_but_first
@@ -46,7 +47,7 @@ def root(
     layout = Layout(root)
     save_tiny(layout.policy(0), fresh=True)
     trajectories = [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(8)]
-    write_jsonl(layout.rewarded(1), trajectories)
+    write_rewarded(layout.trajectories(1), trajectories)
     write_jsonl(layout.selection(1), [line for t in trajectories for line in selected(t, [1.0, -1.0, 0.5])])
     return root
 

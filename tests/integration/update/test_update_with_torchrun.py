@@ -23,8 +23,9 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.distributed import torchrun as launch
 from tasks.params.params import Params
-from tasks.records import RewardedTrajectory
+from tasks.trajectories import RewardedTrajectory
 from tasks.update.task import run
+from tests.support.groups import changed, write_rewarded
 from tests.support.listeners import is_loopback, listeners
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
@@ -45,7 +46,7 @@ def params(**update: Any) -> Params:
 
 def put(layout: Layout, trajectories: list[RewardedTrajectory]) -> None:
     """What the stages before the update would have written."""
-    write_jsonl(layout.rewarded(1), trajectories)
+    write_rewarded(layout.trajectories(1), trajectories)
     write_jsonl(layout.selection(1), [line for t in trajectories for line in selected(t, ADVANTAGES)])
 
 
@@ -118,7 +119,7 @@ def test_what_goes_wrong_in_a_process_is_one_line_here(
     save_tiny(layout.policy(0))
     tokens = [[40 + number, 41, 1] for number in range(3)]
     wild = make_trajectory("wild", [1.0, 0.0, 0.5], tokens=tokens)
-    put(layout, [wild.model_copy(update={"logprobs": [[-1000.0] * 3] * 3})])
+    put(layout, [changed(wild, logprobs=[[-1000.0] * 3] * 3)])
     with pytest.raises(GraftError) as caught:
         run(layout, params(processes=2), 1)
     line = str(caught.value)

@@ -22,10 +22,11 @@ from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.params.file import override
 from tasks.problems.task import run as problems
-from tasks.records import Problem, RewardedTrajectory, Workflow
+from tasks.records import Problem, Workflow
 from tasks.reward.task import run as reward
 from tasks.search.task import run as search
 from tasks.select.task import run as select
+from tasks.trajectories import Trajectory
 from tasks.update.task import run as update
 from tests.recipes.chess.conftest import writer
 from tests.support.stage_params import REPOSITORY, SHIPPED, stage_params
@@ -80,7 +81,7 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("gpt2")
     base = folder / "base"
-    save_gpt2(base, writer(tasks=["A"], notation="list").demonstrations(64, 0))
+    save_gpt2(base, [*writer(tasks=["A"], notation="list", demonstrations=64).demonstrations([], 0)])
     layout = Layout(folder)
     write_jsonl(layout.coldstart / "index.jsonl", [])
     for stage, run in {"problems": problems, "bootstrap": bootstrap}.items():
@@ -117,9 +118,9 @@ def test_its_layers_have_an_adapter_that_has_moved(layout: Layout) -> None:
 
 
 def test_each_task_is_sampled_at_its_temperature_and_the_first_ratio_is_one(layout: Layout) -> None:
-    rewarded = read_jsonl(layout.rewarded(1), RewardedTrajectory)
-    assert {(t.problem.template or "")[0]: t.problem.temperature for t in rewarded} == {"P": 0.7, "A": None}
-    pairs = [pair for t in rewarded for own in zip(t.tokens, t.kept, strict=True) for pair in zip(*own, strict=True)]
+    trajectories = read_jsonl(layout.trajectories(1), Trajectory)
+    assert {(t.problem.template or "")[0]: t.problem.temperature for t in trajectories} == {"P": 0.7, "A": None}
+    pairs = [pair for t in trajectories for m in t.members for pair in zip(m.tokens, m.kept, strict=True)]
     assert all(token in kept and len(kept) <= 5 for token, kept in pairs)
     numbers = json.loads(layout.metrics("update", 1).read_text())
     assert numbers["samples"] > 6
@@ -133,7 +134,7 @@ def test_each_task_is_sampled_at_its_temperature_and_the_first_ratio_is_one(layo
 
 def test_questions_are_asked_as_they_are(layout: Layout) -> None:
     asked = {p.question for p in read_jsonl(layout.problems("train"), Problem)}
-    assert {t.prompt for t in read_jsonl(layout.rewarded(1), RewardedTrajectory) if t.split == "train"} == asked
+    assert {t.prompt for t in read_jsonl(layout.trajectories(1), Trajectory) if t.split == "train"} == asked
     assert all(RookWorld().prompt(question, "") == question for question in asked)
 
 

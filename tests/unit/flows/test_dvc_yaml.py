@@ -16,9 +16,8 @@ ROOT = Path(__file__).parents[3]
 
 PARAMS = {
     "problems": "seed environment problems sandbox",
-    "coldstart": "problems.source policy.base policy.prompt.examples policy.prompt.file coldstart sandbox",
-    "bootstrap": "seed environment problems.source policy bootstrap sandbox "
-    "search.temperature search.top_p search.top_k",
+    "coldstart": "environment policy.base policy.prompt.examples policy.prompt.file sandbox",
+    "bootstrap": "seed environment policy bootstrap sandbox search.temperature search.top_p search.top_k",
     "search": "seed environment shard_size policy.max_new_tokens curriculum search sampler.kind "
     "sampler.dtype sandbox operators rewards.failed_limit update.group_size influence.selection influence.validation "
     "influence.n influence.completions",

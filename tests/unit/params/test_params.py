@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params.file import RENAMED, RENAMED_VALUES, leaf_of, load_params, override, restrict, rounds_of
+from tasks.params.file import MOVED, RENAMED, RENAMED_VALUES, leaf_of, load_params, override, restrict, rounds_of
 from tasks.params.params import Params
 from tasks.params.sections import Lora
 
@@ -82,7 +82,6 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     ("seed: 0", "seed: true", r"seed: .*integer, not True"),
     ("environment: workflow", "environment: poems", r"environment\.name: write workflow, answer, code, or"),
     ("hard_format: 0.5", "hard_format: -1", r"rewards\.environment\.hard_format: .*equal to 0, not -1"),
-    ("  malformed_share: 0.3", "  malformed_share: 2", r"bootstrap\.malformed_share: .*equal to 1, not 2"),
     ('"2": 1', '"2": 0', r"rounds: start must be the chain"),
     ('"1": 0', "1: 0", r"rounds\.start: the rounds must be in quotes"),
     ("  ks: [1, 5, 10]", "  ks: [1, 11]",
@@ -124,9 +123,21 @@ def test_the_old_name_of_a_section_is_an_error_that_names_the_new_one(file: Path
 @pytest.mark.parametrize(("param", "new"), RENAMED_VALUES.items())
 def test_an_old_value_is_an_error_that_names_the_new_one(file: Path, param: tuple[str, str], new: str) -> None:
     key, old = param
-    with pytest.raises(GraftError, match=rf":\d+: {key}: {old!r} was renamed; write {new!r}$"):
+    with pytest.raises(GraftError, match=rf":\d+: {key}: {old!r} was renamed; write {new}$"):
         override(file, [f"{key}={old}"])
-    assert override(file, [f"{key}={new}"]) == {}
+    assert override(file, [f"{key}={new.partition(',')[0]}"]) == {}
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_what_is_a_param_of_the_environment_now_is_an_error_that_names_it(file: Path, old: str, new: str) -> None:
+    section, _, name = old.partition(".")
+    with pytest.raises(GraftError, match=rf"no param {old!r}; it was renamed to {new!r}$"):
+        override(file, [f"{old}=1"])
+    line = f"  {name or 'operations'}: 1\n"
+    there = f"\n{section}:" in TEXT
+    file.write_text(re.sub(rf"(?m)^{section}:.*\n", rf"\g<0>{line}", TEXT) if there else f"{TEXT}\n{section}:\n{line}")
+    with pytest.raises(GraftError, match=rf":\d+: no param .*; it was renamed to {new!r}$"):
+        load_params(file)
 
 
 REVISING = ["search.simulations=20", "search.samples=8", "search.revisions=12"]

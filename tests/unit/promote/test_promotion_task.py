@@ -9,8 +9,14 @@ from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.environment import EnvironmentChoice
-from tasks.promote.champion import CHAMPION_FILES, PREVIOUS_LIMIT, previous_champions, read_champion, read_history
-from tasks.promote.rollback import roll_back
+from tasks.promote.champion import (
+    CHAMPION_FILES,
+    PREVIOUS_LIMIT,
+    previous_champions,
+    read_champion,
+    read_history,
+    roll_back,
+)
 from tasks.promote.task import run
 from tasks.promotion_records import Champion, Promotion
 from tasks.records import Lineage, Problem, ProblemOutcome

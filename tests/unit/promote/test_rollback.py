@@ -9,8 +9,7 @@ import pytest
 
 from tasks.artifacts import digest_path, read_json, write_text
 from tasks.errors import GraftError
-from tasks.promote.champion import current_champion, previous_champions, read_history
-from tasks.promote.rollback import roll_back
+from tasks.promote.champion import current_champion, previous_champions, read_history, roll_back
 from tasks.promotion_records import Champion, Succession
 from tests.support.champions import NOW, promote_weights
 
@@ -79,7 +78,7 @@ from pathlib import Path
 
 root, version, exchange = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "True"
 from tasks import artifacts
-from tasks.promote.rollback import roll_back
+from tasks.promote.champion import roll_back
 
 CALLS = {"open", "os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir"}
 calls, last = 0, 10**9

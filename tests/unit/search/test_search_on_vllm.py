@@ -11,9 +11,9 @@ import pytest
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import TransientError
 from tasks.layout import Layout
-from tasks.model import served_model
 from tasks.model.policy import save_policy
-from tasks.model.sampling.vllm.server_params import use_server
+from tasks.model.sampling.vllm import serve
+from tasks.model.sampling.vllm.server import use_server
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.workflow_files import ENGINE, read_engine
@@ -98,7 +98,7 @@ def test_the_search_is_that_of_graft_and_the_stage_holds_no_weights(
     metrics = json.loads(layout.metrics("search", 1).read_text())
     assert files == {"index.jsonl", "trees.jsonl"}
     assert read_engine(layout.workflows(1)) is None
-    monkeypatch.setattr(served_model, "load_policy", lambda _: pytest.fail("weights are loaded"))
+    monkeypatch.setattr(serve, "load_policy", lambda _: pytest.fail("weights are loaded"))
     with serving(layout) as server:
         run(layout, params("vllm"), 1)
     found = index_of(layout)

@@ -18,16 +18,16 @@ from typer.testing import CliRunner
 
 from flows import preflight as inputs
 from flows.cli.app import app
-from flows.diagnosis.diagnose import diagnose, diagnosis_params, reward_trajectories, sample_groups_of_problems
-from flows.diagnosis.page import page_of
+from flows.diagnosis.diagnose import diagnose, diagnosis_params
 from flows.diagnosis.problems import baselines_of
-from flows.diagnosis.record import Diagnosis
+from flows.diagnosis.record import Diagnosis, page_of
 from flows.diagnosis.terminal import print_diagnosis
 from flows.process.exit_codes import line_and_code
-from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.learning.round import Setting, roll_out
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
@@ -35,9 +35,10 @@ from tasks.params.fields import Baseline
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.records import Lineage, Problem
+from tasks.records import Problem
 from tasks.update import task as update_task
 from tasks.update.diagnostics.health import Verdict
+from tests.support.groups import write_rewarded
 from tests.support.searches import make_problem
 from tests.support.selections import selected
 from tests.support.stage_params import REPOSITORY, SHIPPED
@@ -178,15 +179,12 @@ def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None
     asked = params(update={"epochs": 1, "prompts_per_step": 8, "schedule": "constant", "warmup_steps": 0, "beta": 0.3})
     step = diagnose(copied, asked, 3, 1).step
     policy = load_policy(copied.policy(1))
-    lineage = read_json(copied.policy(1) / "lineage.json", Lineage)
-    problems = [p.rotated(2) for p in read_jsonl(copied.problems("train"), Problem)]
     with make_sandbox(asked.sandbox) as sandbox:
-        completions = sample_groups_of_problems(
-            policy, WorkflowEnvironment(), problems, sandbox, diagnosis_params(asked), 2, lineage
-        )
-    trajectories = reward_trajectories(copied, diagnosis_params(asked), WorkflowEnvironment(), completions)
+        setting = Setting(copied.root, diagnosis_params(asked), WorkflowEnvironment(), sandbox)
+        problems = read_jsonl(copied.problems("train"), Problem)
+        trajectories = roll_out(setting, policy, [("train", problem) for problem in problems], 2)
     groups = sample_groups(policy, trajectories, asked.update)
-    write_jsonl(copied.rewarded(2), trajectories)
+    write_rewarded(copied.trajectories(2), trajectories)
     lines = [selected(t, own.advantages) for t, own in zip(trajectories, groups, strict=True)]
     write_jsonl(copied.selection(2), [line for own in lines for line in own])
     update_task.run(copied, asked, 2)

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from flows.history.overrides import as_text, overrides
+from flows.history.changes import as_text, overrides
 from tasks.params.file import load_params, override
 from tests.support.stage_params import REPOSITORY
 

@@ -11,23 +11,23 @@ from rich.console import Console
 
 from flows.reports.search_tree import draw_tree
 from flows.stages.dvc_yaml import declared_params
-from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.collect import task as collecting
 from tasks.collect.groups import SearchedProblem, build_trajectories
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy
-from tasks.model.scoring.padded_rows import collate
+from tasks.model.scoring.layouts import collate
 from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.programs.operators.model import Prompt, Reply
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.records import Lineage, Problem, TreeNode, Workflow
+from tasks.records import AskedProblem, Problem, TreeNode, Workflow
 from tasks.reward import task as rewarding
 from tasks.search.node import tree_records
-from tasks.search.revisions.reviser import Reviser
+from tasks.search.revisions.problem_revisions import Reviser
 from tasks.search.task import run
 from tasks.select import task as selecting
 from tasks.update import task as updating
@@ -231,11 +231,11 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     revised = found[RIGHT if learnt else long]
     assert (revised.value, len(revised.completions), revised.visits) == (1.0, int(learnt), 1)
     assert numbers_of(layout)["revisions_too_long"] == (not learnt)
-    lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
-    tried = SearchedProblem("train", PENS, list(found.values()))
-    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], lineage, None, 12, 0)
-    assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
-    assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
+    (asked,) = read_jsonl(layout.workflows(3) / "problems.jsonl", AskedProblem)
+    tried = SearchedProblem(asked, list(found.values()))
+    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], "v", 12, 0)
+    assert [member.proposer for member in trajectory.members] == ["sample"] * SAMPLES + ["revision"] * learnt
+    assert [member.logprobs for member in trajectory.members[SAMPLES:]] == [[]] * learnt
 
 
 def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:
