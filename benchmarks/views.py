@@ -72,7 +72,7 @@ def overhead_share(folder: Path, turns: int) -> float:
         for number, (uri, taken) in enumerate(seconds.items()):
             root = clone_workspace(folder / f"turn-{turn}-{number}", plain)
             began = time.monotonic()
-            _demand(graft(root, "retrain", "-S", f"tracking.uri={uri}"))
+            _demand(graft(root, "retrain", "-S", f"machine.tracking.uri={uri}"))
             taken.append(time.monotonic() - began)
             shutil.rmtree(root)
     tracked, untracked = map(statistics.median, seconds.values())

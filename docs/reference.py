@@ -1,5 +1,7 @@
 """Writes what the pages take from the code: all params, all commands, and the examples of docs/contributing.md.
 
+And the copy of params.yaml that `graft convert` fills with the values of an old one.
+
     python -m docs.reference
 
 A test compares the pages with what this writes: run it again after each change to a param or a help text.
@@ -19,6 +21,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from flows.cli.app import app
+from tasks.params.convert import SHIPPED
 from tasks.params.params import Params
 
 DOCS = Path(__file__).parent
@@ -173,6 +176,7 @@ def _example(file: str, name: str) -> str:
 def pages() -> dict[Path, str]:
     """The path and the text of each generated page."""
     return {
+        SHIPPED: (DOCS.parent / "params.yaml").read_text(encoding="utf-8"),
         DOCS / "params.md": params_page((DOCS.parent / "params.yaml").read_text(encoding="utf-8")),
         DOCS / "commands.md": commands_page(),
         DOCS / "contributing.md": with_examples((DOCS / "contributing.md").read_text(encoding="utf-8")),

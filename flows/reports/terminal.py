@@ -342,7 +342,7 @@ def _one_line(code: str) -> "Text":
 
 def _influence_files(layout: Layout, params: Params, number: int) -> str:
     tables = f"; the {COUNT} most and {COUNT} least with their code: MLflow, select@{number}, influence.json"
-    return f"Of every sample: {_relative(layout.selection(number))}{tables if params.tracking.uri else ''}."
+    return f"Of every sample: {_relative(layout.selection(number))}{tables if params.machine.tracking.uri else ''}."
 
 
 def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":
@@ -367,7 +367,7 @@ def _places(layout: Layout, params: Params) -> "Table":
         "evaluation": _relative(layout.evaluation("after")),
         **({"page": _relative(layout.page)} if layout.page.exists() else {}),
         "champion": _relative(layout.champion) if layout.champion.exists() else "none yet",
-        "MLflow": redacted(params.tracking.uri) or "off (tracking.uri is empty)",
+        "MLflow": redacted(params.machine.tracking.uri) or "off (machine.tracking.uri is empty)",
         "pages": "graft ui",
     }
     from rich.table import Table

@@ -60,7 +60,7 @@ def _list_mlflow_runs(layout: Layout, params: Params, keep: int) -> Listing:
     champions = {step.version for step in read_history(layout.champion)} | set(previous_champions(layout.champion))
     try:
         runs, listing.kept, listing.remove = find_expired(
-            layout.root, params.tracking, workspace(layout.root), keep, needed, champions
+            layout.root, params.machine.tracking, workspace(layout.root), keep, needed, champions
         )
     except GraftError as error:
         listing.kept.append(f"all: {error}")

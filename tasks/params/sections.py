@@ -3,9 +3,8 @@
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from tasks.params.fields import (
     Count,
@@ -312,45 +311,5 @@ class Evaluation(Section):
             raise ValueError(
                 f"samples ({self.samples}) must be at least twice the largest k ({most}), else pass@{most} rests on "
                 f"hardly more than one draw: raise samples to {2 * most}, or take {most} out of ks"
-            )
-        return self
-
-
-class Tracking(Section):
-    uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect stores a flow's parameters
-    experiment: Annotated[str, Field(min_length=1)]
-    seconds: Annotated[float, Field(ge=1, le=3600)]
-
-    @field_validator("uri")
-    @classmethod
-    def _check_store(cls, uri: str) -> str:
-        if uri not in ("", "databricks") and urlsplit(uri).scheme in ("", "file"):
-            raise ValueError(
-                "is a folder, in which MLflow keeps no runs any more; name a database: sqlite:///mlflow.db"
-            )
-        return uri
-
-
-class Scheduling(Section):
-    """`seconds`: stage → time limit. `flows/preflight.py` checks the names."""
-
-    overlap: Literal["wait", "skip"]
-    retries: Annotated[int, Field(ge=0, le=20, strict=True)]
-    delay: Annotated[float, Field(ge=0, le=3600)]
-    seconds: dict[str, Seconds]
-
-
-class RunnerParams(Section):
-    """How shards are computed."""
-
-    kind: Literal["sequential", "processes", "dask", "ray"]
-    workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None
-    address: Annotated[str, Field(min_length=1)] | None
-
-    @model_validator(mode="after")
-    def _check_address(self) -> "RunnerParams":
-        if self.address is not None and self.kind not in ("dask", "ray"):
-            raise ValueError(
-                f"address is {self.address}, but kind is {self.kind}: set kind to dask or ray, or address to null"
             )
         return self

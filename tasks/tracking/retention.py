@@ -8,7 +8,7 @@ from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 from tasks.tracking.queries import has_store, open_store
 from tasks.tracking.tags import CURVES, WORKSPACE
 from tasks.tracking.traces import delete_traces

@@ -22,7 +22,7 @@ SMALL = [
     *["bootstrap.batch=8", "bootstrap.learning_rate=0.004", "policy.max_new_tokens=48"],
     *["influence.selection=positive", "influence.completions=4", "update.epochs=3"],
     *["evaluation.samples=10", "evaluation.ks=[1, 5]"],
-    *["evaluation.resamples=200", "tracking.uri="],
+    *["evaluation.resamples=200", "machine.tracking.uri="],
 ]
 
 

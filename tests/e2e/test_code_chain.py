@@ -19,7 +19,7 @@ SMALL = [
     *["problems.test=60", "bootstrap.hidden=128", "bootstrap.layers=3", "bootstrap.vocabulary=320"],
     *["bootstrap.epochs=11", "bootstrap.batch=8", "bootstrap.learning_rate=0.003", "policy.max_new_tokens=24"],
     *["influence.selection=none", "update.epochs=3", "evaluation.samples=10", "evaluation.ks=[1, 5]"],
-    *["evaluation.resamples=1000", "tracking.uri=", "rounds=2"],
+    *["evaluation.resamples=1000", "machine.tracking.uri=", "rounds=2"],
 ]
 
 

@@ -21,7 +21,7 @@ SMALL = [
     *["search.samples=6", "search.simulations=8", "search.wave_size=2", "search.temperature=1.0"],
     *["update.group_size=8", "update.prompts_per_step=8", "update.epochs=4", "update.beta=0.05"],
     *["evaluation.samples=2", "evaluation.ks=[1]", "evaluation.resamples=200"],
-    *["tracking.uri="],
+    *["machine.tracking.uri="],
 ]
 WHOLE = ["policy.lora=null", "influence.selection=none", "update.learning_rate=0.0005"]
 LORA = ["policy.lora={rank: 4, alpha: 8, targets: [q_proj, v_proj]}", "influence.selection=positive"]

@@ -25,7 +25,7 @@ SMALL = [
     *["search.samples=6", "search.simulations=8", "search.wave_size=2", "update.group_size=8", "update.epochs=1"],
     *["influence.selection=positive", "influence.n=2", "influence.completions=6"],
     *["evaluation.samples=2", "evaluation.ks=[1]", "evaluation.resamples=200"],
-    *["tracking.uri=''"],
+    *["machine.tracking.uri=''"],
 ]
 
 

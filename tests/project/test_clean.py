@@ -19,8 +19,8 @@ from flows.retention.saved_locks import save_lock, saved_locks
 from tasks.artifacts import write_text
 from tasks.layout import Layout
 from tasks.params.file import load_params
+from tasks.params.machine import Tracking
 from tasks.params.params import Params
-from tasks.params.sections import Tracking
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.retention import find_expired
 from tasks.tracking.tags import WORKSPACE
@@ -210,7 +210,7 @@ def test_what_killed_writers_left_goes_and_what_is_still_of_use_does_not(done: P
 def test_old_runs_go_from_mlflow_and_prefect_too(tmp_path: Path) -> None:
     root = make(tmp_path / "project")
     for number in range(2):
-        graft(root, "retrain", "-S", f"update.beta=0.{number}", "-S", "tracking.uri=sqlite:///mlflow.db")
+        graft(root, "retrain", "-S", f"update.beta=0.{number}", "-S", "machine.tracking.uri=sqlite:///mlflow.db")
     assert len(saved_locks(root)) == 2
     listed = graft(root, "clean", "--keep", "1").stdout
     assert "MLflow runs: 1 to go" in listed
@@ -226,7 +226,7 @@ def test_old_runs_go_from_mlflow_and_prefect_too(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_on_a_shared_server_only_runs_of_this_workspace_go(tmp_path: Path, on_sqlite: Servers) -> None:
     """Of one experiment, the last of each workspace stays, and whatever does not say where it was made."""
-    tracking = Tracking(uri=on_sqlite.mlflow.url, experiment="shared", seconds=120)
+    tracking = Tracking(uri=on_sqlite.mlflow.url, experiment="shared")
     params = load_params(REPOSITORY / "params.yaml").model_copy(update={"tracking": tracking})
     made = [run_of(tmp_path, params, tags) for tags in ({}, *[{WORKSPACE: place} for place in "baaba"])]
     for workspace, gone in (("c", []), ("a", [2, 3]), ("b", [1])):

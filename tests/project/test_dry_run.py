@@ -137,7 +137,7 @@ def test_what_would_stop_a_run_stops_a_dry_one(done: Path, assignment: str, expe
 
 
 def test_neither_prefect_nor_mlflow_is_started(done: Path) -> None:
-    told(done, "-S", 'tracking.uri="sqlite:///mlflow.db"')
+    told(done, "-S", 'machine.tracking.uri="sqlite:///mlflow.db"')
     assert not (done / "mlflow.db").exists()
     assert not (done / ".graft" / "prefect").exists()
 

@@ -9,7 +9,7 @@ from tasks.params.params import Params
 
 SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
 KEYS = ["seed", "environment", "policy.max_new_tokens", "sandbox", "operators"]
-KEYS += ["sampler.kind", "sampler.dtype"]
+KEYS += ["vllm"]
 
 
 def evaluation_params(keys: Iterable[str], **changes: dict[str, Any]) -> Params:

@@ -19,7 +19,7 @@ from tests.support import tiny_project
 
 SMALL = [
     *["rounds=1", "problems.train=40", "problems.validation=12", "problems.test=8", "problems.dev=4"],
-    *["problems.siblings=3", "problems.phrasings=3", "evaluation.every=1", "tracking.uri="],
+    *["problems.siblings=3", "problems.phrasings=3", "evaluation.every=1", "machine.tracking.uri="],
     *["bootstrap.hidden=96", "bootstrap.layers=2", "bootstrap.vocabulary=768", "bootstrap.epochs=14"],
     *["bootstrap.batch=8", "bootstrap.learning_rate=0.004"],
     *["search.samples=8", "search.simulations=12", "search.wave_size=4", "search.temperature=1.0"],

@@ -23,7 +23,7 @@ def test_old_runs_are_kept_if_their_policy_was_champion_or_their_lock_is_needed(
         recorder.stage("promote", 1.0, False, {POLICY: f"{version}.dir"}, {})
         made.append(recorder.finish("FINISHED"))
     needed = {hashlib.md5(b"dddd").hexdigest()}
-    goes, stays, remove = find_expired(layout.root, params.tracking, "here", 1, needed, {"aaaa"})
+    goes, stays, remove = find_expired(layout.root, params.machine.tracking, "here", 1, needed, {"aaaa"})
     assert [run for run, _ in goes] == made[2:3]
     assert [line.partition(": ")[2] for line in stays] == [
         "its dvc.lock is in the workspace, in git or of a kept run",
@@ -42,7 +42,7 @@ def test_a_run_is_kept_with_the_curves_that_a_kept_run_needs(layout: Layout) -> 
     write_json(layout.metrics("update", 1), {"kl": 0.5})
     write_text(layout.steps(1), "step,kl\n1,0.25\n2,1e-05\n")
     first, second, last = (update_recorded(layout, cached) for cached in (False, True, True))
-    settings = tracking(f"sqlite:///{layout.root}/mlflow.db").tracking
+    settings = tracking(f"sqlite:///{layout.root}/mlflow.db").machine.tracking
     goes, stays, remove = find_expired(layout.root, settings, "here", 1, set(), set())
     assert [run for run, _ in goes] == [parent_of(second)]
     assert any("it has curves of a run that stays" in line for line in stays)

@@ -47,7 +47,7 @@ def layout(tmp_path: Path, make_trajectory: MAKE, monkeypatch: pytest.MonkeyPatc
 
 
 def params(layout: Layout) -> Params:
-    return shipped_params(tracking={"uri": uri(layout), "seconds": 60}, rounds={"last": 2})
+    return shipped_params(machine={"tracking": {"uri": uri(layout)}}, rounds={"last": 2})
 
 
 def uri(layout: Layout) -> str:
@@ -97,7 +97,7 @@ def test_a_run_has_traces_of_its_rounds_each_once_and_they_are_deleted_with_it(l
 
     again = record(layout, cached=True)
     assert traces(layout, again) == []  # the run that computed the rounds has them
-    _, _, remove = find_expired(layout.root, params(layout).tracking, "here", 1, set(), set())
+    _, _, remove = find_expired(layout.root, params(layout).machine.tracking, "here", 1, set(), set())
     remove()
     assert traces(layout, run_id) == []
 

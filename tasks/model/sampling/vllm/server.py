@@ -1,10 +1,10 @@
-"""A sampling server that Graft starts: `sampler.command` with the policy's base, on a free port of the loopback."""
+"""A sampling server that Graft starts: `machine.vllm.command` with the policy's base, on a free port of loopback."""
 
 import os
 import secrets
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tasks.core.loopback import HOST, answers, free_port
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.model.sampling.vllm.json_client import KEY
-from tasks.params.sampler import SamplerParams
+from tasks.params.fields import VllmDtype
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Values of vLLM's --max-lora-rank."""
@@ -31,8 +31,10 @@ END = 10.0
 
 
 @contextmanager
-def started_server(params: SamplerParams, base: str, rank: int | None, trusted: bool, log: Path) -> Iterator[str]:
-    """Run a server of `base` during the block; its address, which ends in /v1.
+def started_server(
+    program: Sequence[str], dtype: VllmDtype, base: str, rank: int | None, trusted: bool, log: Path
+) -> Iterator[str]:
+    """Run `program` as a server of `base` during the block; its address, which ends in /v1.
 
     `rank`: of the adapters that it will load, None: none. Its key, which keeps other users of the machine out, is the
     user's VLLM_API_KEY or a random one. Raises GraftError with the last line of its log if it ends before it answers.
@@ -40,7 +42,7 @@ def started_server(params: SamplerParams, base: str, rank: int | None, trusted: 
     if not os.environ.get(KEY):
         os.environ[KEY] = secrets.token_hex(32)  # read by the server and by JsonClient, and so removed from all texts
     port = free_port()
-    command = server_command(params, base, rank, trusted, port)
+    command = server_command(program, dtype, base, rank, trusted, port)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as stream:
         process = spawn(
@@ -54,12 +56,14 @@ def started_server(params: SamplerParams, base: str, rank: int | None, trusted: 
         _end(process)
 
 
-def server_command(params: SamplerParams, base: str, rank: int | None, trusted: bool, port: int) -> list[str]:
+def server_command(
+    program: Sequence[str], dtype: VllmDtype, base: str, rank: int | None, trusted: bool, port: int
+) -> list[str]:
     """The command with what it must be started with; `vllm serve` takes the base by its place, others by its name."""
-    command = list(params.command or ())
+    command = list(program)
     place = command.index("serve") + 1 if "serve" in command else len(command)
     command[place:place] = [base] if "serve" in command else ["--model", base]
-    command += ["--served-model-name", BASE, "--host", HOST, "--port", str(port), "--dtype", params.dtype]
+    command += ["--served-model-name", BASE, "--host", HOST, "--port", str(port), "--dtype", dtype]
     command += ["--generation-config", "vllm", "--logprobs-mode", "processed_logprobs", "--allowed-origins", "[]"]
     if rank is not None:
         command += ["--enable-lora", "--max-lora-rank", str(_max_rank(rank))]
@@ -74,7 +78,7 @@ def _wait_until_it_answers(process: "subprocess.Popen[bytes]", url: str, name: s
     while not answers(url):
         if process.poll() is not None:
             text = log.read_text(encoding="utf-8", errors="replace")
-            raise GraftError(f"sampler.command: {name} ended before it answered: {last_line(text)}; see {log}")
+            raise GraftError(f"machine.vllm.command: {name} ended before it answered: {last_line(text)}; see {log}")
         time.sleep(POLL)
 
 

@@ -1,7 +1,7 @@
-"""The whole section `sampler` for the code that asks the server: a stage sees of it no more than `dvc.yaml` lists.
+"""The section `machine.vllm` for the code that asks the server: a stage sees no more than `dvc.yaml` lists.
 
-Address, command, parallelism and waiting change no result, so they are not params of a stage. The code that runs a
-stage sets them here, as it sets what computes the shards (tasks/core/sharding.py).
+Address and command change no result, so they are not params of a stage. The code that runs a stage sets them here, as
+it sets what computes the shards (tasks/core/sharding.py).
 """
 
 from collections.abc import Iterator
@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from tasks.errors import GraftError
-from tasks.params.sampler import SamplerParams
+from tasks.params.machine import VllmServer
 
-_current: ContextVar[SamplerParams | None] = ContextVar("sampler", default=None)
+_current: ContextVar[VllmServer | None] = ContextVar("vllm", default=None)
 
 
-def server_params() -> SamplerParams:
+def server_params() -> VllmServer:
     """The section set by `use_server`. Raises GraftError where there is none."""
     params = _current.get()
     if params is None:
-        raise GraftError("sampler.kind: vllm, but no server is set here; run the stage by graft stage or graft retrain")
+        raise GraftError("vllm: no server is set here; run the stage by graft stage or graft retrain")
     return params
 
 
 @contextmanager
-def use_server(params: SamplerParams) -> Iterator[None]:
+def use_server(params: VllmServer) -> Iterator[None]:
     """Let stages in the block find their server by these params."""
     token = _current.set(params)
     try:
