@@ -40,11 +40,14 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "policy": ("base", "max_new_tokens", "lora"),
     "coldstart": ("operations",),
-    "bootstrap": ("hidden", "layers", "vocabulary", "epochs", "learning_rate", "batch"),
+    "bootstrap": ("hidden", "layers", "vocabulary", "epochs", "learning_rate"),
     "sandbox": ("seconds", "memory_mb"),
     "update": ("micro_batch_tokens", "bf16", "importance", "clip_low", "clip_high", "delta", "max_grad_norm"),
 }
 """The params of problems, first policy and update that a run reads: a new param changes no digest until it is here."""
+
+REMOVED = {"bootstrap.batch": 16}
+"""Params that were removed, with the values that the results were computed with."""
 
 OWN: dict[str, dict[str, float]] = {"gradalign": {"share": GRADALIGN_SHARE}, "olr": {"slope": SLOPE}}
 """Constants of a rule alone."""
@@ -87,7 +90,7 @@ def digest_of(job: Job, params: Params) -> str:
         del variant["repeated"]  # results older than this field keep their digest
     given = {
         "revision": REVISION,
-        "params": {f"{section}.{key}": dumped[section][key] for section, keys in KEYS.items() for key in keys},
+        "params": REMOVED | {f"{part}.{key}": dumped[part][key] for part, keys in KEYS.items() for key in keys},
         "seed": job.seed,
         "condition": condition,
         "variant": variant,

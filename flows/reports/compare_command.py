@@ -63,7 +63,7 @@ def _print(sides: Sequence[Side], console: "Console") -> None:
         console.print()
         console.print(_front(front))
     console.print()
-    for note in (*comparison.remarks(sides), comparison.legend(sides[0].record)):
+    for note in (*comparison.remarks(sides), comparison.legend()):
         console.print(note, style="dim", highlight=False)
 
 

@@ -31,7 +31,7 @@ from tasks.reward.metrics import remarks as reward_remarks
 from tasks.reward.metrics import spread_remarks
 from tasks.statistics.collapse import collapse_remarks
 from tasks.statistics.influence_extremes import COUNT, InfluenceExtremes, read_influence_extremes
-from tasks.statistics.intervals import WILSON_BELOW
+from tasks.statistics.intervals import CONFIDENCE, WILSON_BELOW
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -150,7 +150,7 @@ def _notes(layout: Layout, params: Params, record: RunRecord) -> list[str]:
     evaluation, outcomes = params.evaluation, record.outcomes["after"]
     notes = [
         f"pass@k and maj@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
-        f"in brackets intervals of {100 * evaluation.confidence:g} % over the problems: bootstrap, and Wilson's for "
+        f"in brackets intervals of {100 * CONFIDENCE:g} % over the problems: bootstrap, and Wilson's for "
         f"the levels of fewer than {WILSON_BELOW}."
     ]
     notes += [*evaluation_remarks(record.numbers("evaluate@after"), evaluation.ks), *_kept(layout, params, record)]
@@ -237,7 +237,7 @@ def _best(layout: Layout, params: Params) -> list[str]:
         return []
     choice = read_json(layout.best, Choice)
     standings = read_jsonl(layout.standings(params.rounds.last), Standing)
-    remarks = dev_plateau_remarks(standings, params.evaluation, params.seed)
+    remarks = dev_plateau_remarks(standings, params.seed)
     return [f"Best: {choice.reason}.", *(f"{remark}." for remark in remarks)]
 
 

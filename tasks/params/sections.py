@@ -11,7 +11,6 @@ from tasks.params.fields import (
     CountFrom0,
     LearningRate,
     Price,
-    Seconds,
     Selection,
     Share,
     Similarity,
@@ -162,7 +161,6 @@ class Bootstrap(Section):
     demonstrations: Count
     epochs: Annotated[int, Field(ge=1, le=1000)]
     learning_rate: LearningRate
-    batch: Count
     malformed_share: Share
 
 
@@ -170,14 +168,10 @@ class Search(Section):
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Annotated[int, Field(ge=1, le=65_536, strict=True)]
     revisions: CountFrom0
-    wave_size: Annotated[int, Field(ge=1, le=64)]
     rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
-    exploration: Annotated[float, Field(ge=0, le=100)]
     temperature: Temperature
     top_p: Annotated[float, Field(gt=0, le=1)]
     top_k: CountFrom0
-    seconds: Seconds | None
-    stop_at: CountFrom0
 
     @model_validator(mode="after")
     def _check_simulations(self) -> "Search":
@@ -204,9 +198,6 @@ class Operators(Section):
     calls: Annotated[int, Field(ge=1, le=64)]
     max_tokens: Annotated[int, Field(ge=1, le=32768)]
     temperature: Annotated[float, Field(ge=0, le=2)]
-    seconds: Annotated[float, Field(gt=0, le=3600)]
-    retries: Annotated[int, Field(ge=0, le=20)]
-    parallel: Annotated[int, Field(ge=1, le=256)]
     price: tuple[Price, Price] | None
 
     @field_validator("base_url")
@@ -301,8 +292,6 @@ class Evaluation(Section):
     samples: Annotated[int, Field(ge=1, le=65_536, strict=True)]
     ks: Annotated[list[Count], Field(min_length=1, max_length=100)]
     temperature: Temperature
-    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
-    confidence: Annotated[float, Field(ge=0.5, le=0.999)]
 
     @model_validator(mode="after")
     def _check_samples(self) -> "Evaluation":

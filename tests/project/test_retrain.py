@@ -154,7 +154,7 @@ def test_a_server_that_does_not_answer_is_named(done: Path) -> None:
 def test_what_may_pass_is_tried_again_and_nothing_else(done: Path) -> None:
     """A server that comes back while the run waits; the first failure of this project, a GraftError, had one try."""
     tries = ["-S", "machine.schedule.retries=4"]
-    process = start(done, "retrain", "-S", "evaluation.resamples=500", *tries, TINY_AWAY="promote")
+    process = start(done, "retrain", "-S", *tries, TINY_AWAY="promote")
     assert process.stderr is not None
     assert process.stderr.readline() == "warning: promote: promote: no server; try 1 of this stage\n"
     (done / "server_is_up").touch()
@@ -166,7 +166,7 @@ def test_what_may_pass_is_tried_again_and_nothing_else(done: Path) -> None:
 @pytest.mark.slow
 def test_after_the_last_try_the_run_stops_with_the_error(done: Path) -> None:
     tries = ["-S", "machine.schedule.retries=2"]
-    told = graft(done, "retrain", *tries, "-S", "evaluation.resamples=500", code=2, TINY_AWAY="promote")
+    told = graft(done, "retrain", *tries, "-S", code=2, TINY_AWAY="promote")
     assert told.stderr.splitlines()[-1] == "graft: promote: no server"
     assert ran(done).count("promote") == 3
 

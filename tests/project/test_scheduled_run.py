@@ -191,7 +191,7 @@ def test_a_run_at_work_is_not_taken_for_dead_where_the_clock_is_set(
 
 @pytest.mark.slow
 def test_a_served_schedule_fires_and_without_news_does_nothing(done: Path, prefect_api: str) -> None:
-    override(done / "params.yaml", ["evaluation.resamples=500"])
+    override(done / "params.yaml", ["evaluation.temperature=0.5"])
     command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "20"]
     quick = environment(PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="2")
     with (done / "serve.log").open("w+") as log:
@@ -226,7 +226,7 @@ def test_a_killed_run_is_marked_by_the_next_one(done: Path, prefect_api: str, ow
     """In Prefect, on a server or in the temporary one's database, and in MLflow."""
     override(done / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     where = {} if own_server else {"PREFECT_API_URL": prefect_api}
-    process = begin(done, "promote", "retrain", "-S", "evaluation.resamples=500", **where)
+    process = begin(done, "promote", "retrain", "-S", **where)
     servers = [server.pid for server in temporary_servers(process.pid)]
     assert len(servers) == own_server
     process.kill()

@@ -84,7 +84,7 @@ def test_what_a_limited_stage_raises_is_raised_here(done: Path) -> None:
 
 @pytest.mark.slow
 def test_what_a_limited_stage_prints_is_in_the_log_of_its_task(done: Path) -> None:
-    limit = ("-S", "machine.schedule.seconds={promote: 120}", "-S", "evaluation.resamples=500")
+    limit = ("-S", "machine.schedule.seconds={promote: 120}", "-S", "evaluation.temperature=0.5")
     told = graft(done, "retrain", *limit, TINY_WARN="promote")
     assert told.stderr == "the stage says so\n"
     query = "select task_run.name from log join task_run on task_run.id = task_run_id where message = ?"

@@ -21,13 +21,13 @@ SMALL = [
     *["rounds=1", "problems.train=40", "problems.validation=12", "problems.test=8", "problems.dev=4"],
     *["problems.siblings=3", "problems.phrasings=3", "evaluation.every=1", "machine.tracking.uri="],
     *["bootstrap.hidden=96", "bootstrap.layers=2", "bootstrap.vocabulary=768", "bootstrap.epochs=14"],
-    *["bootstrap.batch=8", "bootstrap.learning_rate=0.004"],
-    *["search.samples=8", "search.simulations=12", "search.wave_size=4", "search.temperature=1.0"],
+    *["bootstrap.learning_rate=0.004"],
+    *["search.samples=8", "search.simulations=12", "search.temperature=1.0"],
     *["rewards.correctness=1.0", "rewards.runs=0.5", "rewards.length=0.0"],  # runs: samples differ, so all is computed
     *["influence.validation=held_out", "influence.completions=6", "influence.selection=positive"],
     *["update.group_size=10", "update.prompts_per_step=8", "update.epochs=2", "update.learning_rate=0.006"],
     *["update.negative_weight=0.5", "update.beta=0.01"],
-    *["evaluation.samples=4", "evaluation.ks=[1, 2]", "evaluation.resamples=200"],
+    *["evaluation.samples=4", "evaluation.ks=[1, 2]"],
 ]
 UNLIKE = ("run/sources/", "run/page.html", "run/account.json")
 

@@ -8,7 +8,7 @@ from tasks.params.params import Params
 from tasks.programs.operators.model import Reply, exception_for
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.records import Completion
-from tasks.search.policy_tree import PolicyTree
+from tasks.search.policy_tree import WAVE_SIZE, PolicyTree
 from tasks.search.revisions.problem_revisions import Draft, ProblemRevisions
 from tasks.search.revisions.prompt import Revision, parse_revision
 from tasks.seeds import SEED_BITS, derive_seed
@@ -39,7 +39,7 @@ class Reviser:
         A prompt without a reply is counted and skipped. Raises GraftError if none has had a reply.
         """
         revisions = [self._revisions(tree) for tree in trees]
-        while wave := [(each, draft) for each in revisions for draft in each.drafts(self._params.search.wave_size)]:
+        while wave := [(each, draft) for each in revisions for draft in each.drafts(WAVE_SIZE)]:
             replies = self._served.complete([draft.prompt for _, draft in wave])
             self._check(replies)
             read = []

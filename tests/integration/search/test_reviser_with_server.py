@@ -20,7 +20,7 @@ from tests.support.transformers_server import transformers_server
 
 REPOSITORY = Path(__file__).parents[3]
 SHIPPED = load_params(REPOSITORY / "params.yaml")
-SAMPLES, REVISIONS, WAVE = 2, 5, 3
+SAMPLES, REVISIONS = 2, 5
 # `transformers serve` looks for the assistant's turn of a Qwen2; where there is none its reply begins with the prompt
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -69,7 +69,7 @@ def workspace(root: Path, base: Path) -> Layout:
 
 
 def params(base: Path, **operators: Any) -> Params:
-    knobs = {"samples": SAMPLES, "simulations": SAMPLES + REVISIONS, "revisions": REVISIONS, "wave_size": WAVE}
+    knobs = {"samples": SAMPLES, "simulations": SAMPLES + REVISIONS, "revisions": REVISIONS}
     changes = {
         "seed": 0,
         "search": SHIPPED.search.model_copy(update=knobs),

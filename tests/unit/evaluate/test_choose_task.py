@@ -21,7 +21,7 @@ from tests.support.evaluation_params import evaluation_params
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
 WRITES = {1: PRODUCT.replace("*", "+"), 2: PRODUCT, 3: PRODUCT}
 """What the policy of each round writes."""
-CHOOSE = ["seed", "rounds.last", "evaluation.resamples", "evaluation.confidence"]
+CHOOSE = ["seed", "rounds.last"]
 QUESTIONS = ["3 boxes of 4 pens?", "2 bags of 9 nuts?"]
 
 

@@ -15,7 +15,7 @@ from tasks.records import Attempt, Problem, ProblemOutcome, Sibling
 from tasks.seeds import derive_seed
 from tests.support.evaluation_params import evaluation_params
 
-KEYS = ["policy.base", *(f"evaluation.{key}" for key in ("samples", "ks", "temperature", "resamples", "confidence"))]
+KEYS = ["policy.base", *(f"evaluation.{key}" for key in ("samples", "ks", "temperature"))]
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
 
 

@@ -15,11 +15,11 @@ from tasks.records import Problem, ProblemOutcome
 from tests.support.chat_server import chat_server
 from tests.support.evaluation_params import evaluation_params
 
-KEYS = ["policy.base", *(f"evaluation.{key}" for key in ("samples", "ks", "temperature", "resamples", "confidence"))]
+KEYS = ["policy.base", *(f"evaluation.{key}" for key in ("samples", "ks", "temperature"))]
 
 
 def params(url: str) -> Params:
-    server = {"backend": "openai", "base_url": url, "model": "tiny", "retries": 0, "seconds": 5.0}
+    server = {"backend": "openai", "base_url": url, "model": "tiny"}
     return evaluation_params(KEYS, evaluation={"samples": 2, "ks": [1]}, operators=server)
 
 

@@ -31,12 +31,12 @@ PARAMS = {
     "update.sharded",
     "update": "seed environment algorithm policy.max_new_tokens search.temperature update ppo",
     "validate": "seed environment rounds.last policy.max_new_tokens vllm sandbox operators evaluation",
-    "choose": "seed rounds.last evaluation.resamples evaluation.confidence",
+    "choose": "seed rounds.last",
     "evaluate": "seed environment policy.max_new_tokens vllm sandbox "
     "operators evaluation.samples "
-    "evaluation.ks evaluation.temperature evaluation.resamples evaluation.confidence",
+    "evaluation.ks evaluation.temperature",
     "promote": "seed environment policy.max_new_tokens vllm sandbox "
-    "operators evaluation.samples evaluation.temperature evaluation.resamples evaluation.confidence",
+    "operators evaluation.samples evaluation.temperature",
 }
 
 

@@ -79,7 +79,6 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     ("  own: []", '  own: [{name: x, term: "a:b", weight: 1}, {name: x, term: "a:c", weight: 1}]',
      r"rewards\.own: 'x' is the name of a second term; choose another"),
     ("  correctness: 1.0", "  correctness: 0", r"rewards: every weight is 0: give at least one term a weight"),
-    ("  seconds: null", "  seconds: 0", r"search\.seconds: .*greater than 0, not 0"),
     ("seed: 0", "seed: true", r"seed: .*integer, not True"),
     ("environment: workflow", "environment: poems", r"environment\.name: write workflow, answer, code, or"),
     ("hard_format: 0.5", "hard_format: -1", r"rewards\.environment\.hard_format: .*equal to 0, not -1"),

@@ -17,9 +17,7 @@ from tasks.records import Lineage, Problem, ProblemOutcome
 from tests.support.evaluation_params import evaluation_params
 from tests.support.records import make_outcome
 
-PARAMS = evaluation_params(
-    ["policy.base", "evaluation.samples", "evaluation.temperature", "evaluation.resamples", "evaluation.confidence"]
-)
+PARAMS = evaluation_params(["policy.base", "evaluation.samples", "evaluation.temperature"])
 
 
 def outcome(problem_id: str, right: bool) -> ProblemOutcome:

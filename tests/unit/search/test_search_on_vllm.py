@@ -59,7 +59,7 @@ def layout(tmp_path: Path, writer: Path) -> Layout:
 def params(dtype: VllmDtype | None) -> Params:
     return stage_params(
         "search",
-        search={"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": 3},
+        search={"samples": SAMPLES, "simulations": SIMULATIONS},
         policy={"max_new_tokens": 48},
         sandbox={"allow_weak": True},
         influence={"selection": "none"},
