@@ -38,7 +38,7 @@ DEFAULT_SECONDS = 214.0
 """Of a run with the shipped params, seed 0, two idle cores (docs/results/2026-11-27-benchmarks.md, 2026-11-25)."""
 
 TWO_ROUNDS = [
-    *["rounds=2", "problems.operations=1", "problems.train=64", "problems.validation=4", "problems.test=12"],
+    *["rounds=2", "environment.operations=1", "problems.train=64", "problems.validation=4", "problems.test=12"],
     *["bootstrap.epochs=20", "search.samples=4", "search.simulations=8", "update.group_size=8", "update.epochs=30"],
     *["influence.selection=positive", "influence.n=4", "influence.completions=4"],
 ]

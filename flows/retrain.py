@@ -10,10 +10,10 @@ from pathlib import Path
 from prefect import flow
 
 from flows.dvc_stages.pipeline import DvcPipeline
+from flows.dvc_stages.reproduce import StageResult
 from flows.history.run_history import next_name
 from flows.run_session import RunSession
-from flows.stages.chain import stage_ids
-from flows.stages.result import StageResult
+from flows.stages.dvc_yaml import stage_ids
 from tasks.layout import Layout
 from tasks.params.params import Params
 

@@ -25,13 +25,13 @@ from prefect.states import Completed
 
 from flows.doctor import refuse_traps
 from flows.dvc_stages.pipeline import DvcPipeline
-from flows.history.overrides import Overrides, as_text, overrides
+from flows.dvc_stages.reproduce import StageResult
+from flows.history.changes import Overrides, as_text, overrides
 from flows.history.run_history import RunHistory
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
-from flows.prefect_runs.progress_artifact import show_in_prefect
 from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.shard_runners import ShardRunner
-from flows.prefect_runs.task_run_logs import log_to_prefect
+from flows.prefect_runs.task_run_logs import log_to_prefect, show_in_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import failure_line
 from flows.process.signals import Terminated, handle_as_command
@@ -45,9 +45,8 @@ from flows.reports.publish import (
     with_params,
 )
 from flows.reports.run_record import RunRecord
-from flows.retention.saved_locks import save_lock
+from flows.retention.dvc_cache import save_lock
 from flows.stages.dvc_yaml import stage_of
-from flows.stages.result import StageResult
 from tasks.artifacts import read_json
 from tasks.core.sharding import use_fan_out
 from tasks.errors import GraftError, TransientError

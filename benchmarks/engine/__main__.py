@@ -37,10 +37,8 @@ from tasks.model.policy import Policy, ServedModel, load_policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import sample
 from tasks.model.sampling.vllm.json_client import JsonClient
-from tasks.model.sampling.vllm.serve import serve_policy
-from tasks.model.sampling.vllm.server import BASE, started_server
-from tasks.model.sampling.vllm.server_params import use_server
-from tasks.model.served_model import base_to_serve, load_sampled_policy
+from tasks.model.sampling.vllm.serve import base_to_serve, load_sampled_policy, serve_policy
+from tasks.model.sampling.vllm.server import BASE, started_server, use_server
 from tasks.objective.sampler_check import check_sampler
 from tasks.params.fields import VllmDtype
 from tasks.params.machine import VllmServer

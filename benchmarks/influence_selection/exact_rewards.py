@@ -40,7 +40,7 @@ ROUNDS = (3, 6)
 SETTINGS = (
     "machine.tracking.uri=''",
     "problems.train=360",
-    "problems.phrasings=1",
+    "environment.phrasings=1",
     "problems.dev=200",
     "evaluation.every=1",
 )

@@ -104,16 +104,15 @@ _FROM_SCRATCH = (
 
 
 SETTINGS: dict[str, Setting] = {
-    "workflow": Setting((*_SIZES, "problems.phrasings=1", "problems.test=100", "update.epochs=3"), "sampled_mean"),
+    "workflow": Setting((*_SIZES, "environment.phrasings=1", "problems.test=100", "update.epochs=3"), "sampled_mean"),
     "chess": Setting(
         (
             *preset("chess"),
             *_SIZES,
             *_FROM_SCRATCH,
             "problems.test=200",
-            'environment={name: "recipes.chess:RookWorld", notation: list, tasks: [P]}',
+            'environment={name: "recipes.chess:RookWorld", notation: list, tasks: [P], demonstrations: 6000}',
             "rewards.environment={best: 0.5, candidates: 0.3, evaluations: 0.2, format: 0.0, content: 0.0}",
-            "bootstrap.demonstrations=6000",
         ),
         f"{PREFIX}p_legal/sampled",
     ),

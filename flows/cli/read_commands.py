@@ -19,7 +19,7 @@ def history(
     The name is the same in MLflow and Prefect: the number of the run, the params that differ from the last run that
     succeeded, and pass@1 greedy of the first and the final policy. graft compare takes the number.
     """
-    from flows.history.entries import entries
+    from flows.history.run_history import entries
     from flows.preflight import project_root
     from flows.process.workspace_lock import holders
 
@@ -111,7 +111,7 @@ def diagnose(
     root = project_root()
     params = write_params(root, assignments or [], print_text)
     from flows.diagnosis.diagnose import diagnose as examined
-    from flows.diagnosis.page import page_of
+    from flows.diagnosis.record import page_of
     from flows.diagnosis.terminal import print_diagnosis
     from tasks.artifacts import write_text
     from tasks.layout import Layout
@@ -208,8 +208,11 @@ def problems(
     print_text(describe_files(file, evaluator, siblings))
 
 
-def environments(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
-    """List the environments: what the policy writes in each, its prompt, its reward terms; then the evaluators.
+def environments(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of this one alone, with its params.")] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """List the environments: what the policy writes in each, its params, reward terms, prompt; then the evaluators.
 
     The environment is the param environment, the evaluator problems.evaluator. An environment or an evaluator of your
     own is a class in the project's folder, named as module:CLASS.
@@ -219,7 +222,7 @@ def environments(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     from tasks.params.file import load_params
 
     root = project_root()
-    print_text(list_environments(root, load_params(root / "params.yaml")))
+    print_text(list_environments(root, load_params(root / "params.yaml"), name))
 
 
 def doctor(

@@ -132,21 +132,20 @@ def clean(
     ] = False,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
-    """Delete old results in the DVC cache, MLflow and Prefect, and what killed runs left. Without --yes, list them.
+    """Delete old results in the DVC cache, and what killed runs left. Without --yes, list them.
 
     Kept in any case: results in a dvc.lock of the workspace, a branch, a tag or an experiment, present and former
-    champions, and files in use. Refused while a run is at work.
+    champions, and files in use. Refused while a run is at work. Runs in Prefect and MLflow stay.
     """
     from flows.preflight import project_root
     from flows.process.workspace_lock import exclusive_lock
     from tasks.layout import Layout
-    from tasks.params.file import load_params
 
     root = project_root()
     with exclusive_lock(root, "graft clean"):
         from flows.retention.clean import clean
 
-        clean(Layout(root), load_params(root / "params.yaml"), keep, yes, replies)
+        clean(Layout(root), keep, yes, replies)
 
 
 def convert(

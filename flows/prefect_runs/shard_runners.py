@@ -190,10 +190,10 @@ def _dask(address: str | None, workers: int) -> Any:
 
     if address:
         return DaskTaskRunner(address=address)
-    own: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "host": LOOPBACK}
-    own |= {"dashboard_address": f"{LOOPBACK}:0", "scheduler_kwargs": {"dashboard": False}}  # none, on a free port
-    own |= {"preload": QUIET_WORKER}
-    return DaskTaskRunner(cluster_kwargs=own)
+    options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "host": LOOPBACK}
+    options |= {"dashboard_address": f"{LOOPBACK}:0", "scheduler_kwargs": {"dashboard": False}}  # none, on a free port
+    options |= {"preload": QUIET_WORKER}
+    return DaskTaskRunner(cluster_kwargs=options)
 
 
 def _ray(address: str | None, workers: int) -> Any:
@@ -203,9 +203,9 @@ def _ray(address: str | None, workers: int) -> Any:
 
     if address:
         return RayTaskRunner(address=address, init_kwargs={"log_to_driver": False})
-    own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False}
-    own["runtime_env"] = {"env_vars": {"PYTHONPATH": python_path()}}
-    return RayTaskRunner(init_kwargs=own)
+    options: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False}
+    options["runtime_env"] = {"env_vars": {"PYTHONPATH": python_path()}}
+    return RayTaskRunner(init_kwargs=options)
 
 
 def _is_worker_loss(error: Exception) -> bool:

@@ -16,6 +16,13 @@ MEASUREMENT_PARAMS = ("evaluation.temperature", "policy.max_new_tokens", "operat
 
 ABSENT = "–"
 
+COSTS = {
+    "operations_per_sample": "operations",
+    "model_calls_per_sample": "model calls",
+    "cost_per_1000_samples": "dollars per 1,000",
+}
+"""Metric → title, of a sample: the less, the better."""
+
 
 class Side(NamedTuple):
     """A run in a comparison."""
@@ -45,7 +52,7 @@ class Change(NamedTuple):
 
     @property
     def p(self) -> float:
-        """Of the sign-flip test."""
+        """The p-value of the sign-flip test."""
         first, second = self.values
         return sign_flip_p(second, first, self.seed)
 
@@ -98,8 +105,8 @@ def changes(record: RunRecord) -> list[Change]:
 def remarks(sides: Sequence[Side]) -> list[str]:
     """Remarks on params that make the numbers incomparable."""
     names = [row.name for row in differing_params(sides) if row.name.startswith(MEASUREMENT_PARAMS)]
-    found = f"{', '.join(names)} differ{'s' if len(names) == 1 else ''}: the runs were not measured in the same way."
-    return [found] if names else []
+    remark = f"{', '.join(names)} differ{'s' if len(names) == 1 else ''}: the runs were not measured in the same way."
+    return [remark] if names else []
 
 
 def legend() -> str:
@@ -117,7 +124,7 @@ def _changes(first: tuple[RunRecord, When], second: tuple[RunRecord, When]) -> l
     evaluation = first[0].evaluation
     ks = [k for k in evaluation.ks if k in second[0].evaluation.ks]
     before, after = (_by_problem(record.outcomes[when], ks) for record, when in (first, second))
-    found = []
+    changes = []
     for name in before:
         both = [problem for problem in before[name] if problem in after.get(name, {})]
         if both:
@@ -125,18 +132,18 @@ def _changes(first: tuple[RunRecord, When], second: tuple[RunRecord, When]) -> l
             seed = derive_seed(evaluation.seed, "change", name)
             difference = difference_interval(new, old, seed)
             means = (sum(old) / len(old), sum(new) / len(new))
-            found.append(Change(name, len(both), *means, difference, (old, new), seed))
-    return found
+            changes.append(Change(name, len(both), *means, difference, (old, new), seed))
+    return changes
 
 
 def _by_problem(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str, dict[str, float]]:
     """Measure → problem → value, measures in the order of the report."""
-    found: dict[str, dict[str, float]] = {name: {} for name in measures(outcomes, ks)}
+    by_measure: dict[str, dict[str, float]] = {name: {} for name in measures(outcomes, ks)}
     for outcome in outcomes:
         for name, values in measures([outcome], ks).items():
             if values:
-                found[name][outcome.problem_id] = values[0]
-    return found
+                by_measure[name][outcome.problem_id] = values[0]
+    return by_measure
 
 
 def sign_flip_p(after: Sequence[float], before: Sequence[float], seed: int, resamples: int = RESAMPLES) -> float:

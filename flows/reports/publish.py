@@ -12,7 +12,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
-from flows.history.overrides import Overrides, as_text
+from flows.history.changes import Overrides, as_text
 from flows.history.run_history import Changes
 from flows.reports.comparison import Change, changes, level_with_interval, title_of
 from flows.reports.html.page import write_page

@@ -22,7 +22,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import is_run_only
 from tasks.params.sections import MOST_ROUNDS
-from tasks.programs.operators.question_context import without_context
+from tasks.programs.operators.builtin import without_context
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result
 from tasks.reward.histogram import RewardBin, read_histogram
@@ -190,8 +190,8 @@ def params_of_run(root: Path) -> dict[str, str]:
     if not (root / "dvc.lock").is_file():
         return flat
     values: dict[str, tuple[str, Any]] = {}
-    for stage_id, own in _of_present_rounds(_locked_params(root / "dvc.lock")):
-        for name, value in own.items():
+    for stage_id, seen in _of_present_rounds(_locked_params(root / "dvc.lock")):
+        for name, value in seen.items():
             other, before = values.setdefault(name, (stage_id, value))
             if before != value:
                 raise GraftError(

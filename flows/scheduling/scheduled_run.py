@@ -15,13 +15,12 @@ from prefect.states import Completed
 
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.history.changes import RunInputs, describe_changes, read_scheduled_inputs, scheduled_base
-from flows.history.entries import entries
-from flows.history.run_history import add_failure
+from flows.history.run_history import add_failure, entries
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, tag_run
 from flows.preflight import project_root, write_params
 from flows.process import settings
 from flows.process.exit_codes import failure_line
-from flows.process.orphaned_output import outlive_readers
+from flows.process.signals import outlive_readers
 from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.reports.publish import publish_name
 from flows.retrain import run_stages

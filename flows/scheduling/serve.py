@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -16,6 +17,7 @@ from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
+from tzlocal import get_localzone_name
 
 from flows.doctor import refuse_traps
 from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
@@ -96,9 +98,6 @@ def _retry_while_restarting(ours: bool, work: Callable[[], Value]) -> Value:
 
 def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
     """The schedule in local time. Raises GraftError that says how a schedule is written."""
-    from datetime import timedelta
-
-    from tzlocal import get_localzone_name
 
     if (cron is None) == (every is None):
         raise GraftError('graft serve: when? Write one of --cron "0 3 * * *" and --every 3600')

@@ -25,7 +25,7 @@ from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.out_of_memory import check_address_space
-from tasks.model.sampling.vllm.server_params import use_server
+from tasks.model.sampling.vllm.server import use_server
 from tasks.params.file import load_params, restrict
 
 

@@ -49,9 +49,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 def _choice(layout: Layout, params: Params, standings: Sequence[Standing]) -> Choice:
     last = params.rounds.last
     if standings:
-        found = best_standing(standings)
-        why = choice_reason(found, standings, last, params.seed)
-        return Choice(round=found.round, version=found.version, reason=why)
+        best = best_standing(standings)
+        why = choice_reason(best, standings, last, params.seed)
+        return Choice(round=best.round, version=best.version, reason=why)
     version = read_json(layout.policy(last) / "lineage.json", Lineage).version
     why = f"round {last}, the last: evaluation.every is 0, so rounds were not compared"
     return Choice(round=last, version=version, reason=why)

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import fmean
 
-from tasks.evaluate.maj_at_k import maj_at_k
-from tasks.evaluate.pass_at_k import pass_at_k
+from tasks.evaluate.pass_at_k import maj_at_k, pass_at_k
 from tasks.params.sections import Evaluation
 from tasks.programs.answer_check import number_of
 from tasks.records import Attempt, CodeVerdict, Problem, ProblemOutcome, Result

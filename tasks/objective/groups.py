@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from tasks.environments.protocol import Environment
 from tasks.layout import Layout
@@ -13,7 +12,8 @@ from tasks.objective.recorded_completions import read_valid_trajectories
 from tasks.objective.samples import baseline_rewards, tokenize_trajectory
 from tasks.params.fields import Truncated
 from tasks.params.update import Update
-from tasks.records import Engine, Proposer, RewardedTrajectory, Split
+from tasks.records import Engine, Proposer, Split
+from tasks.trajectories import RewardedTrajectory
 
 
 @dataclass(frozen=True)
@@ -28,34 +28,37 @@ class SampleGroup:
     workflow_ids: list[str]
     proposers: list[Proposer]
     truncated: list[bool]  # cut at its length limit
+    engine: Engine | None = None  # the server that sampled it; None: Graft itself
 
 
-class RoundGroups(NamedTuple):
-    """The groups of a round by split, and the server that sampled them; None: Graft itself."""
-
-    by_split: dict[Split, list[SampleGroup]]
-    engine: Engine | None
+GroupsBySplit = dict[Split, list[SampleGroup]]
+"""Groups by split; each split is a batch of its own."""
 
 
 def read_groups(
     policy: Policy, environment: Environment, layout: Layout, round: int, splits: Sequence[Split], update: Update
-) -> RoundGroups:
-    """The round's rewarded trajectories of these splits; the batch of an advantage is its split.
+) -> GroupsBySplit:
+    """`groups_by_split` of the round's files.
 
     Raises GraftError that names file and line, see `read_valid_trajectories`.
     """
-    groups: dict[Split, list[SampleGroup]] = {split: [] for split in splits}
-    engine = None
-    for trajectory in read_valid_trajectories(policy, environment, layout, round, splits):
-        groups[trajectory.split].append(_tokenized(policy, trajectory, update.truncated))
-        engine = trajectory.engine
-    by_split = {split: _with_advantages(members, update) for split, members in groups.items()}
-    return RoundGroups(by_split, engine)
+    read = read_valid_trajectories(policy, environment, layout, round, splits)
+    return groups_by_split(policy, read, splits, update)
 
 
-def sample_groups(policy: Policy, trajectories: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
+def groups_by_split(
+    policy: Policy, rewarded: Iterable[RewardedTrajectory], splits: Sequence[Split], update: Update
+) -> GroupsBySplit:
+    """A group for each trajectory, all of whose completions are valid; the batch of an advantage is its split."""
+    groups: GroupsBySplit = {split: [] for split in splits}
+    for each in rewarded:
+        groups[each.trajectory.split].append(_tokenized(policy, each, update.truncated))
+    return {split: _with_advantages(own, update) for split, own in groups.items()}
+
+
+def sample_groups(policy: Policy, rewarded: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
     """A group for each trajectory, all of whose completions are valid; together they are the batch."""
-    return _with_advantages([_tokenized(policy, trajectory, update.truncated) for trajectory in trajectories], update)
+    return _with_advantages([_tokenized(policy, each, update.truncated) for each in rewarded], update)
 
 
 def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
@@ -63,17 +66,19 @@ def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
     return [sample for group in groups for sample in group.samples]
 
 
-def _tokenized(policy: Policy, trajectory: RewardedTrajectory, truncated: Truncated) -> SampleGroup:
+def _tokenized(policy: Policy, rewarded: RewardedTrajectory, truncated: Truncated) -> SampleGroup:
     """The group without advantages, which may depend on all groups."""
+    trajectory, rewards = rewarded
     return SampleGroup(
         problem_id=trajectory.problem_id,
-        samples=tokenize_trajectory(policy, trajectory, [0.0] * len(trajectory.workflow_ids)),
+        samples=tokenize_trajectory(policy, trajectory),
         advantages=[],
-        rewards=trajectory.rewards,
-        baseline_rewards=baseline_rewards(policy, trajectory, truncated),
-        workflow_ids=trajectory.workflow_ids,
-        proposers=trajectory.proposers,
-        truncated=[is_truncated(policy, tokens) for tokens in trajectory.tokens],
+        rewards=[own.reward for own in rewards],
+        baseline_rewards=baseline_rewards(policy, rewarded, truncated),
+        workflow_ids=[member.workflow_id for member in trajectory.members],
+        proposers=[member.proposer for member in trajectory.members],
+        truncated=[is_truncated(policy, member.tokens) for member in trajectory.members],
+        engine=trajectory.engine,
     )
 
 

@@ -9,30 +9,16 @@ from itertools import chain
 from operator import contains
 from pathlib import Path
 
-from tasks.artifacts import read_json, read_numbered
+from tasks.artifacts import read_json
 from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, completion_text, encode_completion, encode_prompt
-from tasks.records import Lineage, RewardedTrajectory, Split
+from tasks.model.policy import Policy, completion_text, encode_completion
+from tasks.records import Lineage, Split
+from tasks.trajectories import Member, Reward, RewardedTrajectory, read_numbered_rewarded
 
 MAX_LOGPROB = 1e-3
 """A log-probability may be above 0 by no more: rounding."""
-
-PARALLEL_LISTS = (
-    "workflow_ids",
-    "proposers",
-    "results",
-    "sibling_results",
-    "tokens",
-    "logprobs",
-    "rewards",
-    "reward_status",
-)
-"""Lists of a trajectory with an entry for each of its workflow codes."""
-
-OPTIONAL_LISTS = ("kept", "agreement")
-"""Others of these, which are empty where they say nothing."""
 
 
 def read_valid_trajectories(
@@ -42,15 +28,15 @@ def read_valid_trajectories(
     round: int,
     splits: Sequence[Split],
 ) -> Iterator[RewardedTrajectory]:
-    """The round's rewarded trajectories of these splits, one at a time.
+    """The round's trajectories of these splits with their rewards, one at a time.
 
     `policy` has the vocabulary and the context of the one that the round starts from. Raises GraftError that names file
-    and line where a completion does not fit, where the entries of a trajectory do not belong together, or where another
-    policy wrote it.
+    and line where a completion does not fit, or where another policy wrote it.
     """
-    path, version = layout.rewarded(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
+    path, version = layout.trajectories(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
     remedy = f"run again: graft stage search@{round} collect@{round} reward@{round}"
-    for line, trajectory in read_numbered(path, RewardedTrajectory):
+    for line, rewarded in read_numbered_rewarded(path):
+        trajectory = rewarded.trajectory
         if trajectory.split not in splits:
             continue
         if trajectory.policy_version != version:  # its log-probabilities are those of another policy
@@ -58,57 +44,51 @@ def read_valid_trajectories(
                 f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
                 f"starts from {version!r}; {remedy}"
             )
-        _check_valid(policy, environment, f"{path}:{line}", trajectory)
-        yield trajectory
+        _check_valid(policy, environment, f"{path}:{line}", rewarded)
+        yield rewarded
 
 
 def read_valid_file(policy: Policy, environment: Environment, path: Path) -> Iterator[RewardedTrajectory]:
-    """The same for any file of rewarded trajectories, of any split and policy."""
-    for line, trajectory in read_numbered(path, RewardedTrajectory):
-        _check_valid(policy, environment, f"{path}:{line}", trajectory)
-        yield trajectory
+    """The same for any file of trajectories with rewards beside it, of any split and policy."""
+    for line, rewarded in read_numbered_rewarded(path):
+        _check_valid(policy, environment, f"{path}:{line}", rewarded)
+        yield rewarded
 
 
-def _check_valid(policy: Policy, environment: Environment, where: str, trajectory: RewardedTrajectory) -> None:
-    _check_entries(where, trajectory)
-    if reasons := invalid_completions(policy, environment, trajectory):
+def _check_valid(policy: Policy, environment: Environment, where: str, rewarded: RewardedTrajectory) -> None:
+    if reasons := invalid_completions(policy, environment, rewarded):
         member, why = next(iter(reasons.items()))
         raise GraftError(
-            f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}; run the search and collect "
-            "stages again"
+            f"{where}: completion {member} of problem {rewarded.trajectory.problem_id!r} {why}; run the search and "
+            "collect stages again"
         )
 
 
-def invalid_completions(policy: Policy, environment: Environment, trajectory: RewardedTrajectory) -> dict[int, str]:
+def invalid_completions(policy: Policy, environment: Environment, rewarded: RewardedTrajectory) -> dict[int, str]:
     """Members that the policy cannot learn from, with the reason."""
-    prompt = encode_prompt(policy, trajectory.prompt)
-    members = range(len(trajectory.workflow_codes))
-    reasons = {member: _why(policy, environment, trajectory, member, prompt) for member in members}
-    return {member: why for member, why in reasons.items() if why}
+    prompt, pairs = rewarded.trajectory.prompt_tokens, zip(rewarded.trajectory.members, rewarded.rewards, strict=True)
+    reasons = (_why(policy, environment, prompt, member, reward) for member, reward in pairs)
+    return {place: why for place, why in enumerate(reasons) if why}
 
 
-def _why(
-    policy: Policy, environment: Environment, trajectory: RewardedTrajectory, member: int, prompt: list[int]
-) -> str | None:
-    code, recorded = trajectory.workflow_codes[member], trajectory.tokens[member]
-    logprobs = trajectory.logprobs[member]
-    if not prompt or not (recorded or code.strip()):
+def _why(policy: Policy, environment: Environment, prompt: list[int], member: Member, reward: Reward) -> str | None:
+    recorded, logprobs, kept = member.tokens, member.logprobs, member.kept
+    if not prompt or not (recorded or member.code.strip()):
         return "is empty" if prompt else "has an empty prompt"
     if logprobs and len(logprobs) != len(recorded):
         return f"has {len(logprobs)} log-probabilities for {len(recorded)} tokens"
-    kept = trajectory.kept[member] if trajectory.kept else []
     if kept and (len(kept) != len(recorded) or not all(map(contains, kept, recorded))):
         return "has kept sets that are not those of its tokens"
     if wrong := [value for value in logprobs if not (math.isfinite(value) and value <= MAX_LOGPROB)]:
         return f"has the log-probability {wrong[0]}, which is none"
-    tokens, config = recorded or encode_completion(policy, code), policy.model.config
+    tokens, config = recorded or encode_completion(policy, member.code), policy.model.config
     vocabulary: int = config.vocab_size
     if strange := [token for token in chain(prompt, tokens, *kept) if not 0 <= token < vocabulary]:
         return f"holds token {strange[0]}, which is not in the policy's vocabulary of {vocabulary}"
     context = getattr(config, "max_position_embeddings", None)
     if context and len(prompt) + len(tokens) > context:
         return f"has {len(prompt) + len(tokens)} tokens with its prompt, but policy.base holds {context}"
-    if recorded and trajectory.rewards[member] is not None and not _is_of(policy, environment, recorded, code):
+    if recorded and reward.reward is not None and not _is_of(policy, environment, recorded, member.code):
         return "has tokens that are not its code in the policy's tokenizer, so another one made them"
     return None
 
@@ -120,12 +100,3 @@ def _is_of(policy: Policy, environment: Environment, tokens: list[int], code: st
     """
     made = environment.text(completion_text(policy, tokens))
     return made in (code, environment.text(code)) or tokens == encode_completion(policy, code)
-
-
-def _check_entries(where: str, trajectory: RewardedTrajectory) -> None:
-    count = len(trajectory.workflow_codes)
-    lists = {name: getattr(trajectory, name) for name in PARALLEL_LISTS} | trajectory.reward_terms
-    lists |= {name: entries for name in OPTIONAL_LISTS if (entries := getattr(trajectory, name))}
-    for name, entries in lists.items():
-        if len(entries) != count:
-            raise GraftError(f"{where}: {name}: {len(entries)} entries for {count} workflow codes; rebuild the file")

@@ -11,9 +11,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from tasks.errors import GraftError
+from tasks.model.hf_model import has_narrow_weights
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.float32_weights import has_narrow_weights
 from tasks.model.scoring.mismatch import Mismatch, mismatch_of
 from tasks.model.scoring.scorer import scorer_for
 from tasks.records import Engine

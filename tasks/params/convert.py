@@ -10,7 +10,7 @@ from tasks.artifacts import read_text
 from tasks.errors import GraftError
 from tasks.params.file import assign, keys_of, remedy, round_trip_yaml, validate
 from tasks.params.params import Params
-from tasks.params.renames import RENAMED_VALUES, owner_of, present_name, removal_of
+from tasks.params.renames import IMPLIED, RENAMED_VALUES, own_param, present_name, removal_of
 from tasks.params.strict_yaml import load_yaml
 
 SHIPPED = Path(__file__).with_name("shipped.yaml")
@@ -49,10 +49,12 @@ def _converted(path: Path, text: str) -> Conversion:
         present = present_name(key)
         if instead := removal_of(present):
             removed.setdefault(instead, []).append(f"{key}: {value}")
-        elif present not in KEYS and owner_of(key) is None:
+        elif present not in KEYS and own_param(key) is None:
             raise GraftError(f"{path}: no param {key!r}{remedy(key, Params)}")
         elif _has_use(key, old) and value != _at(present, shipped):
             assign(path, document, present, _present_value(present, value))
+        if isinstance(value, str) and (implied := IMPLIED.get((present, value))):
+            assign(path, document, *implied)
     stream = StringIO()
     round_trip_yaml().dump(document, stream)
     try:
@@ -85,10 +87,13 @@ def _at(key: str, values: Any) -> Any:
 
 
 def _has_use(key: str, old: Mapping[str, Any]) -> bool:
-    """False for params of an environment, or of an engine, that the old file does not use."""
-    environment = old.get("environment")
+    """False for what the old file does not use: an engine, params of another environment, or their defaults."""
+    if key == "sampler.dtype":
+        return old.get("sampler.kind") == "vllm"
+    own, environment = own_param(key), old.get("environment")
     name = environment.get("name") if isinstance(environment, Mapping) else environment
-    return owner_of(key) in (None, name) and (key != "sampler.dtype" or old.get("sampler.kind") == "vllm")
+    name = "code" if old.get("problems.source") == "functions" else _present_value("environment", name)
+    return own is None or (name in own.environments and old[key] != own.default)
 
 
 def _present_value(present: str, value: Any) -> Any:

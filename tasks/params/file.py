@@ -188,7 +188,7 @@ def validate(path: Path, text: str) -> Params:
         if first["type"] == "extra_forbidden":
             raise GraftError(f"{where}: no param {key!r}{remedy(key, Params)}") from None
         if renamed := RENAMED_VALUES.get((key, str(first["input"]))):
-            raise GraftError(f"{where}: {key}: {first['input']!r} was renamed; write {renamed!r}") from None
+            raise GraftError(f"{where}: {key}: {first['input']!r} was renamed; write {renamed}") from None
         if first["type"] == "missing":
             raise GraftError(f"{where}: {key} is missing; add it ({CONVERT})") from None
         if first["type"] == "model_type":

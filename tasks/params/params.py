@@ -5,13 +5,12 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from tasks.params.curriculum import Curriculum
-from tasks.params.environment import BUILT_IN, EnvironmentChoice
+from tasks.params.environment import EnvironmentChoice
 from tasks.params.fields import UNMEASURED, Algorithm, VllmDtype
 from tasks.params.machine import Machine
 from tasks.params.ppo import Ppo
 from tasks.params.sections import (
     Bootstrap,
-    Coldstart,
     Evaluation,
     Influence,
     Operators,
@@ -36,7 +35,6 @@ class Params(Section):
     rounds: Rounds
     problems: Problems
     policy: PolicyParams
-    coldstart: Coldstart
     bootstrap: Bootstrap
     curriculum: Curriculum
     search: Search
@@ -49,17 +47,6 @@ class Params(Section):
     ppo: Ppo
     evaluation: Evaluation
     machine: Machine
-
-    @field_validator("problems")
-    @classmethod
-    def _check_source(cls, problems: Problems, others: ValidationInfo) -> Problems:
-        environment = _name_of(others)
-        if problems.source == "environment" and environment in BUILT_IN:
-            raise ValueError(
-                f"source is environment, but environment {environment} writes no problems: set problems.source to "
-                "events, generated, functions or jsonl"
-            )
-        return problems
 
     @field_validator("rewards")
     @classmethod

@@ -1,6 +1,7 @@
 """Names of params in older files: the present ones, and what happens now instead of a param that was removed."""
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 RENAMED = {
     # sections
@@ -10,8 +11,6 @@ RENAMED = {
     "runner": "machine.runner",
     # params
     "shard": "shard_size",
-    "problems.unseen": "problems.unseen_template_share",
-    "bootstrap.spoilt": "bootstrap.malformed_share",
     "influence.control": "influence.fdr_control",
     "influence.mix": "influence.train_on_validation",
     "sampler.dtype": "vllm",
@@ -20,13 +19,34 @@ RENAMED = {
 }
 """Old → present dotted name, of a section for all that is below it. The longest one counts."""
 
+CHESS, CIVIL = "recipes.chess:RookWorld", "recipes.civil:Civil"
+
+
+class OwnParam(NamedTuple):
+    """A param that environments have as their own, by what name, and what it is there where nothing is set."""
+
+    environments: tuple[str, ...]
+    name: str | None = None  # None: the last part of the old name
+    default: Any = None
+
+
 OF_ENVIRONMENT = {
-    "rookworld": "rookworld",
-    "civil": "civil",
-    "rewards.strict": "answer",
-    "rewards.toxicity_floor": "civil",
+    "rookworld": OwnParam((CHESS,)),
+    "civil": OwnParam((CIVIL,)),
+    "rewards.strict": OwnParam(("answer",), default=False),
+    "rewards.toxicity_floor": OwnParam((CIVIL,), default=0.3),
+    "rewards.partial_tests": OwnParam(("code",), default=False),
+    "problems.operations": OwnParam(("workflow",), default=2),
+    "problems.phrasings": OwnParam(("workflow",), default=2),
+    "problems.unseen_template_share": OwnParam(("workflow", CHESS, CIVIL), default=0.25),
+    "problems.unseen": OwnParam(("workflow", CHESS, CIVIL), "unseen_template_share", 0.25),
+    "coldstart": OwnParam(("workflow",), "enumerated_operations"),
+    "coldstart.operations": OwnParam(("workflow",), "enumerated_operations", 4),
+    "bootstrap.demonstrations": OwnParam((CHESS, CIVIL), default=12000),
+    "bootstrap.malformed_share": OwnParam(("answer",), default=0.3),
+    "bootstrap.spoilt": OwnParam(("answer",), "malformed_share", 0.3),
 }
-"""Old name of a param or section → the environment, by its old name, that has it as a param of its own."""
+"""Old name of a param or section → the param of environments that it has become."""
 
 _DIGESTED = "the sources of a stage have the digests of your files"
 _SETTLED = "nothing that was measured speaks for it"
@@ -82,10 +102,19 @@ REMOVED = {
 
 RENAMED_VALUES = {
     ("machine.runner.kind", "here"): "sequential",
-    ("environment.name", "rookworld"): "recipes.chess:RookWorld",
-    ("environment.name", "civil"): "recipes.civil:Civil",
+    ("environment.name", "rookworld"): CHESS,
+    ("environment.name", "civil"): CIVIL,
+    ("problems.source", "events"): "environment",
+    ("problems.source", "generated"): "environment",
+    ("problems.source", "functions"): "environment",
 }
 """(Present name, old value) → present value."""
+
+IMPLIED = {
+    ("problems.source", "generated"): ("environment.stories", "fixed"),
+    ("problems.source", "functions"): ("environment.name", "code"),
+}
+"""(Present name, old value) → another param with the value that this one had implied."""
 
 
 def present_name(key: str) -> str:
@@ -95,14 +124,17 @@ def present_name(key: str) -> str:
             return key
         if head in RENAMED:
             return f"{RENAMED[head]}{rest}"
-        if head in OF_ENVIRONMENT:
-            return f"environment.{key.rpartition('.')[2]}" if "." in key else "environment"
+        if own := OF_ENVIRONMENT.get(head):
+            leaf = own.name or key.rpartition(".")[2]
+            return f"environment.{leaf}" if own.name or "." in key else "environment"
     return key
 
 
-def owner_of(key: str) -> str | None:
-    """The environment, by its old name, that has an old param as its own; None where all have it."""
-    return next((OF_ENVIRONMENT[head] for head, _ in _heads(key) if head in OF_ENVIRONMENT), None)
+def own_param(key: str) -> OwnParam | None:
+    """What an old param has become, where it is a param of environments now."""
+    return next(
+        (OF_ENVIRONMENT[head] for head, _ in _heads(key) if head in OF_ENVIRONMENT and head not in REMOVED), None
+    )
 
 
 def removal_of(key: str) -> str | None:

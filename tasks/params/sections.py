@@ -18,7 +18,7 @@ from tasks.params.fields import (
     ValidationLoss,
     Weight,
 )
-from tasks.records import Dtype, PromptStyle, Quantization
+from tasks.records import Dtype, PromptStyle, Quantization, Split
 from tasks.redaction import redacted
 
 
@@ -69,17 +69,14 @@ EVALUATORS = (BY_FORMAT, "number", "text", "choice", "expression", "f1", "drop",
 
 
 class Problems(Section):
-    source: Literal["generated", "events", "functions", "jsonl", "environment"]
+    source: Literal["environment", "jsonl"]
     path: str
     evaluator: str
     train: Count
     validation: Count
     test: Count
     dev: CountFrom0
-    phrasings: Annotated[int, Field(ge=1, le=3)]
     siblings: Annotated[int, Field(ge=0, le=16)]
-    operations: Annotated[int, Field(ge=1, le=4, strict=True)]
-    unseen_template_share: Share
 
     @field_validator("evaluator")
     @classmethod
@@ -89,6 +86,11 @@ class Problems(Section):
         if evaluator not in (BY_FORMAT, "number") and others.data.get("source") != "jsonl":
             raise ValueError(f"{evaluator!r} does nothing: generated problems have their own; set it to format")
         return evaluator
+
+    @property
+    def splits(self) -> dict[Split, int]:
+        """Sizes, test first and dev last: more train or dev problems do not change the test problems."""
+        return {"test": self.test, "validation": self.validation, "train": self.train, "dev": self.dev}
 
 
 class Lora(Section):
@@ -150,18 +152,12 @@ class PolicyParams(Section):
         return self
 
 
-class Coldstart(Section):
-    operations: Annotated[int, Field(ge=1, le=5)]
-
-
 class Bootstrap(Section):
     hidden: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
     layers: Annotated[int, Field(ge=1, le=24)]
     vocabulary: Annotated[int, Field(ge=300, le=8192)]
-    demonstrations: Count
     epochs: Annotated[int, Field(ge=1, le=1000)]
     learning_rate: LearningRate
-    malformed_share: Share
 
 
 class Search(Section):
@@ -247,7 +243,6 @@ class Rewards(Section):
     length: Weight
     efficiency: Weight
     environment: dict[str, Weight]
-    partial_tests: bool
     own: Annotated[list[UserTerm], Field(max_length=100)]
     seconds: Annotated[float, Field(ge=0.1, le=3600)]
     model: ModelReward | None
@@ -282,7 +277,7 @@ class Influence(Section):
         if (self.validation == "trajectories") != (self.trajectories is not None):
             raise ValueError(
                 f"validation is {self.validation} and trajectories is {self.trajectories or 'null'}: with validation "
-                "trajectories it must be a file of rewarded trajectories, else null"
+                "trajectories it must be a file of trajectories with rewards.jsonl beside it, else null"
             )
         return self
 

@@ -13,7 +13,7 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample, TokenTargets
 from tasks.model.scoring.scorer import Scorer, scorer_for
-from tasks.objective.groups import SampleGroup, samples_in
+from tasks.objective.groups import GroupsBySplit, SampleGroup, samples_in
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
@@ -23,9 +23,6 @@ from tasks.records import Split
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Groups = Mapping[Split, Sequence[SampleGroup]]
-"""Groups by split; each split is a batch of its own."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class CriticRound:
 
     policy: Policy
     head: Any
-    groups: dict[Split, list[SampleGroup]]
+    groups: GroupsBySplit
     reference: dict[Split, Logprobs]
 
     @property
@@ -46,19 +43,31 @@ class CriticRound:
         return {key: row for own in self.reference.values() for key, row in own.items()} or None
 
 
-def start_round(layout: Layout, params: Params, round: int, policy: Policy, groups: Groups) -> CriticRound:
-    """Score the groups and estimate their advantages. `policy`: the reference where `update.beta` is above 0.
+def start_round(layout: Layout, params: Params, round: int, policy: Policy, groups: GroupsBySplit) -> CriticRound:
+    """`criticise` with the round's value head. `policy`: the reference where `update.beta` is above 0."""
+    reference: dict[Split, Logprobs] = {}
+    if params.update.beta > 0:
+        reference = score_splits(policy, groups, params)
+        policy = load_policy(layout.policy(round - 1), instead_of=policy)
+    head = read_head(layout.value_head(round - 1), policy)
+    return criticise(policy, head, groups, reference, params)
+
+
+def score_splits(reference: Policy, groups: GroupsBySplit, params: Params) -> dict[Split, Logprobs]:
+    """The reference's log-probabilities of all samples, by split."""
+    samples = {split: samples_in(own) for split, own in groups.items()}
+    return {split: score_samples(_scorer(reference, own, params), own) for split, own in samples.items()}
+
+
+def criticise(
+    policy: Policy, head: Any, groups: GroupsBySplit, reference: dict[Split, Logprobs], params: Params
+) -> CriticRound:
+    """The groups with the targets of their tokens, from the values of the head.
 
     Raises GraftError where a train completion is no independent sample of the policy.
     """
     check_independent(groups["train"])
-    reference: dict[Split, Logprobs] = {}
-    if params.update.beta > 0:
-        reference = {split: score_samples(_scorer(policy, own, params), own) for split, own in _samples(groups).items()}
-        policy = load_policy(layout.policy(round - 1), instead_of=policy)
-    head = read_head(layout.value_head(round - 1), policy)
-    beta = params.update.beta
-    found: dict[Split, list[SampleGroup]] = {}
+    found, beta = GroupsBySplit(), params.update.beta
     for split, own in groups.items():
         samples = samples_in(own)
         scorer = replace(_scorer(policy, samples, params), value_head=head)
@@ -142,10 +151,6 @@ def _pad(rows: Logprobs, samples: Sequence[Sample], mask: "Tensor") -> "Tensor":
     for row, sample in zip(found, samples, strict=True):
         row[: len(sample.completion)] = rows[sample_key(sample)].double().cpu()
     return found
-
-
-def _samples(groups: Groups) -> dict[Split, list[Sample]]:
-    return {split: samples_in(own) for split, own in groups.items()}
 
 
 def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:

@@ -4,29 +4,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tasks.environments.lookup import rewarding_environment
+from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment, Term
 from tasks.params.params import Params
 from tasks.params.sections import Rewards, UserTerm
 from tasks.programs.efficiency import Budget
-from tasks.records import RewardedTrajectory, Trajectory
-from tasks.reward.builtin_terms import results_of
 from tasks.reward.term_number import number
 from tasks.reward.user_terms import user_term_column
 from tasks.reward.weighted_sum import TermColumn, TermValue, first_failure, reward_group, weights_of
+from tasks.trajectories import RewardedTrajectory, Trajectory
 
 
 class RewardedShard(NamedTuple):
     """Trajectories with rewards; `failure` describes the first failed one."""
 
-    trajectories: list[RewardedTrajectory]
+    rewarded: list[RewardedTrajectory]
     failure: str | None
 
 
 def reward_shard(root: Path, params: Params, total: int, trajectories: Sequence[Trajectory]) -> RewardedShard:
     """`compute_rewards` in the environment of `params`; of the project's folder `root` only the user's environment, the
     user's terms and a model's folder are read."""
-    return compute_rewards(root, params, rewarding_environment(root, params), trajectories, total)
+    return compute_rewards(root, params, environment_in(root, params), trajectories, total)
 
 
 def compute_rewards(
@@ -82,9 +81,9 @@ def active_user_terms(rewards: Rewards) -> list[UserTerm]:
 def _column(term: Term, trajectory: Trajectory) -> TermColumn:
     """A term of the environment, possibly the user's; one that raises or returns no number has failed."""
     column = []
-    for member, text in enumerate(trajectory.workflow_codes):
+    for member in trajectory.members:
         try:
-            column.append(TermValue(number(term(trajectory.problem, text, results_of(trajectory, member)))))
+            column.append(TermValue(number(term(trajectory.problem, member.code, member.results))))
         except Exception as error:  # noqa: BLE001 (a user's term may raise anything)
             column.append(TermValue(None, "failed", f"{type(error).__name__}: {error}"))
     return column

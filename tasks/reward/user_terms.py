@@ -5,10 +5,10 @@ from pathlib import Path
 
 from tasks.errors import GraftError
 from tasks.params.sections import UserTerm
-from tasks.records import Result, Trajectory
-from tasks.reward.builtin_terms import results_of
+from tasks.records import Result
 from tasks.reward.term_process import TermProcess
 from tasks.reward.weighted_sum import TermColumn, TermValue
+from tasks.trajectories import Trajectory
 
 TRIED = 32
 """Calls without a value after which a function is refused, whatever share may fail."""
@@ -29,8 +29,8 @@ def user_term_column(
         for trajectory in trajectories:
             cached: dict[tuple[str, tuple[Result, ...]], TermValue] = {}
             column = []
-            for member, text in enumerate(trajectory.workflow_codes):
-                results = tuple(results_of(trajectory, member))
+            for member in trajectory.members:
+                text, results = member.code, tuple(member.results)
                 if (text, results) not in cached:
                     cached[text, results] = call(trajectory.problem, text, results)
                     calls += 1
@@ -46,7 +46,7 @@ def user_term_column(
                     )
                     raise GraftError(
                         f"rewards.own: {term.name} ({term.term}) has failed on {failed} of {total} completions, {told};"
-                        f" workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance:"
+                        f" workflow {member.workflow_id} of problem {trajectory.problem_id}, for instance:"
                         f" {measured.error}; fix it{_slow(measured)}"
                     )
             columns.append(column)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tasks.environments.prompts import prompt_of
-from tasks.environments.protocol import Environment, search_share
+from tasks.environments.protocol import Environment, search_share, with_checked_siblings
 from tasks.environments.runner import Runner, program_of
 from tasks.model.policy import Policy, completion_text, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, Sampler
@@ -12,11 +12,14 @@ from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import Completion, Problem, Result
+from tasks.records import AskedProblem, Completion, Problem, Result, Split
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
 from tasks.search.policy_tree import WAVE_SIZE, PolicyTree, Rollout
 from tasks.search.tally import Tally
 from tasks.seeds import derive_seed
+
+SplitProblem = tuple[Split, Problem]
+"""A problem of the round with its split, in its first form."""
 
 
 class PolicySearch:
@@ -45,10 +48,17 @@ class PolicySearch:
         texts = policy.tokenizer.batch_decode([[i] for i in range(len(policy.tokenizer))])
         self._line_ends = {i for i, text in enumerate(texts) if "\n" in text}
 
-    def make_trees(self, problems: Sequence[Problem]) -> list[PolicyTree]:
-        """An empty tree for each problem."""
+    def make_trees(self, problems: Sequence[SplitProblem]) -> list[PolicyTree]:
+        """An empty tree for each problem, which is asked in the round's rotation."""
         longest = self.params.policy.max_new_tokens
-        return [PolicyTree(problem, self._line_ends.__contains__, self._text, longest) for problem in problems]
+        return [PolicyTree(self._ask(*each), self._line_ends.__contains__, self._text, longest) for each in problems]
+
+    def _ask(self, split: Split, problem: Problem) -> AskedProblem:
+        asked = with_checked_siblings(self.environment, problem.rotated(self.round))
+        form, base = self.policy.prompt_format, self.policy.base
+        prompt = prompt_of(self.environment, form, asked, base, self.runner.serves)
+        tokens = encode_prompt(self.policy, prompt)
+        return AskedProblem(split=split, problem=asked, prompt=prompt, prompt_tokens=tokens)
 
     def _text(self, tokens: list[int]) -> str:
         return decode(self.policy, tokens).strip()
@@ -130,7 +140,5 @@ class PolicySearch:
     def _request(self, tree: PolicyTree, rollout: Rollout) -> Request:
         problem = tree.problem
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
-        form, base = self.policy.prompt_format, self.policy.base
-        prompt = prompt_of(self.environment, form, problem, base, self.runner.serves)
         prefix = tree.prefix(rollout.from_node)
-        return Request(encode_prompt(self.policy, prompt), seed, prefix, temperature=problem.temperature)
+        return Request(tree.asked.prompt_tokens, seed, prefix, temperature=problem.temperature)

@@ -7,7 +7,6 @@ from rich.console import Console
 
 from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
 from tasks.environments.lookup import environment_in
-from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.layout import Layout
 from tasks.model.sampling.vllm.serve import serve_policy
 from tasks.params.fields import UNMEASURED
@@ -34,9 +33,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     environment = environment_in(layout.root, params)
     held_out = params.influence.validation == "held_out" and params.influence.selection not in UNMEASURED
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
-    problems = [
-        (split, problem) for split in splits for problem in _problems(layout, params, environment, split, round)
-    ]
+    problems = [(split, problem) for split in splits for problem in _problems(layout, params, split, round)]
     train = [problem.problem_id for split, problem in problems if split == "train"]
     earlier, curriculum = read_jsonl(layout.searches(round - 1), SearchOutcome), params.curriculum
     chosen = candidates(train, earlier, curriculum, params.seed, round)
@@ -66,11 +63,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     remove_journals(layout.journals("search", round))
 
 
-def _problems(layout: Layout, params: Params, environment: Environment, split: Split, round: int) -> list[Problem]:
-    """The problems of a split in the round's rotation; of validation a sample of `influence.n`."""
-    problems = [
-        with_checked_siblings(environment, p.rotated(round)) for p in read_jsonl(layout.problems(split), Problem)
-    ]
+def _problems(layout: Layout, params: Params, split: Split, round: int) -> list[Problem]:
+    """The problems of a split; of validation a sample of `influence.n`."""
+    problems = read_jsonl(layout.problems(split), Problem)
     return draw_validation(problems, params.influence.n, params.seed, round) if split == "validation" else problems
 
 

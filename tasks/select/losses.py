@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import all_reduce_sum, local_steps, world_size
-from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.model.scoring.token_scores import TokenScores

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
@@ -59,7 +60,7 @@ class Measurement:
     metrics: dict[str, float]
 
 
-def compute(
+def select_samples(
     policy: Policy,
     train: Sequence[SampleGroup],
     validation: Sequence[SampleGroup],
@@ -130,7 +131,7 @@ def measure(
     )
     losses = None
     if value_head is not None:
-        frozen = value_head.requires_grad_(False)  # its own weights are no part of influence
+        frozen = deepcopy(value_head).requires_grad_(False)  # its own weights are no part of influence
         scorer = replace(scorer, value_head=frozen)
         losses = partial(first_step_losses, params.ppo)
     with explain_out_of_memory(tokens):

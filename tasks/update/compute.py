@@ -27,7 +27,7 @@ class UpdateResult:
     tokens_per_second: float
 
 
-def compute(
+def update_policy(
     policy: Policy,
     groups: Sequence[UpdateGroup],
     reference: Logprobs | None,

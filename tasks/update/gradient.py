@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tasks.core.torch_threads import torch_threads
+from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import backward, world_size
-from tasks.model.fast_layers.fast_layers import fast_layers
+from tasks.model.hf_model import torch_threads
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer

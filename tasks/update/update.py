@@ -148,6 +148,7 @@ def schedule_of(optimizer: Any, name: Schedule, warmup_steps: int, steps: int) -
 
     kind = "constant_with_warmup" if name == "constant" else name  # its `constant` has no warm-up
     schedule = get_scheduler(kind, optimizer, num_warmup_steps=warmup_steps, num_training_steps=steps + 1)
+    optimizer.zero_grad()  # of an earlier update of the same weights
     optimizer.step()  # without a gradient it moves nothing; torch warns where a schedule goes ahead of its optimiser
     schedule.step()
     return schedule

@@ -16,8 +16,8 @@ from tasks.params.file import load_params, override
 from tasks.problems.jsonl import read_problems
 from tasks.records import Problem, Workflow
 from tests.support.records import make_workflow
+from tests.support.stage_params import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
 CODE = "def solve(problem):\n    return 1\n"
 
 NAMES = [

@@ -15,6 +15,7 @@ from tasks.params.file import load_params
 from tasks.tracking.recorder import Recorder
 from tests.support import finished_run, tiny_project
 from tests.support.browser import Page, needed
+from tests.support.postgres import Postgres
 from tests.support.servers import Servers
 from tests.support.tiny_project import ADDRESSES
 
@@ -66,9 +67,9 @@ def tags(run: dict[str, Any]) -> dict[str, str]:
     return {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
 
 
-@pytest.fixture(scope="module", params=[pytest.param("on_sqlite", marks=pytest.mark.nightly), "on_postgres"])
-def operated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Operated:
-    servers: Servers = request.getfixturevalue(request.param)
+@pytest.fixture(scope="module")
+def operated(on_postgres: Servers, tmp_path_factory: pytest.TempPathFactory) -> Operated:
+    servers = on_postgres
     root = tiny_project.make(tmp_path_factory.mktemp("operated") / "project")
     for _ in range(2):
         told = tiny_project.graft(
@@ -119,10 +120,7 @@ def test_the_runs_their_stages_and_their_files_are_on_mlflows_server(operated: O
     assert not (operated.root / "mlflow.db").exists()
 
 
-def test_the_records_are_in_the_database_that_was_named(operated: Operated, request: pytest.FixtureRequest) -> None:
-    if operated.servers.store == "sqlite":
-        pytest.skip("of Postgres alone")
-    database = request.getfixturevalue("database")
+def test_the_records_are_in_the_database_that_was_named(operated: Operated, database: Postgres) -> None:
     assert database.sql("select count(*) from flow_run", "prefect") == "2"
     assert database.sql("select count(*) from artifact where key = 'page'", "prefect") == "2"
     assert database.sql("select count(*) from runs", "mlflow") == str(1 + len(ADDRESSES))

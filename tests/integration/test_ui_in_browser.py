@@ -19,6 +19,7 @@ from tests.support.aftermath import left_after_a_while
 from tests.support.browser import Page, needed
 from tests.support.flow_runs import flow_runs
 from tests.support.listeners import is_loopback, listeners
+from tests.support.tiers import nightly_but_first
 
 pytestmark = pytest.mark.slow
 
@@ -114,7 +115,9 @@ def test_a_run_beside_it_is_on_its_pages(shown: Shown) -> None:
     assert sorted(task["name"] for task in tasks) == sorted(tiny_project.ADDRESSES)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"), nightly_but_first([(signal.SIGKILL, -9), (signal.SIGINT, 0), (signal.SIGTERM, 143)])
+)
 def test_it_ends_with_all_that_it_started(done: Path, number: signal.Signals, code: int) -> None:
     marker = f"{done} {number}"
     override(done / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])

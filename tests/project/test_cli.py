@@ -103,7 +103,7 @@ def test_a_stage_whose_inputs_are_missing_names_them(done: Path) -> None:
         "graft: reward@1: no run/rounds/1/trajectories.jsonl; collect@1 writes it: "
         "run graft stage collect@1, or all with graft retrain\n"
     )
-    assert (done / "run/rounds/1/rewarded.jsonl").exists()
+    assert (done / "run/rounds/1/rewards.jsonl").exists()
     (done / "tasks/reward/builtin_terms.py").unlink()
     assert "tasks/reward/task.py: imports tasks.reward.builtin_terms, which is not there; restore it" in refused(
         done, "stage", "reward@2"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from flows.history.entries import entries
+from flows.history.run_history import entries
 from flows.reports.html.page import write_page
 from flows.reports.publish import publish_page
 from flows.run_session import retry_delays
@@ -151,10 +151,11 @@ def test_a_server_that_does_not_answer_is_named(done: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_may_pass_is_tried_again_and_nothing_else(done: Path) -> None:
+def test_what_may_pass_is_tried_again_and_nothing_else(done: Path, prefect_api: str) -> None:
     """A server that comes back while the run waits; the first failure of this project, a GraftError, had one try."""
     tries = ["-S", "machine.schedule.retries=4"]
-    process = start(done, "retrain", "-S", *tries, TINY_AWAY="promote")
+    away = {"TINY_AWAY": "promote", "PREFECT_API_URL": prefect_api}
+    process = start(done, "retrain", "-S", "evaluation.temperature=0.5", *tries, **away)
     assert process.stderr is not None
     assert process.stderr.readline() == "warning: promote: promote: no server; try 1 of this stage\n"
     (done / "server_is_up").touch()
@@ -164,9 +165,10 @@ def test_what_may_pass_is_tried_again_and_nothing_else(done: Path) -> None:
 
 
 @pytest.mark.slow
-def test_after_the_last_try_the_run_stops_with_the_error(done: Path) -> None:
+def test_after_the_last_try_the_run_stops_with_the_error(done: Path, prefect_api: str) -> None:
     tries = ["-S", "machine.schedule.retries=2"]
-    told = graft(done, "retrain", *tries, "-S", code=2, TINY_AWAY="promote")
+    away = {"TINY_AWAY": "promote", "PREFECT_API_URL": prefect_api}
+    told = graft(done, "retrain", *tries, "-S", "evaluation.temperature=0.5", code=2, **away)
     assert told.stderr.splitlines()[-1] == "graft: promote: no server"
     assert ran(done).count("promote") == 3
 

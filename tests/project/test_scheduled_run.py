@@ -13,7 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Running
 
-from flows.history.entries import entries
+from flows.history.run_history import entries
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed
 from flows.process.workspace_lock import holders
 from flows.scheduling.serve import schedule_of
@@ -22,7 +22,9 @@ from tasks.layout import Layout
 from tasks.params.file import override
 from tasks.params.machine import Tracking
 from tests.support.champions import promote
-from tests.support.flow_runs import flow_runs, is_alive, mlflow_states, states, temporary_servers, wait_until
+from tests.support.flow_runs import flow_runs, mlflow_states, states, temporary_servers, wait_until
+from tests.support.processes import is_alive
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import begin, commit, dvc, environment, graft, ran, run
 from tests.support.workspace_holder import holding
 
@@ -221,12 +223,12 @@ def test_one_schedule_is_asked_for(cron: str | None, every: float | None) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own_server", [False, True])
+@pytest.mark.parametrize("own_server", nightly_but_first([True, False]))
 def test_a_killed_run_is_marked_by_the_next_one(done: Path, prefect_api: str, own_server: bool) -> None:
     """In Prefect, on a server or in the temporary one's database, and in MLflow."""
     override(done / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     where = {} if own_server else {"PREFECT_API_URL": prefect_api}
-    process = begin(done, "promote", "retrain", "-S", **where)
+    process = begin(done, "promote", "retrain", "-S", "evaluation.temperature=0.5", **where)
     servers = [server.pid for server in temporary_servers(process.pid)]
     assert len(servers) == own_server
     process.kill()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.flow_runs import is_alive
+from tests.support.processes import is_alive
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import graft, ran, start, state_of
 
 LIMIT = ["-S", "machine.schedule.seconds={update: 200}"]
@@ -49,7 +50,7 @@ def test_at_the_limit_the_stage_is_killed_with_all_its_children(done: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", nightly_but_first([signal.SIGKILL, signal.SIGINT, signal.SIGTERM]))
 def test_a_limited_stage_ends_with_the_process_that_waits_for_it(done: Path, how: signal.Signals) -> None:
     process = start(done, "stage", "--force", *LIMIT, "update@2", TINY_CHILDREN="update@2")
     deadline = time.monotonic() + 120

@@ -16,6 +16,7 @@ from flows.dvc_stages.pipeline import DvcPipeline
 from flows.stages.dvc_yaml import declared_params, stage_of
 from tasks.params.file import override
 from tasks.params.params import Params
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import ADDRESSES, REPOSITORY, dvc, graft, ran
 
 AFTER_REWARD = ADDRESSES[ADDRESSES.index("reward@1") :]
@@ -27,12 +28,12 @@ def rounds_of(*stages: str) -> set[str]:
 
 
 PARAMS = [
-    *["seed=1", "problems.siblings=1", "problems.operations=1", "policy.lora.rank=8"],
-    *["policy.base=someone/model", "policy.max_new_tokens=32", "coldstart.operations=1"],
+    *["seed=1", "problems.siblings=1", "environment.operations=1", "policy.lora.rank=8"],
+    *["policy.base=someone/model", "policy.max_new_tokens=32"],
     *["bootstrap.epochs=2", "curriculum.exploration=0.5", "search.samples=4", "search.temperature=0.9"],
     *["curriculum.groups=4", "sandbox.seconds=1.5", "machine.vllm.address=http://127.0.0.1:8000/v1"],
     *["operators.calls=4", "operators.backend=policy", "rewards.runs=0.5", "environment=answer", "shard_size=7"],
-    *["bootstrap.malformed_share=0.1", "environment={name: answer, strict: true}"],
+    *["environment={name: answer, malformed_share: 0.1}"],
     *['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "rewards.seconds=5"],
     *[
         "rewards.model={base: someone/judge, weight: 0.5, batch: 8, label: null}",
@@ -93,7 +94,8 @@ def test_a_param_makes_stale_what_may_see_it_and_nothing_else(
         params.write_text(before)
     key = assignment.partition("=")[0]
     assert reasons.keys() == {address for address in ADDRESSES if may_see(stage_of(address), key)}
-    assert all(len(why) == 1 and why[0].startswith(f"param {key}: ") for why in reasons.values())
+    named = "environment" if key.startswith("environment.") else key  # a name, or a mapping with its own params
+    assert all(len(why) == 1 and why[0].startswith(f"param {named}: ") for why in reasons.values())
 
 
 def test_each_section_is_tried_here() -> None:
@@ -169,7 +171,7 @@ USER_FILES = [
         "lines.jsonl",
         rounds_of("select"),
     ),
-    (["environment.name=manners:Own"], "manners.py", set(ADDRESSES) - {"coldstart", "choose"}),
+    (["environment.name=manners:Own"], "manners.py", set(ADDRESSES) - {"choose"}),
     (["problems.source=jsonl", "problems.evaluator=manners:Own"], "manners.py", {"problems"}),
     (['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'], "words.py", rounds_of("reward")),
     (["policy.base=base"], "base/config.json", {"bootstrap"}),
@@ -177,9 +179,10 @@ USER_FILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("assignments", "file", "readers"),
-    [USER_FILES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in USER_FILES[1:])],
+    nightly_but_first(USER_FILES),
 )
 def test_a_file_that_params_name_makes_its_readers_stale_for_graft_and_for_dvc(
     done: Path, monkeypatch: pytest.MonkeyPatch, assignments: list[str], file: str, readers: set[str]
@@ -233,7 +236,7 @@ def test_a_param_set_and_set_back_brings_the_first_results_back(done: Path, firs
     """Whoever wrote them, and whoever restores them."""
     addresses = ["reward@1", "select@1", "update@1"]
     before = (done / "dvc.lock").read_bytes()
-    results = [(done / "run/rounds/1" / name).read_bytes() for name in ("rewarded.jsonl", "policy/weights.bin")]
+    results = [(done / "run/rounds/1" / name).read_bytes() for name in ("rewards.jsonl", "policy/weights.bin")]
 
     override(done / "params.yaml", ["rewards.runs=0.5"])
     bring_up(done, first, addresses)
@@ -244,7 +247,7 @@ def test_a_param_set_and_set_back_brings_the_first_results_back(done: Path, firs
     bring_up(done, second, addresses)
     assert ran(done) == []
     assert (done / "dvc.lock").read_bytes() == before
-    assert results == [(done / "run/rounds/1" / n).read_bytes() for n in ("rewarded.jsonl", "policy/weights.bin")]
+    assert results == [(done / "run/rounds/1" / n).read_bytes() for n in ("rewards.jsonl", "policy/weights.bin")]
 
 
 def bring_up(root: Path, driver: str, addresses: Iterable[str]) -> None:

@@ -13,11 +13,11 @@ import pytest
 from tasks.core.child_process import CODE
 from tasks.core.loopback import answers
 from tasks.errors import GraftError
-from tasks.model.sampling.vllm.json_client import KEY
-from tasks.model.sampling.vllm.server import started_server
+from tasks.model.sampling.vllm.server import KEY, started_server
 from tasks.redaction import redacted
 from tests.support import idle_server
 from tests.support.processes import has_ended
+from tests.support.tiers import nightly_but_first
 
 SOON = 5.0
 """Seconds in which nothing may be left."""
@@ -83,7 +83,7 @@ def test_it_has_a_key_that_is_in_no_command_line_and_in_no_log(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", nightly_but_first([signal.SIGKILL, signal.SIGINT, signal.SIGTERM]))
 @pytest.mark.parametrize("more", [[], ["--ignore-term"]])
 def test_it_ends_with_a_stage_that_is_killed(tmp_path: Path, number: signal.Signals, more: list[str]) -> None:
     arguments = [str(tmp_path / "log"), *command(tmp_path / "pids", *more)]

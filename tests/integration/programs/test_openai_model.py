@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tasks.errors import GraftError
-from tasks.params.file import load_params
 from tasks.params.sections import Operators
 from tasks.programs.efficiency import mean_cost
 from tasks.programs.operators.model import NO_REPLY, Prompt, Reply
@@ -19,9 +18,8 @@ from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tests.support.chat_server import chat_server
 from tests.support.drip_server import ANSWERS, DEEP, drip_server, whole
+from tests.support.stage_params import SHIPPED
 from tests.support.transformers_server import transformers_server
-
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml").operators
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +29,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def params(url: str | None, **changes: Any) -> Operators:
     plain = {"backend": "openai", "model": "tiny", "base_url": url}
-    return Operators.model_validate({**SHIPPED.model_dump(), **plain, **changes})
+    return Operators.model_validate({**SHIPPED.operators.model_dump(), **plain, **changes})
 
 
 def replies(url: str, *texts: str, retries: int = 2, seconds: float = 5.0, **changes: Any) -> list[Reply]:

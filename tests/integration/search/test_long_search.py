@@ -10,12 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
 from tasks.model.policy import load_policy, save_policy
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Problem, TreeNode, Workflow
@@ -24,10 +22,9 @@ from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import PolicyTree
 from tasks.search.tally import Tally
 from tasks.search.task import run
-from tests.support.real_project import train_writer
+from tests.support.real_project import adder
+from tests.support.stage_params import stage_params
 
-REPOSITORY = Path(__file__).parents[3]
-SHIPPED = load_params(REPOSITORY / "params.yaml")
 SAMPLES, SIMULATIONS = 3, 12
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "sum": lambda a, b: a + b,
@@ -46,7 +43,7 @@ TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "hel
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a policy."""
     folder = tmp_path_factory.mktemp("policy") / "0"
-    save_policy(train_writer(TRAIN), folder, parent=None, round=0)
+    save_policy(adder(TRAIN), folder, parent=None, round=0)
     return folder
 
 
@@ -68,15 +65,14 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 def params(**search: float | None) -> Params:
-    changes = {
-        "search": SHIPPED.search.model_copy(
-            update={"samples": SAMPLES, "simulations": SIMULATIONS, "temperature": 1.0, **search}
-        ),
-        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 48}),
-        "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
-        "influence": SHIPPED.influence.model_copy(update={"selection": "positive"}),
-    }
-    return restrict(SHIPPED.model_copy(update=changes), declared_params(REPOSITORY, "search"))
+    sizes = {"samples": SAMPLES, "simulations": SIMULATIONS, "temperature": 1.0}
+    return stage_params(
+        "search",
+        search=sizes | search,
+        policy={"max_new_tokens": 48},
+        sandbox={"allow_weak": True},
+        influence={"selection": "positive"},
+    )
 
 
 def written(layout: Layout) -> list[str]:

@@ -11,7 +11,7 @@ from flows.stages.run import run
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.model.sampling.vllm.json_client import KEY
+from tasks.model.sampling.vllm.server import KEY
 from tasks.params.file import override
 from tasks.records import Attempt, Workflow
 from tests.support import real_project

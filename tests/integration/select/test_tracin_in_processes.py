@@ -14,6 +14,7 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.select.certificate import Certificate, certify
 from tasks.select.tracin import Influences, Measure, influences
 from tests.support.process_group import in_processes
+from tests.support.tiers import nightly_but_first
 from tests.support.validation import advantage_validation
 
 BY_TOKEN = TokenWeights("dapo", longest=64)
@@ -77,7 +78,7 @@ def numbers(found: Influences) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", nightly_but_first([2, 4]))
 def test_several_processes_find_the_influence_of_one(
     processes: int,
     tmp_path: Path,

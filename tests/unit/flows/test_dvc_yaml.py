@@ -15,13 +15,12 @@ ROOT = Path(__file__).parents[3]
 
 PARAMS = {
     "problems": "seed environment problems sandbox",
-    "coldstart": "problems.source policy.base policy.prompt.examples policy.prompt.file coldstart sandbox",
-    "bootstrap": "seed environment problems.source policy bootstrap sandbox "
-    "search.temperature search.top_p search.top_k",
+    "coldstart": "environment policy.base policy.prompt.examples policy.prompt.file sandbox",
+    "bootstrap": "seed environment policy bootstrap sandbox search.temperature search.top_p search.top_k",
     "search": "seed environment shard_size policy.max_new_tokens curriculum search vllm "
     "sandbox operators rewards.failed_limit update.group_size influence.selection influence.validation "
     "influence.n influence.completions",
-    "collect": "seed environment shard_size operators.backend update.group_size",
+    "collect": "seed environment shard_size update.group_size",
     "reward": "environment shard_size rewards policy.max_new_tokens operators.calls "
     "operators.max_tokens operators.price",
     "select": "environment algorithm policy.max_new_tokens search.temperature influence ppo "

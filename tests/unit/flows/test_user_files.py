@@ -29,9 +29,9 @@ EVERY_PARAM = {
     ],
 }
 READERS = {
-    "environment.name": set(MODULES) - {"coldstart", "choose"},
+    "environment.name": set(MODULES) - {"choose"},
     "problems.evaluator": {"problems"},
-    "environment.prompts": set(MODULES) - {"coldstart", "choose"},
+    "environment.prompts": set(MODULES) - {"choose"},
     "policy.base": {"bootstrap"},
     "policy.prompt.file": {"bootstrap"},
     "rewards.own": {"reward"},
@@ -44,6 +44,7 @@ READERS = {
 def root(tmp_path: Path) -> Path:
     (tmp_path / "manners.py").write_text(MODULE + "raise RuntimeError('was run')\n")
     (tmp_path / "lines.jsonl").write_text("{}\n")
+    (tmp_path / "rewards.jsonl").write_text("{}\n")
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "config.json").write_text("{}\n")
     return tmp_path
@@ -64,7 +65,8 @@ def test_the_digest_follows_the_content_and_modules_are_not_run(root: Path, para
     before = digests(root, EVERY_PARAM[param])
     kinds = {"manners.py": digest_modules(root, ["manners"]), "lines.jsonl": digest_path(root / "lines.jsonl")}
     assert before.keys() == {param}
-    assert before[param] in (*kinds.values(), digest_path(root / "base"))
+    if param != "influence.trajectories":  # its digest is of two files
+        assert before[param] in (*kinds.values(), digest_path(root / "base"))
     for file in (root / "manners.py", root / "lines.jsonl", root / "base" / "config.json"):
         file.write_text(file.read_text() + "\n")
     assert digests(root, EVERY_PARAM[param])[param] != before[param]
@@ -75,6 +77,14 @@ def test_the_stages_that_read_it_are_the_agreed_ones(root: Path, param: str) -> 
     params = overridden(root / "params.yaml", SHIPPED, EVERY_PARAM[param])[1]
     files = user_files(root, params)
     assert {stage for stage in MODULES if digests_for(files, declared_params(ROOT, stage))} == READERS[param]
+
+
+def test_the_digest_of_trajectories_covers_the_rewards_beside_them(root: Path) -> None:
+    seen = {digests(root, EVERY_PARAM["influence.trajectories"])["influence.trajectories"]}
+    for name in ("lines.jsonl", "rewards.jsonl"):
+        (root / name).write_text(f"{name}\n")
+        seen.add(digests(root, EVERY_PARAM["influence.trajectories"])["influence.trajectories"])
+    assert len(seen) == 3
 
 
 def test_the_digest_of_an_adapter_covers_the_model_that_it_names(root: Path) -> None:
@@ -113,6 +123,8 @@ def test_models_of_the_hub_have_none(root: Path) -> None:
     (["policy.prompt.file=none"], r"policy\.prompt\.file: no file none; name JSON lines of worked examples, or null"),
     ([*EVERY_PARAM["influence.trajectories"], "influence.trajectories=none"],
      r"influence\.trajectories: no file none; name a file such as run/"),
+    ([*EVERY_PARAM["influence.trajectories"], "influence.trajectories=base/config.json"],
+     r"influence\.trajectories: no file base/rewards\.jsonl; name a file such as run/.*, with its rewards"),
     (["rewards.model={base: ./judge, weight: 1.0, batch: 16, label: null}"],
      r"rewards\.model: no folder \./judge; name a folder, or a Hugging Face id"),
     (['rewards.own=[{name: a, term: "maners:polite", weight: 1}]'],

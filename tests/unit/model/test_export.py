@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from flows.champion.export import export
+from flows.champion import export
 from tasks.artifacts import digest_path, write_json, write_text
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.environments.prompts import prompt_of

@@ -16,6 +16,7 @@ from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_sample
 from tasks.ppo.critic import start_round, with_targets
 from tasks.ppo.value_head import write_head
 from tests.support.critics import critic_scorer, random_head
+from tests.support.groups import changed
 from tests.support.policies import MakeTrajectory
 from tests.support.ppo_params import ppo_params
 from tests.support.stage_params import shipped_params
@@ -94,9 +95,7 @@ def round_of(
         policy = load_policy(layout.policy(1))
         write_head(layout.value_head(1), random_head(policy))
         recorded = {"logprobs": [[-1.0] * len(tokens) for tokens in TOKENS]}
-        trajectories = [
-            make_trajectory(f"p{n}", [1.0, 0.0, 0.5], tokens=TOKENS).model_copy(update=recorded) for n in range(2)
-        ]
+        trajectories = [changed(make_trajectory(f"p{n}", [1.0, 0.0, 0.5], tokens=TOKENS), **recorded) for n in range(2)]
         return layout, sample_groups(policy, trajectories, grpo_params())
 
     return make

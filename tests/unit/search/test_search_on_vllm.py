@@ -11,17 +11,19 @@ import pytest
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import TransientError
 from tasks.layout import Layout
-from tasks.model import served_model
-from tasks.model.sampling.vllm.server_params import use_server
+from tasks.model.policy import save_policy
+from tasks.model.sampling.vllm import serve
+from tasks.model.sampling.vllm.server import use_server
 from tasks.params.fields import VllmDtype
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.workflow_files import ENGINE, read_engine
 from tasks.records import Engine, Workflow
 from tasks.search.task import run
-from tests.support.searches import make_problem, save_writer
+from tests.support.searches import make_problem
 from tests.support.stage_params import stage_params
 from tests.support.vllm_server import VllmServer, server_at, vllm_server
+from tests.support.writers import train_writer
 
 CODES = [
     HEADER + "    a = n[0] * n[1]\n    return a\n",
@@ -41,7 +43,9 @@ SAMPLES, SIMULATIONS = 3, 8
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("policies") / "0"
     corpus = [prompt_of(p.question, "scratch") for p in TRAIN] + CODES
-    save_writer(folder, corpus, TRAIN[0].questions, CODES, epochs=40, rate=0.01, batch=12)
+    save_policy(
+        train_writer(corpus, TRAIN[0].questions, CODES, epochs=40, rate=0.01, batch=12), folder, parent=None, round=0
+    )
     return folder
 
 
@@ -95,7 +99,7 @@ def test_the_search_is_that_of_graft_and_the_stage_holds_no_weights(
     metrics = json.loads(layout.metrics("search", 1).read_text())
     assert files == {"index.jsonl", "trees.jsonl"}
     assert read_engine(layout.workflows(1)) is None
-    monkeypatch.setattr(served_model, "load_policy", lambda _: pytest.fail("weights are loaded"))
+    monkeypatch.setattr(serve, "load_policy", lambda _: pytest.fail("weights are loaded"))
     with serving(layout) as server:
         run(layout, params("float32"), 1)
     found = index_of(layout)

@@ -12,7 +12,7 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.core.sharding import use_fan_out
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
-from tasks.model.policy import decode, encode_prompt, load_policy
+from tasks.model.policy import decode, encode_prompt, load_policy, save_policy
 from tasks.model.sampling.sampler import Request, sample
 from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
@@ -26,8 +26,9 @@ from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import NEGLIGIBLE, WAVE_SIZE, PolicyTree
 from tasks.search.task import draw_validation, run
 from tasks.seeds import derive_seed
-from tests.support.searches import make_problem, nodes_of, save_writer
+from tests.support.searches import make_problem, nodes_of
 from tests.support.stage_params import stage_params
+from tests.support.writers import train_writer
 
 SAMPLES, SIMULATIONS = 4, 14
 JUDGES = 3  # completions of a validation problem
@@ -58,7 +59,12 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folders = [tmp_path_factory.mktemp("policies") / str(number) for number in (0, 1)]
     corpus = [prompt_of(p.question, "scratch") for p in TRAIN] + CODES
     for folder, codes in zip(folders, (CODES, [*CODES, *CODES[2:] * 3]), strict=True):
-        save_writer(folder, corpus, TRAIN[0].questions, codes, epochs=60, rate=0.01, batch=12)
+        save_policy(
+            train_writer(corpus, TRAIN[0].questions, codes, epochs=60, rate=0.01, batch=12),
+            folder,
+            parent=None,
+            round=0,
+        )
     return folders
 
 

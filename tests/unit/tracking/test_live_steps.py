@@ -11,8 +11,7 @@ import pytest
 from tasks.artifacts import write_json, write_text
 from tasks.core.metrics_files import LiveRows
 from tasks.layout import Layout
-from tasks.tracking.batches import METRICS_PER_CALL
-from tasks.tracking.live_steps import row_batches
+from tasks.tracking.metrics import METRICS_PER_CALL, row_batches
 from tasks.tracking.mlflow_ledger import MlflowLedger, store_lock
 from tasks.tracking.recorder import Recorder
 from tasks.update.metrics import to_csv

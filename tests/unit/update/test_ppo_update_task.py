@@ -19,6 +19,7 @@ from tasks.objective.groups import sample_groups, samples_in
 from tasks.objective.recorded_logprobs import score_samples
 from tasks.params.params import Params
 from tasks.update.task import run
+from tests.support.groups import changed, write_rewarded
 from tests.support.policies import MakeTrajectory
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
@@ -46,10 +47,10 @@ def write_round(make_trajectory: MakeTrajectory) -> Callable[..., None]:
         samples = samples_in(sample_groups(policy, given, grpo_params()))
         scores = score_samples(Scorer(policy.model, policy.tokenizer.pad_token_id, temperature=1.0), samples)
         for place, t in enumerate(given):
-            own = [scores[t.problem_id, member].tolist() for member in range(len(TOKENS))]
+            own = [scores[t.trajectory.problem_id, member].tolist() for member in range(len(TOKENS))]
             near = [[x + 0.1 * (-1) ** at for at, x in enumerate(row)] for row in own]
-            given[place] = t.model_copy(update={"policy_version": policy.version, "logprobs": near} | fields)
-        write_jsonl(layout.rewarded(number), given)
+            given[place] = changed(t, **{"policy_version": policy.version, "logprobs": near} | fields)
+        write_rewarded(layout.trajectories(number), given)
         write_jsonl(layout.selection(number), [line for t in given for line in selected(t, [1.0, 1.0, 1.0])])
 
     return write
@@ -112,7 +113,7 @@ def test_each_param_does_something(layout: Layout, changes: dict[str, Any]) -> N
 
 
 def test_completions_of_the_tree_are_refused(layout: Layout, write_round: Callable[..., None]) -> None:
-    write_round(layout, 1, proposers=["sample", "sample", "tree"])
+    write_round(layout, 1, proposer=["sample", "sample", "tree"])
     with pytest.raises(GraftError, match="completion 2 of problem 'p0' was written by tree"):
         run(layout, params(), 1)
     assert not layout.policy(1).exists()

@@ -14,10 +14,12 @@ from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import sample_groups
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
-from tasks.records import Lineage, RewardedTrajectory, Selected
+from tasks.records import Lineage, Selected
+from tasks.trajectories import RewardedTrajectory
 from tasks.update.groups import selected_groups
 from tasks.update.step_plan import UpdateGroup
 from tasks.update.task import run
+from tests.support.groups import changed, write_rewarded
 from tests.support.policies import MakeTrajectory
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
@@ -38,7 +40,7 @@ def layout(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: Make
     layout = Layout(tmp_path)
     save_tiny(layout.policy(0), fresh=True)
     mixed, solved = make_trajectory("mixed", [1.0, None, 0.0]), make_trajectory("solved", [1.0, 1.0])
-    write_jsonl(layout.rewarded(1), [mixed, solved, make_trajectory("held-out", [0.0, 1.0], split="validation")])
+    write_rewarded(layout.trajectories(1), [mixed, solved, make_trajectory("held-out", [0.0, 1.0], split="validation")])
     write_jsonl(layout.selection(1), [*selected(mixed, [0.7, 0.0, -0.7]), *selected(solved, [0.0, 0.0])])
     return layout
 
@@ -117,7 +119,7 @@ def test_the_denominator_depends_on_the_loss_and_leaves_truncated_completions_ou
     loss: str, expected: int, policy: Policy, make_trajectory: MakeTrajectory
 ) -> None:
     tokens = {"tokens": [[5, 1], [6, 7, 1], [8, 1], [9, 9]], "logprobs": [[], [], [], []]}
-    trajectory = make_trajectory("p", [1.0, 0.5, 0.0, 0.5]).model_copy(update=tokens)
+    trajectory = changed(make_trajectory("p", [1.0, 0.5, 0.0, 0.5]), **tokens)
     lines = selected(trajectory, [1.0, 0.0, -1.0, 0.0])
     assert update_group(policy, trajectory, lines, loss=loss, truncated="leave_out").denominator == expected
 

@@ -75,13 +75,13 @@ def sample_on_server(
         async with parallel:
             return await _complete(client, policy, served, request, temperature, max_new_tokens)
 
-    found: dict[int, Completion] = {}
+    completions: dict[int, Completion] = {}
     with start_blocking_portal() as portal:  # an error in the block cancels what is still running
         futures = {portal.start_task_soon(complete, request): place for place, request in enumerate(requests)}
         for future in as_completed(futures):
-            found[futures[future]] = future.result()
-            report(len(found))
-    return [found[place] for place in range(len(requests))]
+            completions[futures[future]] = future.result()
+            report(len(completions))
+    return [completions[place] for place in range(len(requests))]
 
 
 def body_of(

@@ -1,4 +1,8 @@
-"""A sampling server that Graft starts: `machine.vllm.command` with the policy's base, on a free port of loopback."""
+"""A sampling server that Graft starts: `machine.vllm.command` with the policy's base, on a free port of loopback.
+
+`server_params` is the section `machine.vllm`, which no stage sees: address and command change no result. The code that
+runs a stage sets it (`use_server`), as it sets what computes the shards (tasks/core/sharding.py).
+"""
 
 import os
 import secrets
@@ -6,14 +10,18 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from tasks.core.child_process import kill_tree, last_line, spawn
 from tasks.core.loopback import HOST, answers, free_port
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
-from tasks.model.sampling.vllm.json_client import KEY
 from tasks.params.fields import VllmDtype
+from tasks.params.machine import VllmServer
+
+KEY = "VLLM_API_KEY"
+"""Environment variable with the key of the server; vLLM itself reads it, too."""
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Values of vLLM's --max-lora-rank."""
@@ -28,6 +36,8 @@ POLL = 0.2
 
 END = 10.0
 """Seconds for the supervisor to end the server, which takes it GRACE at most."""
+
+_current: ContextVar[VllmServer | None] = ContextVar("vllm", default=None)
 
 
 @contextmanager
@@ -90,3 +100,21 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(END)
     kill_tree(process)
+
+
+def server_params() -> VllmServer:
+    """The section set by `use_server`. Raises GraftError where there is none."""
+    params = _current.get()
+    if params is None:
+        raise GraftError("vllm: no server is set here; run the stage by graft stage or graft retrain")
+    return params
+
+
+@contextmanager
+def use_server(params: VllmServer) -> Iterator[None]:
+    """Let stages in the block find their server by these params."""
+    token = _current.set(params)
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -12,8 +12,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, override
 from tasks.problems.digests import ProblemFile, digest_problem_files, problems_tag
 from tests.support.champions import promote
-
-REPOSITORY = Path(__file__).parents[4]
+from tests.support.stage_params import REPOSITORY
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def test_inputs_are_read_back_as_they_were_written(layout: Layout) -> None:
 
 def test_the_first_run_says_so(layout: Layout) -> None:
     assert changes(layout, None) == ["the first scheduled run here, of 3 problems in 1 file (data/a.jsonl)"]
-    change(layout.root, "problems.source=generated")
+    change(layout.root, "problems.source=environment")
     assert changes(layout, None) == ["the first scheduled run here"]
 
 
@@ -118,12 +117,13 @@ def test_its_own_promotion_is_no_change(layout: Layout) -> None:
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("run/rounds/1/rewarded.jsonl", []), ("mine.jsonl", ["other content of influence.trajectories"])],
+    [("run/rounds/1/trajectories.jsonl", []), ("mine.jsonl", ["other content of influence.trajectories"])],
 )
 def test_a_file_is_listed_unless_the_run_writes_it(layout: Layout, name: str, found: list[str]) -> None:
     file = layout.root / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("one\n")
+    file.with_name("rewards.jsonl").write_text("one\n")
     change(
         layout.root,
         "influence.selection=positive",
@@ -162,5 +162,5 @@ def test_the_tag_depends_on_the_name_and_content_of_every_file(layout: Layout) -
     write_problems(data / "b.jsonl", 4)
     tags.append(problems_tag(layout.root, params))
     assert len({tag["problems_sha256"] for tag in tags}) == 3
-    change(layout.root, "problems.source=generated")
+    change(layout.root, "problems.source=environment")
     assert problems_tag(layout.root, load_params(layout.root / "params.yaml")) == {}

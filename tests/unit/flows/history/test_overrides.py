@@ -4,10 +4,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from flows.history.overrides import as_text, overrides
+from flows.history.changes import as_text, overrides
 from tasks.params.file import load_params, override
-
-REPOSITORY = Path(__file__).parents[4]
+from tests.support.stage_params import REPOSITORY
 
 
 def git(root: Path, *arguments: str) -> None:

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.history.entries import entries, find_lock, find_number
-from flows.history.run_history import RunHistory, add_failure
+from flows.history.run_history import RunHistory, add_failure, entries, find_lock, find_number
 from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
-
-REPOSITORY = Path(__file__).parents[4]
+from tests.support.stage_params import REPOSITORY
 
 
 @pytest.fixture

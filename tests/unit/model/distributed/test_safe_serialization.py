@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.distributed.job_file import error_from_json, error_to_json, read_job, write_job
 from tasks.model.distributed.safe_serialization import deserialize, serialize
+from tasks.model.distributed.torchrun import error_from_json, error_to_json, read_job, write_job
 from tasks.model.sample import Sample
 from tasks.params.file import load_params, restrict
 from tasks.update.gradient import TokenSums

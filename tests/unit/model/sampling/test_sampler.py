@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.model.fast_layers import merged_lora as merged
+from tasks.model.cpu import merged_lora as merged
 from tasks.model.policy import Policy
 from tasks.model.sampling import decode_loop, sampler
 from tasks.model.sampling.sampler import Request, sample
-from tasks.model.scoring.padded_rows import collate
+from tasks.model.scoring.layouts import collate
 from tasks.records import Completion, PromptFormat
 from tests.support.plain_scores import completion_logprobs
 from tests.support.policies import MakePolicy

@@ -15,7 +15,7 @@ from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.sampling.vllm import completions
 from tasks.model.sampling.vllm.json_client import JsonClient
-from tasks.model.served_model import load_sampled_policy
+from tasks.model.sampling.vllm.serve import load_sampled_policy
 from tasks.records import Completion, PromptFormat
 from tests.support.policies import VOCABULARY, MakePolicy
 from tests.support.vllm_server import VllmServer, served, vllm_server

@@ -14,8 +14,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import ServedModel, save_policy
 from tasks.model.sampling.vllm.serve import serve_policy
-from tasks.model.sampling.vllm.server import server_command
-from tasks.model.sampling.vllm.server_params import use_server
+from tasks.model.sampling.vllm.server import server_command, use_server
 from tasks.params.fields import VllmDtype
 from tasks.records import Engine, Lineage
 from tests.support.policies import MakePolicy

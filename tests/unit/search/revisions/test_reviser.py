@@ -12,7 +12,7 @@ from rich.console import Console
 
 from flows.reports.search_tree import draw_tree
 from flows.stages.dvc_yaml import declared_params
-from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.collect import task as collecting
 from tasks.collect.groups import SearchedProblem, build_trajectories
 from tasks.environments.workflow import WorkflowEnvironment
@@ -20,18 +20,18 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy
 from tasks.model.rollouts import operator_model
-from tasks.model.scoring.padded_rows import collate
+from tasks.model.scoring.layouts import collate
 from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.programs.operators.model import Prompt, Reply
 from tasks.programs.operators.openai_model import OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.records import Lineage, Problem, TreeNode, Workflow
+from tasks.records import AskedProblem, Problem, TreeNode, Workflow
 from tasks.reward import task as rewarding
 from tasks.search.node import tree_records
-from tasks.search.revisions import reviser
-from tasks.search.revisions.reviser import Reviser
+from tasks.search.revisions import problem_revisions
+from tasks.search.revisions.problem_revisions import Reviser
 from tasks.search.task import run
 from tasks.select import task as selecting
 from tasks.update import task as updating
@@ -60,7 +60,7 @@ PENS, CUPS = problem("pens"), problem("cups")
 @pytest.fixture(autouse=True)
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """One revision after the other, and a prompt is sent once."""
-    monkeypatch.setattr(reviser, "WAVE_SIZE", 1)
+    monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 1)
     monkeypatch.setattr(operator_model, "OpenAiModel", partial(OpenAiModel, retries=0, parallel=1))
 
 
@@ -168,7 +168,7 @@ def test_the_prompts_hold_code_error_and_experience_and_never_the_answers(layout
 
 
 def test_identical_replies_are_run_once_and_counted_each_time(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reviser, "WAVE_SIZE", 3)
+    monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 3)
     asking, counts = "def solve(problem):\n    return ask('how many?', problem)\n", iter(range(100))
 
     def answer(prompt: str) -> str:
@@ -242,11 +242,11 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     revised = found[RIGHT if learnt else long]
     assert (revised.value, len(revised.completions), revised.visits) == (1.0, int(learnt), 1)
     assert numbers_of(layout)["revisions_too_long"] == (not learnt)
-    lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
-    tried = SearchedProblem("train", PENS, list(found.values()))
-    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], lineage, None, 12, 0)
-    assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
-    assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
+    (asked,) = read_jsonl(layout.workflows(3) / "problems.jsonl", AskedProblem)
+    tried = SearchedProblem(asked, list(found.values()))
+    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], "v", 12, 0)
+    assert [member.proposer for member in trajectory.members] == ["sample"] * SAMPLES + ["revision"] * learnt
+    assert [member.logprobs for member in trajectory.members[SAMPLES:]] == [[]] * learnt
 
 
 def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:
@@ -305,7 +305,7 @@ def revised(problems: Sequence[Problem], sandbox: Sandbox, folder: Path) -> tupl
 def test_a_wave_is_one_batch_and_no_problem_depends_on_the_others(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reviser, "WAVE_SIZE", 2)
+    monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 2)
     both, batches = revised([PENS, CUPS], sandbox, tmp_path / "both")
     assert batches == [4, 4]
     turned, _ = revised([CUPS, PENS], sandbox, tmp_path / "turned")
