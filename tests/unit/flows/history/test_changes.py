@@ -83,7 +83,9 @@ def test_a_param_is_listed_with_both_values_and_a_changed_file_without(layout: L
     assert changes(layout, before) == ["other content of rewards.own"]
 
 
-@pytest.mark.parametrize("assignment", ["tracking.experiment=other", "schedule.retries=0", "schedule.overlap=skip"])
+@pytest.mark.parametrize(
+    "assignment", ["machine.tracking.experiment=other", "machine.schedule.retries=0", "machine.schedule.overlap=skip"]
+)
 def test_params_of_no_stage_are_not_listed(layout: Layout, assignment: str) -> None:
     before = seen(layout)
     change(layout.root, assignment)
