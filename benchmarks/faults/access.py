@@ -24,7 +24,7 @@ from websockets.sync.client import connect
 
 from flows.prefect_runs.temporary_server import TemporaryServer
 from tasks.core.loopback import HOST
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 from tasks.tracking.mlflow_server import MlflowServer
 
 
@@ -191,7 +191,7 @@ def _opens(url: str, page: ForeignPage, path: str) -> bool:
 def measure() -> dict[str, float]:
     """`cross_origin_accepted`: requests of other servers' pages that Prefect's or MLflow's server accepts."""
     with TemporaryDirectory() as name:
-        store = Tracking(uri=f"sqlite:///{name}/mlflow.db", experiment="graft", seconds=30)
+        store = Tracking(uri=f"sqlite:///{name}/mlflow.db", experiment="graft")
         with MlflowServer(Path(name), store) as mlflow, TemporaryServer(Path(name), part="pages") as api:
             found = accepted(api.removesuffix("/api"), (*PAGES, *OF_THIS_MACHINE), prefect_target)
             found += accepted(mlflow.url().partition("/#")[0], PAGES, mlflow_target)

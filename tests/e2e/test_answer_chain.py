@@ -18,10 +18,10 @@ SMALL = [
     *["problems.source=jsonl", "problems.path=sums.jsonl"],
     *["problems.train=60", "problems.validation=16", "problems.test=20"],
     *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=400", "bootstrap.epochs=12"],
-    *["bootstrap.batch=8", "bootstrap.learning_rate=0.004", "policy.max_new_tokens=48"],
+    *["bootstrap.learning_rate=0.004", "policy.max_new_tokens=48"],
     *["influence.selection=positive", "influence.completions=4", "update.epochs=3"],
     *["evaluation.samples=10", "evaluation.ks=[1, 5]"],
-    *["evaluation.resamples=200", "tracking.uri="],
+    *["machine.tracking.uri="],
 ]
 
 
@@ -48,11 +48,11 @@ def test_groups_are_sampled_and_no_tree_is_searched(answers: Layout) -> None:
 
 def test_rewards_are_right_answers_and_the_form(answers: Layout) -> None:
     for trajectory, rewards in read_rewarded(answers.trajectories(2)):
-        for member, own in zip(trajectory.members, rewards, strict=True):
+        for member, reward in zip(trajectory.members, rewards, strict=True):
             right = member.result.status == "ok" and member.result.value == trajectory.problem.answer
             form = {"hard_format": hard_format(member.code), "mark": mark(member.code)}
-            assert own.terms == {"correctness": float(right), **form}
-            assert own.reward == pytest.approx(float(right) + 0.5 * sum(form.values()))
+            assert reward.terms == {"correctness": float(right), **form}
+            assert reward.reward == pytest.approx(float(right) + 0.5 * sum(form.values()))
 
 
 def test_the_form_is_learnt(answers: Layout) -> None:

@@ -124,9 +124,7 @@ PROMOTION = Promotion(
 )  # fmt: skip
 LINEAGE = Lineage(version="v", parent=None, base="scratch", base_sha256=None, round=1, holds=["weights", "adapter"])
 CHAMPION = Champion(version="v", test_sha256="0" * 64)
-BATCHES = [
-    Batch(name="n", seconds=0.5, written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])
-]
+BATCHES = [Batch(name="n", written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])]
 
 DVC_YAML = (
     b"stages:\n  update:\n    foreach: ${rounds}\n    do:\n      cmd: python\n      params: [seed, update.beta]\n"
@@ -216,8 +214,8 @@ def model_with_status(status: int) -> OpenAiModel:
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=http.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{http.server_address[1]}/v1"
-    own = {"backend": "openai", "model": "m", "base_url": url, "retries": 0, "price": [1.0, 2.0]}
-    return OpenAiModel(load_params(REPOSITORY / "params.yaml").operators.model_copy(update=own))
+    own = {"backend": "openai", "model": "m", "base_url": url, "price": [1.0, 2.0]}
+    return OpenAiModel(load_params(REPOSITORY / "params.yaml").operators.model_copy(update=own), retries=0)
 
 
 def chat(status: int, folder: Path) -> None:
