@@ -1,5 +1,7 @@
 """Writes what the pages take from the code: all params, all commands, examples of docs/contributing.md, and the loop.
 
+And the copy of params.yaml that `graft convert` fills with the values of an old one.
+
     python -m docs.reference
 
 A test compares the pages with what this writes: run it again after each change to a param or a help text.
@@ -21,6 +23,7 @@ from pydantic.fields import FieldInfo
 
 from flows.cli.app import app
 from tasks.environments.lookup import environment_of
+from tasks.params.convert import SHIPPED
 from tasks.params.environment import BUILT_IN
 from tasks.params.params import Params
 
@@ -184,6 +187,7 @@ def _example(file: str, name: str) -> str:
 def pages() -> dict[Path, str]:
     """The path and the text of each generated page."""
     return {
+        SHIPPED: (DOCS.parent / "params.yaml").read_text(encoding="utf-8"),
         DOCS / "params.md": params_page((DOCS.parent / "params.yaml").read_text(encoding="utf-8")),
         DOCS / "commands.md": commands_page(),
         **{DOCS / name: with_examples((DOCS / name).read_text(encoding="utf-8")) for name in QUOTING},

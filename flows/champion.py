@@ -31,7 +31,10 @@ def rollback(layout: Layout, params: Params, version: str | None, reason: str) -
         print_text(f"The last run was compared with {step.replaced}; to compare it again: graft stage promote --force")
     problem = update_registry(layout, params)
     if problem:
-        print(one_line(redacted(f"warning: MLflow ({params.tracking.uri}): {problem}; {FOLLOWS}")), file=sys.stderr)
+        print(
+            one_line(redacted(f"warning: MLflow ({params.machine.tracking.uri}): {problem}; {FOLLOWS}")),
+            file=sys.stderr,
+        )
 
 
 def print_champions(layout: Layout, console: Console) -> None:

@@ -172,7 +172,7 @@ def _operators(root: Path) -> Iterator[Finding]:
     if operators.backend != "openai":
         return
     try:
-        model = OpenAiModel(operators.model_copy(update={"retries": 0}))
+        model = OpenAiModel(operators, retries=0)
         ((_, reply),) = model.complete([Prompt("ask", "Reply with one word.")])
     except GraftError as error:
         found, _, remedy = str(error).rpartition("; ")

@@ -29,7 +29,7 @@ def retrain(
 
     `pull`: see `DvcPipeline`. `preset`: as given to the command, for the flow run's page.
     """
-    pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
+    pipeline = DvcPipeline(root, pull, seconds=params.machine.schedule.seconds)
     session = RunSession(pipeline, params, report, preset=preset)
     name = next_name(Layout(root), params)
 

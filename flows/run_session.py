@@ -51,8 +51,8 @@ from tasks.artifacts import read_json
 from tasks.core.sharding import use_fan_out
 from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
+from tasks.params.machine import Scheduling
 from tasks.params.params import Params
-from tasks.params.sections import Scheduling
 from tasks.problems.digests import problems_tag
 from tasks.programs.sandbox.sandbox import probe_tier
 from tasks.promotion_records import Promotion
@@ -61,6 +61,9 @@ from tasks.tracking.recorder import Recorder, git_tags
 from tasks.tracking.tags import CHANGED, DESCRIPTION, OVERRIDES, RUN_NAME, WORKSPACE
 
 logger = logging.getLogger(__name__)
+
+DELAY = 10.0
+"""Seconds before the second attempt of a stage, doubled before each further one: a server takes some to start."""
 
 LONGEST_DELAY = 3600.0
 """Seconds between two attempts of a stage."""
@@ -115,7 +118,7 @@ class RunSession:
         self._stage = ""  # the last that began
         self._error: BaseException | None = None
         self._over = False  # nothing is left but Prefect's record of the end
-        schedule = params.schedule
+        schedule = params.machine.schedule
         self._task = stage_task.with_options(retries=schedule.retries, retry_delay_seconds=retry_delays(schedule))
 
     @contextmanager
@@ -133,7 +136,7 @@ class RunSession:
             settings[PREFECT_API_URL] = self._server.url()
         try:
             with temporary_settings(settings), tags(workspace_tag(self._layout.root)):
-                mark_crashed(self._layout.root, self.params.tracking, alone=True)
+                mark_crashed(self._layout.root, self.params.machine.tracking, alone=True)
                 yield
         except (HTTPError, RuntimeError) as error:
             if error is self._error or not (isinstance(error, HTTPError) or "reach API" in str(error)):
@@ -187,7 +190,7 @@ class RunSession:
             with (
                 handle_as_command(),
                 flow_run_note(root, flow_run.id),
-                ShardRunner(self.params.runner) as runner,
+                ShardRunner(self.params.machine.runner) as runner,
                 use_fan_out(runner),
             ):
                 self._pipeline.update_sources()
@@ -247,7 +250,7 @@ class RunSession:
 
 def retry_delays(schedule: Scheduling) -> list[float]:
     """Seconds before each further attempt of a stage: doubled each time, up to an hour."""
-    return [min(schedule.delay * 2**number, LONGEST_DELAY) for number in range(schedule.retries)]
+    return [min(DELAY * 2**number, LONGEST_DELAY) for number in range(schedule.retries)]
 
 
 def sandbox_tier() -> str:

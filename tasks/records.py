@@ -240,7 +240,7 @@ class Engine(Record):
 
     name: str
     version: str  # as the server reports it
-    dtype: str  # `sampler.dtype`
+    dtype: str  # the param `vllm`
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} {self.dtype}"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "exact_rewards.jsonl"
 ROUNDS = (3, 6)
 SETTINGS = (
-    "tracking.uri=''",
+    "machine.tracking.uri=''",
     "problems.train=360",
     "environment.phrasings=1",
     "problems.dev=200",

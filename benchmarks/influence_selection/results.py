@@ -37,11 +37,14 @@ REVISION = 1
 KEYS: dict[str, tuple[str, ...]] = {
     "problems": ("source", "train", "validation", "test", "siblings"),
     "policy": ("base", "max_new_tokens", "lora"),
-    "bootstrap": ("hidden", "layers", "vocabulary", "epochs", "learning_rate", "batch"),
+    "bootstrap": ("hidden", "layers", "vocabulary", "epochs", "learning_rate"),
     "sandbox": ("seconds", "memory_mb"),
     "update": ("micro_batch_tokens", "bf16", "importance", "clip_low", "clip_high", "delta", "max_grad_norm"),
 }
 """The params of problems, first policy and update that a run reads: a new param changes no digest until it is here."""
+
+REMOVED = {"bootstrap.batch": 16}
+"""Params that were removed, with the values that the results were computed with."""
 
 STORIES = ("stories", "operations", "phrasings", "unseen_template_share", "enumerated_operations")
 """Those of the environment."""
@@ -87,7 +90,8 @@ def digest_of(job: Job, params: Params) -> str:
         del variant["repeated"]  # results older than this field keep their digest
     given = {
         "revision": REVISION,
-        "params": {f"{section}.{key}": dumped[section][key] for section, keys in KEYS.items() for key in keys}
+        "params": REMOVED
+        | {f"{section}.{key}": dumped[section][key] for section, keys in KEYS.items() for key in keys}
         | {f"environment.{key}": getattr(stories, key) for key in STORIES},
         "seed": job.seed,
         "condition": condition,

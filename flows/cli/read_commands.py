@@ -157,7 +157,7 @@ def ui(
     """Open the history of this project: Prefect's and MLflow's pages, and the page of the newest run, until Ctrl-C.
 
     Prints an address for each. The servers listen on this machine only, on a free port. If PREFECT_API_URL or
-    tracking.uri names a server of yours, its address is printed instead. Runs may be started in the meantime.
+    machine.tracking.uri names a server of yours, its address is printed instead. Runs may be started in the meantime.
     """
     from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root
@@ -167,7 +167,7 @@ def ui(
     root = project_root()
     settings.set_prefect_home(root)
     check_settings()
-    show(root, load_params(root / "params.yaml").tracking, open_browser)
+    show(root, load_params(root / "params.yaml").machine.tracking, open_browser)
 
 
 def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)

@@ -1,5 +1,6 @@
 """Commands that compute or remove results."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -92,7 +93,7 @@ def stage(
         params = write_params(root, assignments or [], print_text)
         from flows.dvc_stages.pipeline import DvcPipeline
 
-        pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
+        pipeline = DvcPipeline(root, pull, seconds=params.machine.schedule.seconds)
         for stage_id in [stage_id for name in names for stage_id in pipeline.find(name)]:
             print_text(pipeline.run(stage_id, force))
 
@@ -145,3 +146,31 @@ def clean(
         from flows.retention.clean import clean
 
         clean(Layout(root), keep, yes, replies)
+
+
+def convert(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="An older params.yaml.")] = Path("params.yaml"),
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Write an older params.yaml in the present form: its values with the present names, comments and order.
+
+    The old file is kept as FILE.old. Params that were removed are listed with what happens instead. A value
+    that has no meaning any more is an error, and nothing is written.
+    """
+    from tasks.artifacts import read_text, write_text
+    from tasks.errors import GraftError
+    from tasks.params.convert import convert
+
+    text = read_text(file)
+    found = convert(file, text)
+    if found.text == text:
+        print_text(f"{file}: it has the present form")
+        return
+    kept = file.with_name(f"{file.name}.old")
+    if kept.exists():
+        raise GraftError(f"{kept}: it is there already; move it away, so that {file} can be kept under this name")
+    write_text(kept, text)
+    write_text(file, found.text)
+    print_text(f"{file}: written in the present form; the old one is {kept}")
+    for instead, names in found.removed.items():
+        print_text(f"removed: {', '.join(names)}: {instead}")

@@ -29,7 +29,7 @@ from flows.prefect_runs.server_address import REMEDY
 from flows.process.settings import prefect_home
 from tasks.artifacts import read_json, write_json
 from tasks.errors import GraftError
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 from tasks.tracking.tags import WORKSPACE
 
 START_GRACE = timedelta(minutes=5)

@@ -29,7 +29,7 @@ from flows.process.signals import block_signals
 from tasks.artifacts import digest_text
 from tasks.core.child_process import end_with_parent, python_path
 from tasks.errors import GraftError, TransientError
-from tasks.params.sections import RunnerParams
+from tasks.params.machine import RunnerParams
 from tasks.sources.process_sources import source_digests_at_start
 
 Shard = TypeVar("Shard")
@@ -57,7 +57,8 @@ def compute_shard(work: Callable[[], Any], sources: str, threads: int) -> "Shard
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     if sources != digest_sources():
         raise GraftError(
-            "runner.address: a worker has another Graft than this machine; install this one there, then run again"
+            "machine.runner.address: a worker has another Graft than this machine; install this one there, then run "
+            "again"
         )
     return ShardResult(work())
 
@@ -137,7 +138,7 @@ class ShardRunner:
                 raise
             raise TransientError(
                 f"runner: a worker of {self._params.kind} was lost ({type(error).__name__}), as where memory is short "
-                "or somebody killed it; run it again, with fewer runner.workers or a smaller shard_size"
+                "or somebody killed it; run it again, with fewer machine.runner.workers or a smaller shard_size"
             ) from error
 
     def _started(self) -> TaskRunner[Any]:
@@ -150,7 +151,7 @@ class ShardRunner:
             except (OSError, TimeoutError, ConnectionError) as error:
                 where = self._params.address or "here"
                 raise TransientError(
-                    f"runner: no {self._params.kind} ({where}): {error}; see runner.address"
+                    f"runner: no {self._params.kind} ({where}): {error}; see machine.runner.address"
                 ) from error
         return self._runner
 
@@ -217,6 +218,6 @@ def _refuse_missing(params: RunnerParams) -> None:
     module = {"dask": "prefect_dask", "ray": "prefect_ray"}.get(params.kind)
     if module and find_spec(module) is None:
         raise GraftError(
-            f"runner.kind: {params.kind} is not installed; install it: pip install -c constraints.txt "
+            f"machine.runner.kind: {params.kind} is not installed; install it: pip install -c constraints.txt "
             f"-e '.[{params.kind}]'"
         )

@@ -57,7 +57,7 @@ def _print(sides: Sequence[Side], console: Console) -> None:
         console.print()
         console.print(_changes(contrast))
     console.print()
-    for note in (*comparison.remarks(sides), comparison.legend(sides[0].record)):
+    for note in (*comparison.remarks(sides), comparison.legend()):
         console.print(note, style="dim", highlight=False)
 
 

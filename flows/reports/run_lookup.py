@@ -63,7 +63,7 @@ def _of_entry(entry: Entry, project: Path) -> tuple[str, RunRecord]:
 def _from_mlflow(name: str, project: Path) -> tuple[str, RunRecord] | None:
     if not (project / "params.yaml").is_file():
         return None
-    text = fetch_text(project, load_params(project / "params.yaml").tracking, name, "account.json")
+    text = fetch_text(project, load_params(project / "params.yaml").machine.tracking, name, "account.json")
     if text is None:
         return None
     entry = next((entry for entry in entries(project) if entry.mlflow_run == name), None)

@@ -74,13 +74,11 @@ class EvaluationParams(BaseModel):
 
     seed: Annotated[int, Field(ge=0)]
     ks: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)]
-    confidence: Annotated[float, Field(ge=0.5, le=0.999)]
-    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
 
 
 def _evaluation_params(params: Mapping[str, str]) -> EvaluationParams:
     """Raises ValueError if one is missing or out of range."""
-    names = {"seed": "seed", **{name: f"evaluation.{name}" for name in ("ks", "confidence", "resamples")}}
+    names = {"seed": "seed", "ks": "evaluation.ks"}
     try:
         return EvaluationParams(**{field: json.loads(params[name]) for field, name in names.items()})
     except (KeyError, RecursionError) as error:

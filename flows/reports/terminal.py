@@ -31,7 +31,7 @@ from tasks.reward.metrics import remarks as reward_remarks
 from tasks.reward.metrics import spread_remarks
 from tasks.statistics.collapse import collapse_remarks
 from tasks.statistics.influence_extremes import COUNT, InfluenceExtremes, read_influence_extremes
-from tasks.statistics.intervals import WILSON_BELOW
+from tasks.statistics.intervals import CONFIDENCE, WILSON_BELOW
 
 BARS = " ▁▂▃▄▅▆▇█"
 MAX_ROWS = 3
@@ -144,7 +144,7 @@ def _notes(layout: Layout, params: Params, record: RunRecord) -> list[str]:
     evaluation, outcomes = params.evaluation, record.outcomes["after"]
     notes = [
         f"pass@k and maj@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
-        f"in brackets intervals of {100 * evaluation.confidence:g} % over the problems: bootstrap, and Wilson's for "
+        f"in brackets intervals of {100 * CONFIDENCE:g} % over the problems: bootstrap, and Wilson's for "
         f"the levels of fewer than {WILSON_BELOW}."
     ]
     notes += evaluation_remarks(record.numbers("evaluate@after"), evaluation.ks)
@@ -212,7 +212,7 @@ def _best(layout: Layout, params: Params) -> list[str]:
         return []
     choice = read_json(layout.best, Choice)
     standings = read_jsonl(layout.standings(params.rounds.last), Standing)
-    remarks = dev_plateau_remarks(standings, params.evaluation, params.seed)
+    remarks = dev_plateau_remarks(standings, params.seed)
     return [f"Best: {choice.reason}.", *(f"{remark}." for remark in remarks)]
 
 
@@ -309,7 +309,7 @@ def _extremes(extremes: InfluenceExtremes, number: int) -> Table:
 
 def _influence_files(layout: Layout, params: Params, number: int) -> str:
     tables = f"; the {COUNT} most and {COUNT} least with their code: MLflow, select@{number}, influence.json"
-    return f"Of every sample: {_relative(layout.selection(number))}{tables if params.tracking.uri else ''}."
+    return f"Of every sample: {_relative(layout.selection(number))}{tables if params.machine.tracking.uri else ''}."
 
 
 def _stages(seconds: Mapping[str, float], cached: set[str]) -> Table:
@@ -334,7 +334,7 @@ def _places(layout: Layout, params: Params) -> Table:
         "evaluation": _relative(layout.evaluation("after")),
         **({"page": _relative(layout.page)} if layout.page.exists() else {}),
         "champion": _relative(layout.champion) if layout.champion.exists() else "none yet",
-        "MLflow": redacted(params.tracking.uri) or "off (tracking.uri is empty)",
+        "MLflow": redacted(params.machine.tracking.uri) or "off (machine.tracking.uri is empty)",
         "pages": "graft ui",
     }
     table = Table.grid(padding=(0, 2))

@@ -48,7 +48,8 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
             _retry_while_restarting(ours, lambda: _register(root, name, schedule))
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
             print(
-                f"scheduled {when} as scheduled/{name}, overlap: {params.schedule.overlap}; Prefect: {url}", flush=True
+                f"scheduled {when} as scheduled/{name}, overlap: {params.machine.schedule.overlap}; Prefect: {url}",
+                flush=True,
             )
             with suppress(KeyboardInterrupt):
                 # Prefect's runner ends after a few polls without an answer
@@ -117,7 +118,7 @@ def deployment_name(root: Path) -> str:
 
 
 def _mark_crashed(root: Path) -> None:
-    tracking = load_params(root / "params.yaml").tracking
+    tracking = load_params(root / "params.yaml").machine.tracking
     try:
         with exclusive_lock(root, "graft serve"):
             crashed = mark_crashed(root, tracking, alone=True)

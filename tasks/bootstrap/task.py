@@ -28,6 +28,9 @@ from tasks.records import Problem
 from tasks.seeds import derive_seed
 from tasks.statistics.learning_curves import HEADER
 
+BATCH = 16
+"""Workflows of a step of supervised training."""
+
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001
     """Train, copy or continue the base, with the adapter of `policy.lora`; write round 0's policy."""
@@ -82,7 +85,7 @@ def _train_from_scratch(layout: Layout, params: Params, metrics: dict[str, float
         examples,
         params.bootstrap.epochs,
         params.bootstrap.learning_rate,
-        params.bootstrap.batch,
+        BATCH,
         tokenizer.pad_token_id,
         derive_seed(params.seed, "bootstrap"),
     )

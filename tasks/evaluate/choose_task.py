@@ -41,7 +41,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         copy_folder(policy, new)
     write_json(layout.best, choice)
     write_text(layout.run_curves, read_text(layout.curves(params.rounds.last)))
-    for remark in plateau_remarks(standings, params.evaluation, params.seed):
+    for remark in plateau_remarks(standings, params.seed):
         logger.warning(remark)
     write_json(layout.metrics("choose"), _numbers(choice, standings))
 
@@ -50,7 +50,7 @@ def _choice(layout: Layout, params: Params, standings: Sequence[Standing]) -> Ch
     last = params.rounds.last
     if standings:
         best = best_standing(standings)
-        why = choice_reason(best, standings, last, params.evaluation, params.seed)
+        why = choice_reason(best, standings, last, params.seed)
         return Choice(round=best.round, version=best.version, reason=why)
     version = read_json(layout.policy(last) / "lineage.json", Lineage).version
     why = f"round {last}, the last: evaluation.every is 0, so rounds were not compared"

@@ -97,7 +97,7 @@ def summarise(outcomes: Sequence[ProblemOutcome], params: Evaluation, seed: int)
     for name, values in measures(outcomes, params.ks).items():
         if values:
             own_seed = derive_seed(seed, "interval", name)
-            numbers |= _named(name, mean_interval(values, params.resamples, params.confidence, own_seed))
+            numbers |= _named(name, mean_interval(values, own_seed))
     return numbers
 
 

@@ -50,8 +50,6 @@ class ServedModel:
     name: str  # of the model on that server
     engine: Engine
     max_model_len: int  # tokens of a prompt with its completion
-    parallel: int
-    seconds: float
 
 
 @dataclass

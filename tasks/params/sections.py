@@ -3,16 +3,14 @@
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from tasks.params.fields import (
     Count,
     CountFrom0,
     LearningRate,
     Price,
-    Seconds,
     Selection,
     Share,
     Similarity,
@@ -160,21 +158,16 @@ class Bootstrap(Section):
     vocabulary: Annotated[int, Field(ge=300, le=8192)]
     epochs: Annotated[int, Field(ge=1, le=1000)]
     learning_rate: LearningRate
-    batch: Count
 
 
 class Search(Section):
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Annotated[int, Field(ge=1, le=65_536, strict=True)]
     revisions: CountFrom0
-    wave_size: Annotated[int, Field(ge=1, le=64)]
     rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
-    exploration: Annotated[float, Field(ge=0, le=100)]
     temperature: Temperature
     top_p: Annotated[float, Field(gt=0, le=1)]
     top_k: CountFrom0
-    seconds: Seconds | None
-    stop_at: CountFrom0
 
     @model_validator(mode="after")
     def _check_simulations(self) -> "Search":
@@ -201,9 +194,6 @@ class Operators(Section):
     calls: Annotated[int, Field(ge=1, le=64)]
     max_tokens: Annotated[int, Field(ge=1, le=32768)]
     temperature: Annotated[float, Field(ge=0, le=2)]
-    seconds: Annotated[float, Field(gt=0, le=3600)]
-    retries: Annotated[int, Field(ge=0, le=20)]
-    parallel: Annotated[int, Field(ge=1, le=256)]
     price: tuple[Price, Price] | None
 
     @field_validator("base_url")
@@ -297,8 +287,6 @@ class Evaluation(Section):
     samples: Annotated[int, Field(ge=1, le=65_536, strict=True)]
     ks: Annotated[list[Count], Field(min_length=1, max_length=100)]
     temperature: Temperature
-    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
-    confidence: Annotated[float, Field(ge=0.5, le=0.999)]
 
     @model_validator(mode="after")
     def _check_samples(self) -> "Evaluation":
@@ -307,45 +295,5 @@ class Evaluation(Section):
             raise ValueError(
                 f"samples ({self.samples}) must be at least twice the largest k ({most}), else pass@{most} rests on "
                 f"hardly more than one draw: raise samples to {2 * most}, or take {most} out of ks"
-            )
-        return self
-
-
-class Tracking(Section):
-    uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect stores a flow's parameters
-    experiment: Annotated[str, Field(min_length=1)]
-    seconds: Annotated[float, Field(ge=1, le=3600)]
-
-    @field_validator("uri")
-    @classmethod
-    def _check_store(cls, uri: str) -> str:
-        if uri not in ("", "databricks") and urlsplit(uri).scheme in ("", "file"):
-            raise ValueError(
-                "is a folder, in which MLflow keeps no runs any more; name a database: sqlite:///mlflow.db"
-            )
-        return uri
-
-
-class Scheduling(Section):
-    """`seconds`: stage → time limit. `flows/preflight.py` checks the names."""
-
-    overlap: Literal["wait", "skip"]
-    retries: Annotated[int, Field(ge=0, le=20, strict=True)]
-    delay: Annotated[float, Field(ge=0, le=3600)]
-    seconds: dict[str, Seconds]
-
-
-class RunnerParams(Section):
-    """How shards are computed."""
-
-    kind: Literal["sequential", "processes", "dask", "ray"]
-    workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None
-    address: Annotated[str, Field(min_length=1)] | None
-
-    @model_validator(mode="after")
-    def _check_address(self) -> "RunnerParams":
-        if self.address is not None and self.kind not in ("dask", "ray"):
-            raise ValueError(
-                f"address is {self.address}, but kind is {self.kind}: set kind to dask or ray, or address to null"
             )
         return self

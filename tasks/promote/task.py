@@ -41,7 +41,6 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             theirs.right,
             version,
             champion.version if champion else None,
-            params.evaluation,
             derive_seed(params.seed, "promote"),
             champions_in_line(read_history(layout.champion))[1].get(version),
             gate_values(layout, environment_in(layout.root, params).gate, ours, theirs),
@@ -69,5 +68,5 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 def _headline(layout: Layout, params: Params, decision: Promotion, after: dict[str, float]) -> dict[str, float]:
     first, last = ([float(outcome.greedy) for outcome in read_outcomes(layout, name)] for name in ("before", "after"))
     seed = derive_seed(params.seed, "change", "pass_at_1_greedy")  # as in the report
-    change = difference_interval(last, first, params.evaluation.resamples, params.evaluation.confidence, seed)
+    change = difference_interval(last, first, seed)
     return headline(sum(first) / len(first), after, change, decision.promoted)

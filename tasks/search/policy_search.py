@@ -1,7 +1,6 @@
 """Search of one round in waves: sample completions for all problems, run them in the sandbox, update the trees."""
 
 from collections.abc import Sequence
-from time import perf_counter
 
 from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, search_share, with_checked_siblings
@@ -15,7 +14,7 @@ from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import AskedProblem, Completion, Problem, Result, Split
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
-from tasks.search.policy_tree import PolicyTree, Rollout
+from tasks.search.policy_tree import WAVE_SIZE, PolicyTree, Rollout
 from tasks.search.tally import Tally
 from tasks.seeds import derive_seed
 
@@ -75,43 +74,35 @@ class PolicySearch:
     def explore(self, trees: Sequence[PolicyTree]) -> None:
         """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem.
 
-        No wave begins after `search.seconds` per tree in all. For an unsolved problem the last `search.revisions` of
-        the simulations are reserved for revisions.
+        For an unsolved problem the last `search.revisions` of the simulations are reserved for revisions.
         """
-        search, spent = self.params.search, 0.0
-        while search.seconds is None or spent < search.seconds * len(trees):
-            wave = [(tree, rollout) for tree in trees for rollout in self._propose(tree)]
-            if not wave:
-                return
-            spent += self._run_wave(wave)
+        while wave := [(tree, rollout) for tree in trees for rollout in self._propose(tree)]:
+            self._run_wave(wave)
 
     def _propose(self, tree: PolicyTree) -> list[Rollout]:
         search = self.params.search
         reserved = 0 if tree.solved else search.revisions
-        count = min(search.wave_size, search.simulations - reserved - tree.completions)
+        count = min(WAVE_SIZE, search.simulations - reserved - tree.completions)
         seed = derive_seed(self.params.seed, "search", self.round)
-        rollouts = tree.propose(count, search.exploration, search.rule, seed, search.stop_at)
+        rollouts = tree.propose(count, rule=search.rule, seed=seed)
         if not rollouts:
             self.tally.close(tree.problem.problem_id)
         return rollouts
 
-    def _run_wave(self, rollouts: Sequence[tuple[PolicyTree, Rollout]]) -> float:
-        """Run these rollouts and update the trees; returns the seconds spent, those of journalled batches included."""
+    def _run_wave(self, rollouts: Sequence[tuple[PolicyTree, Rollout]]) -> None:
+        """Run these rollouts and update the trees."""
         requests = [self._request(tree, rollout) for tree, rollout in rollouts]
         evaluated: dict[int, EvaluatedCompletion] = {}
-        seconds = 0.0
         for rows in self.sampler.batches(requests):
             problems = [rollouts[i][0].problem for i in rows]
             batch = self._batch([requests[i] for i in rows], problems)
             evaluated.update(zip(rows, batch.written, strict=True))
-            seconds += batch.seconds
             for problem, written in zip(problems, batch.written, strict=True):
                 self.tally.add_completion(problem.problem_id, self._share(written.results, problem))
         for i, (tree, rollout) in enumerate(rollouts):  # in this order, however the batches were formed
             completion, results = evaluated[i].completion, evaluated[i].results
             reward = self._share(results, tree.problem)
             tree.update(rollout, completion, self._code(completion), results, reward)
-        return seconds
 
     def _share(self, results: Sequence[Result], problem: Problem) -> float:
         return search_share(self.environment, problem, results)
@@ -121,12 +112,11 @@ class PolicySearch:
         name = batch_name(requests)
         if self.journal and (finished := self.journal.batch(name)):
             return finished
-        started = perf_counter()
         completions = self.sampler.complete(requests, self.tally.set_sampled)
         programs = [program_of(self._code(c), problem) for c, problem in zip(completions, problems, strict=True)]
         pairs = zip(completions, self._run_programs(programs), strict=True)
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]
-        batch = Batch(name=name, seconds=perf_counter() - started, written=written)
+        batch = Batch(name=name, written=written)
         failures = [why for each in written if (why := failure_reason(each.results))]
         if len(failures) > self.params.rewards.failed_limit * len(written):
             raise exception_for(failures[0])(

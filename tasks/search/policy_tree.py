@@ -17,8 +17,11 @@ import numpy as np
 from tasks.programs.answer_check import failure_reason
 from tasks.records import AskedProblem, Completion, Result
 from tasks.search.node import Node, backpropagate, begin_simulation
-from tasks.search.rules import AFLOW_BEST, Rule, draw_index, puct, soft_mix, uct
+from tasks.search.rules import AFLOW_BEST, EXPLORATION, Rule, draw_index, puct, soft_mix, uct
 from tasks.seeds import derive_seed
+
+WAVE_SIZE = 4
+"""Rollouts that a tree starts before their results are backpropagated: more fill a batch, fewer know more."""
 
 NEGLIGIBLE = 1e-3  # unexpanded prior below this is taken as 0
 
@@ -155,14 +158,9 @@ class PolicyTree:
         """Independent samples, the first wave."""
         return [Rollout(None, self._next_row()) for _ in range(count)]
 
-    def propose(
-        self, wave: int, exploration: float, rule: Rule = "puct", seed: int = 0, stop_at: int = 0
-    ) -> list[Rollout]:
-        """Up to `wave` rollouts; [] if every completion so far is right, no node is open, or `stop_at` > 0 completions
-        are right."""
+    def propose(self, wave: int, exploration: float = EXPLORATION, rule: Rule = "puct", seed: int = 0) -> list[Rollout]:
+        """Up to `wave` rollouts; [] if every completion so far is right or no node is open."""
         rollouts: list[Rollout] = []
-        if 0 < stop_at <= self.right:
-            return rollouts
         while len(rollouts) < wave and self.root.value < 1.0:
             rng = Random(derive_seed(seed, "choose", self.problem.problem_id, self.completions))
             node = select_node(self.root, rule, exploration, rng)

@@ -1,8 +1,8 @@
 """Search of one shard: some problems of a round, searched together by one process.
 
-Completions that are decoded in one batch depend on each other in their last digits, so batches, waves, the share of
-`search.seconds` and the journal all belong to a shard. It reads the project's folder: the policy, the journal and the
-reply cache of the operators' model.
+Completions that are decoded in one batch depend on each other in their last digits, so batches, waves and the journal
+all belong to a shard. It reads the project's folder: the policy, the journal and the reply cache of the operators'
+model.
 """
 
 from collections.abc import Sequence

@@ -44,7 +44,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     reads.append(layout.sources / "search.json")  # with the digest of a user's environment
     totals, stage_id = SearchTotals(tally), f"search@{round}"
     with (
-        serve_policy(layout, params.sampler, layout.policy(round - 1), stage_id) as served,
+        serve_policy(layout, params.vllm, layout.policy(round - 1), stage_id) as served,
         show_tally(tally, stage_id, Console(stderr=True)),
     ):
         engine = served.engine if served else None

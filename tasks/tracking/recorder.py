@@ -34,7 +34,7 @@ from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.addresses import run_address, server_address, view_state
 from tasks.tracking.metrics import unknown_headline
-from tasks.tracking.mlflow_process import REMEDY, start_worker
+from tasks.tracking.mlflow_process import REMEDY, SECONDS, start_worker
 from tasks.tracking.tags import LOCK, SOURCE, lock_digest
 from tasks.tracking.trace_sample import traces_by_round
 
@@ -51,7 +51,7 @@ class Recorder:
     """One parent MLflow run for a run of the chain, and a child for each stage and round."""
 
     def __init__(self, layout: Layout, params: Params, tags: dict[str, str]) -> None:
-        """Start the process that talks to MLflow; with `tracking.uri` empty there is none and nothing is recorded.
+        """Start the process that talks to MLflow; with `machine.tracking.uri` empty there is none.
 
         `tags` are put on the parent run, with the git commit and the digest of dvc.lock.
         """
@@ -60,10 +60,10 @@ class Recorder:
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
         self._ids: dict[str, str] | None = None  # of experiment and run, once MLflow has accepted it
-        if not params.tracking.uri:
+        if not params.machine.tracking.uri:
             return
         try:
-            self._process, self._log = start_worker(layout.root, params.tracking)
+            self._process, self._log = start_worker(layout.root, params.machine.tracking)
         except OSError as error:
             self._warn(f"its process did not start ({error})")
             return
@@ -147,15 +147,15 @@ class Recorder:
     def wait(self) -> str | None:
         """The MLflow id of the closed run, once MLflow has all of it; None if MLflow did not accept it.
 
-        Waits at most `tracking.seconds`; after that the recording is abandoned, with a warning.
+        Waits at most SECONDS; after that the recording is abandoned, with a warning.
         """
         if self._process is not None and self._closed:
             process, self._process = self._process, None  # it is asked once
             try:
-                process.wait(self._params.tracking.seconds)
+                process.wait(SECONDS)
             except subprocess.TimeoutExpired:
                 kill_tree(process)
-                self._warn(f"no answer within {self._params.tracking.seconds:g} s; {REMEDY}")
+                self._warn(f"no answer within {SECONDS} s; {REMEDY}")
             else:
                 self._ids = self._answer(process)
         return self._ids["run_id"] if self._ids else None
@@ -170,7 +170,7 @@ class Recorder:
 
         None if MLflow is not a server or did not accept the run.
         """
-        server = server_address(self._params.tracking.uri)
+        server = server_address(self._params.machine.tracking.uri)
         if not server or not self.wait() or self._ids is None:
             return None
         return run_address(server, self._ids["experiment_id"], self._ids["run_id"], file.name if file else "")
@@ -261,8 +261,8 @@ class Recorder:
 
     def _warn(self, problem: str) -> None:
         warning = (
-            f"warning: MLflow ({self._params.tracking.uri}): {problem}. The results under {self._layout.root / 'run'} "
-            "are complete: run again after that, nothing is computed twice."
+            f"warning: MLflow ({self._params.machine.tracking.uri}): {problem}. The results under "
+            f"{self._layout.root / 'run'} are complete: run again after that, nothing is computed twice."
         )
         print(redacted(warning), file=sys.stderr)
 
@@ -270,9 +270,9 @@ class Recorder:
 def update_registry(layout: Layout, params: Params) -> str | None:
     """Update the registry to the present champion; returns the error in words, None on success.
 
-    Waits at most `tracking.seconds`. With `tracking.uri` empty there is no registry.
+    Waits at most SECONDS. With `machine.tracking.uri` empty there is no registry.
     """
-    tracking = params.tracking
+    tracking = params.machine.tracking
     if not tracking.uri:
         return None
     message = json.dumps(champion_message(layout, time.time())) + "\n"
@@ -280,10 +280,10 @@ def update_registry(layout: Layout, params: Params) -> str | None:
     assert process.stdout is not None
     with log, process.stdout:
         try:
-            text, _ = process.communicate(message, tracking.seconds)
+            text, _ = process.communicate(message, SECONDS)
         except subprocess.TimeoutExpired:
             kill_tree(process)
-            return f"no answer within {tracking.seconds:g} s"
+            return f"no answer within {SECONDS} s"
         return next(iter(_parse_answer(process.returncode, text, log).errors), None)
 
 

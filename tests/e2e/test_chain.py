@@ -38,10 +38,9 @@ from tasks.records import (
     Selected,
     Split,
     Standing,
-    Trajectory,
     Workflow,
 )
-from tasks.trajectories import Reward, read_rewarded
+from tasks.trajectories import Reward, Trajectory, read_rewarded
 
 pytestmark = pytest.mark.e2e
 
@@ -49,14 +48,13 @@ SMALL = [
     *["rounds=2", "problems.train=80", "problems.validation=24", "problems.test=16"],
     *["environment.phrasings=3", "problems.siblings=3"],
     *["bootstrap.hidden=96", "bootstrap.layers=2", "bootstrap.vocabulary=768", "bootstrap.epochs=14"],
-    *["bootstrap.batch=8", "bootstrap.learning_rate=0.004"],
-    *["search.samples=8", "search.simulations=12", "search.wave_size=4", "search.temperature=1.0"],
+    *["bootstrap.learning_rate=0.004"],
+    *["search.samples=8", "search.simulations=12", "search.temperature=1.0"],
     *["rewards.correctness=1.0", "rewards.runs=0.0", "rewards.length=0.0"],
     *["influence.validation=held_out", "influence.completions=6", "influence.selection=positive"],
-    *["influence.sequential_test=false"],  # every train sample has an influence
     *["update.group_size=10", "update.prompts_per_step=8", "update.epochs=8", "update.learning_rate=0.006"],
     *["update.negative_weight=0.0", "update.clip_low=0.2", "update.clip_high=0.3", "update.beta=0.01"],
-    *["evaluation.samples=10", "evaluation.ks=[1, 5]", "evaluation.resamples=1000"],
+    *["evaluation.samples=10", "evaluation.ks=[1, 5]"],
     *["evaluation.every=1", "problems.dev=12"],
 ]
 ROUNDS = (1, 2)
@@ -151,8 +149,10 @@ def test_every_train_member_is_judged_and_what_is_selected_has_influence(first: 
     assert [s.advantage for s in lines] == pytest.approx(
         [a for _, rewards in rewarded for own in advantages_of("group", [[r.reward for r in rewards]]) for a in own]
     )
-    assert all((s.influence is None) == (s.split == "validation") for s in lines)
+    assert all(s.influence is None for s in lines if s.split == "validation")
     assert all(s.selected == (s.advantage > 0) for s in lines if s.split == "validation")
+    judged = [s.influence is not None for s in lines if s.split == "train"]
+    assert sum(judged) / len(judged) == pytest.approx(first.metrics(f"select@{round}")["measured_share"])
     numbers, learned = first.metrics(f"select@{round}"), [s for s in lines if s.split == "train" and s.advantage > 0]
     chosen, others = [s for s in learned if s.selected], [s for s in learned if not s.selected]
     assert chosen
@@ -278,7 +278,7 @@ def tracked(run: Run) -> tuple[Any, list[Any]]:
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{run.root}/mlflow.db")
-    experiment = client.get_experiment_by_name(run.params.tracking.experiment).experiment_id
+    experiment = client.get_experiment_by_name(run.params.machine.tracking.experiment).experiment_id
     return client, list(client.search_runs([experiment], max_results=1000, order_by=["attributes.start_time ASC"]))
 
 

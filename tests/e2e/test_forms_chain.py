@@ -18,11 +18,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 SMALL = [
     *["rounds=2", "problems.train=32", "problems.validation=8", "problems.test=8", "problems.siblings=3"],
     *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=512", "bootstrap.epochs=20"],
-    *["bootstrap.batch=8", "bootstrap.learning_rate=0.004", "rewards.runs=0.5", "update.negative_weight=1.0"],
-    *["search.samples=6", "search.simulations=8", "search.wave_size=2", "search.temperature=1.0"],
+    *["bootstrap.learning_rate=0.004", "rewards.runs=0.5", "update.negative_weight=1.0"],
+    *["search.samples=6", "search.simulations=8", "search.temperature=1.0"],
     *["update.group_size=8", "update.prompts_per_step=8", "update.epochs=4", "update.beta=0.05"],
-    *["evaluation.samples=2", "evaluation.ks=[1]", "evaluation.resamples=200"],
-    *["tracking.uri="],
+    *["evaluation.samples=2", "evaluation.ks=[1]"],
+    *["machine.tracking.uri="],
 ]
 WHOLE = ["policy.lora=null", "influence.selection=none", "update.learning_rate=0.0005"]
 LORA = ["policy.lora={rank: 4, alpha: 8, targets: [q_proj, v_proj]}", "influence.selection=positive"]

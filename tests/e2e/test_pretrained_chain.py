@@ -22,10 +22,10 @@ pytestmark = [
 SMALL = [
     *preset("smollm2"),
     *["rounds=1", "problems.train=4", "problems.validation=2", "problems.test=2", "problems.siblings=2"],
-    *["search.samples=6", "search.simulations=8", "search.wave_size=2", "update.group_size=8", "update.epochs=1"],
+    *["search.samples=6", "search.simulations=8", "update.group_size=8", "update.epochs=1"],
     *["influence.selection=positive", "influence.n=2", "influence.completions=6"],
-    *["evaluation.samples=2", "evaluation.ks=[1]", "evaluation.resamples=200"],
-    *["tracking.uri=''"],
+    *["evaluation.samples=2", "evaluation.ks=[1]"],
+    *["machine.tracking.uri=''"],
 ]
 
 

@@ -70,7 +70,7 @@ bootstrap: {hidden: 32, epochs: 1}
 search: {samples: 4, simulations: 4}
 rewards: {environment: {letters: 0.5}}
 update: {group_size: 4}
-evaluation: {samples: 4, ks: [1, 2], resamples: 200}
+evaluation: {samples: 4, ks: [1, 2]}
 tracking: {uri: ""}
 """
 

@@ -26,7 +26,7 @@ SMALL = [
     "policy.prompt.style=plain",
     *["policy.prompt.examples=1", "policy.prompt.file=shown.jsonl"],
     *["rewards.length=0.5", "update.group_size=4", "search.samples=4", "search.simulations=6"],
-    *["evaluation.samples=4", "evaluation.ks=[1, 2]", "evaluation.resamples=200", "tracking.uri=", "rounds=1"],
+    *["evaluation.samples=4", "evaluation.ks=[1, 2]", "machine.tracking.uri=", "rounds=1"],
 ]
 
 

@@ -67,7 +67,7 @@ def test_no_program_is_wrong_because_its_zygote_was_killed(seed: int) -> None:
 def test_a_run_whose_mlflow_process_is_killed_says_what_is_missing(
     fresh: Path, undisturbed: Bytes, prefect_url: str
 ) -> None:
-    override(fresh / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    override(fresh / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     process = begin(fresh, "reward@1", "retrain", PREFECT_API_URL=prefect_url, TINY_SECONDS="3")
     (worker,) = [
         one for one in psutil.Process(process.pid).children() if "tasks.tracking.mlflow_worker" in one.cmdline()

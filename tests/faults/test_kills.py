@@ -114,7 +114,7 @@ def by_a_terminal(process: "subprocess.Popen[str]", _: Path) -> int:
 
 @pytest.mark.parametrize("stopped", nightly_but_first([by_a_terminal, by_a_service, by_kill]))
 def test_a_signal_is_a_clean_stop(fresh: Path, stopped: Callable[..., int], ends_well: Callable[[Path], None]) -> None:
-    override(fresh / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    override(fresh / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     process = begin(fresh, "reward@1", "retrain", TINY_MARK=str(fresh))
     code = stopped(process, fresh)
     _, told = process.communicate(timeout=200)
@@ -168,7 +168,7 @@ def test_a_stage_that_dvc_runs_stops_cleanly_too(fresh: Path) -> None:
 
 def test_a_killed_run_leaves_no_process(fresh: Path, ends_well: Callable[[Path], None]) -> None:
     """Neither Prefect's temporary server nor what talks to MLflow."""
-    override(fresh / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    override(fresh / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     process = begin(fresh, "collect@1", "retrain", TINY_MARK=str(fresh))
     assert len(processes(str(fresh))) >= 3
     process.kill()
@@ -176,5 +176,5 @@ def test_a_killed_run_leaves_no_process(fresh: Path, ends_well: Callable[[Path],
     assert left_after_a_while(str(fresh)) == []
     with sqlite3.connect(fresh / "mlflow.db") as database:
         assert ("RUNNING",) not in database.execute("select status from runs").fetchall()
-    override(fresh / "params.yaml", ['tracking.uri=""'])
+    override(fresh / "params.yaml", ['machine.tracking.uri=""'])
     ends_well(fresh)

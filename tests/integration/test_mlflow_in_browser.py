@@ -36,8 +36,8 @@ def test_the_run_table_opens_with_the_headline_in_its_order_and_a_trace_shows_a_
     write_jsonl(layout.selection(1), selected_by_influence(group, [0.5, -0.5]))
     write_json(layout.metrics("select", 1), {"noise": 1})
     with mlflow_server(tmp_path) as server:
-        tracking = {"uri": server.ready().url, "seconds": 120}
-        params = shipped_params(tracking=tracking, evaluation={"ks": KS}, rounds={"last": 1})
+        machine = {"tracking": {"uri": server.ready().url}}
+        params = shipped_params(machine=machine, evaluation={"ks": KS}, rounds={"last": 1})
         recorder = Recorder(layout, params, {})
         recorder.stage("select@1", 1.0, False, {}, {"run/rounds/1/selection.jsonl": "c" * 32})
         run_id = recorder.finish("FINISHED")

@@ -49,7 +49,7 @@ def scheduled(on_sqlite: Servers, tmp_path_factory: pytest.TempPathFactory) -> S
     assert 'cron: "0 3 * * *"\n        timezone: UTC' in recipe
     sooner = re.sub(r'cron: "0 3 \* \* \*"\n +timezone: UTC', "interval: 20", recipe)
     (root / "prefect.yaml").write_text(sooner)  # each night is too late for a test
-    override(root / "params.yaml", [f"tracking.uri={servers.mlflow.url}"])
+    override(root / "params.yaml", [f"machine.tracking.uri={servers.mlflow.url}"])
     told = tiny_project.run(root, PREFECT, "work-pool", "create", "--type", "process", POOL, PREFECT_API_URL=api)
     assert f"Created work pool '{POOL}'" in told.stdout
     told = tiny_project.run(root, PREFECT, "--no-prompt", "deploy", "--all", PREFECT_API_URL=api)

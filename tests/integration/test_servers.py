@@ -73,7 +73,11 @@ def operated(on_postgres: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
     root = tiny_project.make(tmp_path_factory.mktemp("operated") / "project")
     for _ in range(2):
         told = tiny_project.graft(
-            root, "retrain", "-S", f"tracking.uri={servers.mlflow.url}", PREFECT_API_URL=f"{servers.prefect.url}/api"
+            root,
+            "retrain",
+            "-S",
+            f"machine.tracking.uri={servers.mlflow.url}",
+            PREFECT_API_URL=f"{servers.prefect.url}/api",
         )
     assert told.stdout.endswith(f"report: {len(ADDRESSES)} stages, {len(ADDRESSES)} cached\n")
     return Operated(servers, root)
@@ -167,7 +171,9 @@ def test_mlflows_page_shows_the_runs_and_their_files(operated: Operated, page: P
 def test_the_page_of_a_run_is_readable_in_mlflow(operated: Operated, page: Page, tmp_path: Path) -> None:
     server = operated.servers.mlflow.url
     named = server.replace("//", "//graft:a-password@")
-    layout = finished_run.write(tmp_path, assignments=(f"tracking.uri={named}", "tracking.experiment=read"))
+    layout = finished_run.write(
+        tmp_path, assignments=(f"machine.tracking.uri={named}", "machine.tracking.experiment=read")
+    )
     write_page(layout)
     recorder = Recorder(layout, load_params(tmp_path / "params.yaml"), {})
     recorder.files(layout.page)

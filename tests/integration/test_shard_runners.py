@@ -25,7 +25,7 @@ from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import remove_leftovers
 from tasks.layout import Layout
 from tasks.params.file import override
-from tasks.params.sections import RunnerParams
+from tasks.params.machine import RunnerParams
 from tests.support.listeners import is_loopback, listeners
 from tests.support.processes import is_alive
 from tests.support.real_project import make
@@ -170,7 +170,7 @@ def test_a_worker_that_is_killed_is_one_line(kind: str, root: Path) -> None:
     assert ended.returncode == 2
     last = ended.stderr.strip().splitlines()[-1]
     assert last.startswith(f"graft: runner: a worker of {kind} was lost (")
-    assert last.endswith("run it again, with fewer runner.workers or a smaller shard_size")
+    assert last.endswith("run it again, with fewer machine.runner.workers or a smaller shard_size")
 
 
 def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_p
     root = Path(shutil.copytree(here, tmp_path / "project", symlinks=True))
     told = {}
     for kind in ("sequential", "processes"):
-        override(root / "params.yaml", [f"runner.kind={kind}"])
+        override(root / "params.yaml", [f"machine.runner.kind={kind}"])
         shutil.rmtree(root / "run" / "metrics")
         alone = [sys.executable, "-m", "flows.stages.run", "collect@1"]
         ours = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
@@ -186,8 +186,8 @@ def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_p
         assert Layout(root).trajectories(1).read_bytes() == Layout(here).trajectories(1).read_bytes()
     assert told == {
         "sequential": "",
-        "processes": "warning: collect@1: this process computes all shards; runner.kind processes is for graft "
-        "retrain, and there for stages without a limit in schedule.seconds\n",
+        "processes": "warning: collect@1: this process computes all shards; machine.runner.kind processes is for graft "
+        "retrain, and there for stages without a limit in machine.schedule.seconds\n",
     }
 
 
@@ -200,7 +200,8 @@ def test_what_is_not_installed_is_named_with_the_extra_that_installs_it(
         exit_code(lambda: ShardRunner(RunnerParams(kind=kind, workers=None, address=None)) and None, debug=False) == 2
     )
     assert capsys.readouterr().err == (
-        f"graft: runner.kind: {kind} is not installed; install it: pip install -c constraints.txt -e '.[{kind}]'\n"
+        f"graft: machine.runner.kind: {kind} is not installed; "
+        f"install it: pip install -c constraints.txt -e '.[{kind}]'\n"
     )
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert any(each.startswith(f"prefect-{kind}") for each in extras[kind])

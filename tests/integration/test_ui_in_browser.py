@@ -41,7 +41,9 @@ class Shown(NamedTuple):
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """With Prefect's usual port taken."""
     root = tiny_project.make(tmp_path_factory.mktemp("ui") / "project")
-    tiny_project.graft(root, "retrain", "-S", "tracking.uri=sqlite:///mlflow.db", "-S", "seed=5", TINY_WARN="update@1")
+    tiny_project.graft(
+        root, "retrain", "-S", "machine.tracking.uri=sqlite:///mlflow.db", "-S", "seed=5", TINY_WARN="update@1"
+    )
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -118,7 +120,7 @@ def test_a_run_beside_it_is_on_its_pages(shown: Shown) -> None:
 )
 def test_it_ends_with_all_that_it_started(done: Path, number: signal.Signals, code: int) -> None:
     marker = f"{done} {number}"
-    override(done / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    override(done / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     process = tiny_project.start(done, "ui", UI_MARKER=marker)
     first_lines(process)
     process.send_signal(number)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@t"]
 NOBODY = 65534
 EVALUATE = ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
-"""What `evaluation.resamples` makes stale."""
+"""What `evaluation.temperature` makes stale."""
 
 
 def cached(root: Path) -> set[str]:
@@ -35,7 +35,7 @@ def clone(origin: Path, root: Path) -> Path:
 
 
 def evaluated_otherwise(root: Path) -> Path:
-    override(root / "params.yaml", ["evaluation.resamples=500"])
+    override(root / "params.yaml", ["evaluation.temperature=0.5"])
     return root
 
 
@@ -49,7 +49,7 @@ def origin(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     graft(evaluated_otherwise(root), "stage", *EVALUATE)
     assert ran(root) == EVALUATE
     dvc(root, "push", "-q", "--run-cache")
-    graft(root, "stage", "-S", "evaluation.resamples=10000", *EVALUATE)
+    graft(root, "stage", "-S", "evaluation.temperature=0.8", *EVALUATE)
     run(root, "git", "add", "-A")
     run(root, "git", *IDENTITY, "commit", "-qm", "run")
     dvc(root, "push", "-q", "--run-cache")
@@ -112,7 +112,7 @@ def test_what_was_pushed_is_pulled_and_nothing_is_left_to_do(origin: Path, tmp_p
 def test_repro_pulls_what_it_needs(origin: Path, tmp_path: Path, flags: list[str], whole: bool) -> None:
     """A clone with a changed param: all that stays as it is, or with --allow-missing only what the others read."""
     root = clone(origin, tmp_path / "project")
-    override(root / "params.yaml", ["evaluation.resamples=700"])
+    override(root / "params.yaml", ["evaluation.temperature=0.7"])
     dvc(root, "repro", "-q", "--pull", *flags)
     assert ran(root) == EVALUATE
     stages = parse(origin / "dvc.lock")["stages"]

@@ -25,7 +25,7 @@ def write(root: Path, seed: int = 0, skill: float = 0.6, rounds: int = 2, assign
     """
     layout, luck = Layout(root), random.Random(seed)
     write_text(root / "params.yaml", PARAMS.read_text())
-    override(root / "params.yaml", [f"rounds={rounds}", "evaluation.resamples=500", *assignments])
+    override(root / "params.yaml", [f"rounds={rounds}", *assignments])
     params = load_params(root / "params.yaml")
     problems = [problem(i) for i in range(PROBLEMS)]
     write_jsonl(layout.problems("test"), problems)

@@ -17,8 +17,8 @@ LOCAL = "sqlite:///mlflow.db"
 REASON = "promoted: 0.7 beats …"
 
 
-def tracking(uri: str = LOCAL, seconds: float = 60) -> Params:
-    return shipped_params(tracking={"uri": uri, "seconds": seconds})
+def tracking(uri: str = LOCAL) -> Params:
+    return shipped_params(machine={"tracking": {"uri": uri}})
 
 
 def write_policy(layout: Layout, round: int, version: str) -> None:

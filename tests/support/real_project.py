@@ -26,7 +26,7 @@ TRAIN = [
     for n in range(7)
 ]
 HELD_OUT = [problem.model_copy(update={"problem_id": f"held-out-{problem.problem_id}"}) for problem in TRAIN[:2]]
-KNOBS = ["shard_size=3", "search.samples=3", "search.simulations=16", "search.wave_size=3", "search.temperature=1.0"]
+KNOBS = ["shard_size=3", "search.samples=3", "search.simulations=16", "search.temperature=1.0"]
 KNOBS += ["policy.max_new_tokens=48", "sandbox.allow_weak=true", "influence.n=1"]
 KNOBS += ["influence.selection=positive"]
 

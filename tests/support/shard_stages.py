@@ -25,8 +25,8 @@ from tasks.core.sharding import FanOut, use_fan_out
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
+from tasks.params.machine import RunnerParams
 from tasks.params.params import Params
-from tasks.params.sections import RunnerParams
 from tests.support.listeners import is_loopback, listeners
 from tests.support.stage_params import REPOSITORY
 

@@ -185,7 +185,9 @@ def make(root: Path, rounds: int = 2) -> Path:
     (root / "examples").mkdir()
     (root / "examples" / "problems.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
     _write_stages(root)
-    override(root / "params.yaml", [f"rounds={rounds}", 'tracking.uri=""'])
+    session = root / "flows" / "run_session.py"
+    session.write_text(session.read_text().replace("\nDELAY = 10.0\n", "\nDELAY = 0.5\n"))
+    override(root / "params.yaml", [f"rounds={rounds}", 'machine.tracking.uri=""'])
     run(root, "git", "init", "-q")
     commit(root)
     return root

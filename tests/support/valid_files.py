@@ -216,8 +216,8 @@ def model_with_status(status: int) -> OpenAiModel:
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=http.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{http.server_address[1]}/v1"
-    own = {"backend": "openai", "model": "m", "base_url": url, "retries": 0, "price": [1.0, 2.0]}
-    return OpenAiModel(load_params(REPOSITORY / "params.yaml").operators.model_copy(update=own))
+    own = {"backend": "openai", "model": "m", "base_url": url, "price": [1.0, 2.0]}
+    return OpenAiModel(load_params(REPOSITORY / "params.yaml").operators.model_copy(update=own), retries=0)
 
 
 def chat(status: int, folder: Path) -> None:

@@ -44,7 +44,7 @@ def render_page(sides: Sequence[Side]) -> str:
         title=title,
         sides=sides,
         remarks=comparison.remarks(sides),
-        legend=comparison.legend(record),
+        legend=comparison.legend(),
         contrasts=contrasts,
         params=comparison.differing_params(sides),
         pass_at_k=content.pass_at_k(sides),

@@ -146,7 +146,7 @@ def evaluate_policy(
     """
     environment = environment_in(layout.root, params)
     checked = [with_checked_siblings(environment, problem) for problem in problems]
-    with serve_policy(layout, params.sampler, folder, stage_id) as served:
+    with serve_policy(layout, params.vllm, folder, stage_id) as served:
         policy = load_sampled_policy(folder, served)
         operators = operator_model(policy, params.operators, layout)
         with make_runner(environment, params.sandbox, operators) as runner:

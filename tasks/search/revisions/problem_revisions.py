@@ -22,7 +22,7 @@ from tasks.programs.operators.model_calls import MAX_PROMPT
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.records import UNIT_TESTS, Completion, Result
 from tasks.search.node import Node, backpropagate
-from tasks.search.policy_tree import FoundWorkflow, PolicyTree
+from tasks.search.policy_tree import WAVE_SIZE, FoundWorkflow, PolicyTree
 from tasks.search.revisions.prompt import (
     EvaluatedWorkflow,
     Revision,
@@ -195,7 +195,7 @@ class Reviser:
         A prompt without a reply is counted and skipped. Raises GraftError if none has had a reply.
         """
         revisions = [self._revisions(tree) for tree in trees]
-        while wave := [(each, draft) for each in revisions for draft in each.drafts(self._params.search.wave_size)]:
+        while wave := [(each, draft) for each in revisions for draft in each.drafts(WAVE_SIZE)]:
             replies = self._served.complete([draft.prompt for _, draft in wave])
             self._check(replies)
             read = []

@@ -16,7 +16,7 @@ from tasks.records import Problem, Sibling, TreeNode, Workflow
 from tasks.search.task import run
 from tests.support.stage_params import stage_params
 
-SAMPLES, REVISIONS, WAVE = 2, 5, 3
+SAMPLES, REVISIONS = 2, 5
 # `transformers serve` looks for the assistant's turn of a Qwen2; where there is none its reply begins with the prompt
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -65,10 +65,9 @@ def workspace(root: Path, base: Path) -> Layout:
 
 
 def params(base: Path, **operators: Any) -> Params:
-    knobs = {"samples": SAMPLES, "simulations": SAMPLES + REVISIONS, "revisions": REVISIONS, "wave_size": WAVE}
     return stage_params(
         "search",
-        search=knobs,
+        search={"samples": SAMPLES, "simulations": SAMPLES + REVISIONS, "revisions": REVISIONS},
         policy={"base": str(base), "max_new_tokens": 24},
         sandbox={"allow_weak": True},
         influence={"selection": "positive", "validation": "same_batch"},

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 STAGES = ["search@1", "collect@1", "reward@1", "select@1", "update@1"]
 COMMAND = [sys.executable, "-m", "tests.support.vllm_server"]
-ON_VLLM = ["sampler.kind=vllm", "sampler.dtype=float32", f"sampler.command={COMMAND}"]
+ON_VLLM = ["vllm=float32", f"machine.vllm.command={COMMAND}"]
 
 
 def computed(root: Path, *assignments: str) -> tuple[list[Any], list[Any], dict[str, float]]:

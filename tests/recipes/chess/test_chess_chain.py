@@ -17,8 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 SMALL = [
     *preset("chess"), "rounds=2", "problems.siblings=1", "problems.train=16", "problems.test=40", "bootstrap.hidden=64",
-    "environment.demonstrations=600", "bootstrap.epochs=2", "update.prompts_per_step=8", "tracking.uri=",
-    "evaluation.resamples=200",
+    "environment.demonstrations=600", "bootstrap.epochs=2", "update.prompts_per_step=8", "machine.tracking.uri=",
 ]  # fmt: skip
 
 

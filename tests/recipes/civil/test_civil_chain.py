@@ -16,8 +16,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 SMALL = [
     *preset("civil"), "rounds=1", "problems.siblings=0", "problems.train=16", "problems.test=40", "bootstrap.hidden=64",
-    "environment.demonstrations=1000", "bootstrap.epochs=2", "update.prompts_per_step=8", "tracking.uri=",
-    "evaluation.resamples=200",
+    "environment.demonstrations=1000", "bootstrap.epochs=2", "update.prompts_per_step=8", "machine.tracking.uri=",
 ]  # fmt: skip
 
 

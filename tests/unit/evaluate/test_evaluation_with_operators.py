@@ -17,7 +17,7 @@ from tests.support.stage_params import stage_params
 
 
 def params(url: str) -> Params:
-    server = {"backend": "openai", "base_url": url, "model": "tiny", "retries": 0, "seconds": 5.0}
+    server = {"backend": "openai", "base_url": url, "model": "tiny"}
     changes = {"evaluation": {"samples": 2, "ks": [1]}, "policy": {"max_new_tokens": 96}}
     return stage_params("evaluate", operators=server, **changes)
 

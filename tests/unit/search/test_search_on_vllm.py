@@ -14,6 +14,7 @@ from tasks.layout import Layout
 from tasks.model.policy import save_policy
 from tasks.model.sampling.vllm import serve
 from tasks.model.sampling.vllm.server import use_server
+from tasks.params.fields import VllmDtype
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.workflow_files import ENGINE, read_engine
@@ -21,7 +22,7 @@ from tasks.records import Engine, Workflow
 from tasks.search.task import run
 from tests.support.searches import make_problem
 from tests.support.stage_params import stage_params
-from tests.support.vllm_server import VllmServer, sampler_params, vllm_server
+from tests.support.vllm_server import VllmServer, server_at, vllm_server
 from tests.support.writers import train_writer
 
 CODES = [
@@ -59,14 +60,14 @@ def layout(tmp_path: Path, writer: Path) -> Layout:
     return layout
 
 
-def params(kind: str) -> Params:
+def params(dtype: VllmDtype | None) -> Params:
     return stage_params(
         "search",
-        search={"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": 3},
+        search={"samples": SAMPLES, "simulations": SIMULATIONS},
         policy={"max_new_tokens": 48},
         sandbox={"allow_weak": True},
         influence={"selection": "none"},
-        sampler={"kind": kind, "dtype": "float32"},
+        vllm=dtype,
     )
 
 
@@ -74,7 +75,7 @@ def params(kind: str) -> Params:
 def serving(layout: Layout, **options: Any) -> Iterator[VllmServer]:
     with (
         vllm_server(layout.policy(0), **options) as server,
-        use_server(sampler_params(address=server.address)),
+        use_server(server_at(server.address)),
     ):
         yield server
 
@@ -93,14 +94,14 @@ def without_logprobs(workflows: list[Workflow]) -> list[Any]:
 def test_the_search_is_that_of_graft_and_the_stage_holds_no_weights(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(layout, params("own"), 1)
+    run(layout, params(None), 1)
     own, files = index_of(layout), {path.name for path in layout.workflows(1).iterdir()}
     metrics = json.loads(layout.metrics("search", 1).read_text())
     assert files == {"index.jsonl", "trees.jsonl"}
     assert read_engine(layout.workflows(1)) is None
     monkeypatch.setattr(serve, "load_policy", lambda _: pytest.fail("weights are loaded"))
     with serving(layout) as server:
-        run(layout, params("vllm"), 1)
+        run(layout, params("float32"), 1)
     found = index_of(layout)
     assert without_logprobs(found) == without_logprobs(own)
     pairs = [
@@ -118,17 +119,17 @@ def test_the_search_is_that_of_graft_and_the_stage_holds_no_weights(
 def test_batches_that_were_finished_before_a_server_died_are_not_asked_for_again(layout: Layout) -> None:
     first = SAMPLES * len(TRAIN)
     with serving(layout) as undisturbed:
-        run(layout, params("vllm"), 1)
+        run(layout, params("float32"), 1)
     whole = digest_path(layout.workflows(1))
     with (
         serving(layout, behave=lambda number: (500, {}) if number == first + 1 else None) as server,
         pytest.raises(TransientError, match=r"answers 500 .*start it again$"),
     ):
-        run(layout, params("vllm"), 1)
+        run(layout, params("float32"), 1)
     # not the last: the server may still be noting requests that were in flight at the error
     assert server.paths().count("/v1/unload_lora_adapter") == 1
     with serving(layout) as server:
-        run(layout, params("vllm"), 1)
+        run(layout, params("float32"), 1)
     assert server.paths().count("/v1/completions") == undisturbed.paths().count("/v1/completions") - first
     assert digest_path(layout.workflows(1)) == whole
     assert (layout.workflows(1) / ENGINE).exists()

@@ -23,14 +23,14 @@ from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, SearchOutcome, TreeNode, Workflow
 from tasks.search.node import node_id
 from tasks.search.policy_search import PolicySearch
-from tasks.search.policy_tree import NEGLIGIBLE, PolicyTree
+from tasks.search.policy_tree import NEGLIGIBLE, WAVE_SIZE, PolicyTree
 from tasks.search.task import draw_validation, run
 from tasks.seeds import derive_seed
 from tests.support.searches import make_problem, nodes_of
 from tests.support.stage_params import stage_params
 from tests.support.writers import train_writer
 
-SAMPLES, SIMULATIONS, WAVE = 4, 14, 3
+SAMPLES, SIMULATIONS = 4, 14
 JUDGES = 3  # completions of a validation problem
 CODES = [
     HEADER + "    a = n[0] * n[1]\n    return a\n",
@@ -74,7 +74,7 @@ def params(
     return stage_params(
         "search",
         curriculum=curriculum or {},
-        search={"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": WAVE, **search},
+        search={"samples": SAMPLES, "simulations": SIMULATIONS, **search},
         policy={"max_new_tokens": 48},
         sandbox={"allow_weak": True},
         influence={"selection": "positive", "validation": validation, "completions": JUDGES},
@@ -214,7 +214,7 @@ def test_priors_and_what_is_unseen_add_up(knobs: dict[str, float], layout: Layou
 
 def test_a_request_from_inside_the_tree_is_answered_with_its_prefix(layout: Layout, sandbox: Sandbox) -> None:
     search, trees = grown(layout, sandbox)
-    wave = [(tree, rollout) for tree in trees for rollout in tree.propose(WAVE, exploration=1.5)]
+    wave = [(tree, rollout) for tree in trees for rollout in tree.propose(WAVE_SIZE)]
     requests = [search._request(tree, rollout) for tree, rollout in wave]
     found = sample(search.policy, requests, 1.0, 48, "test")
     assert len({node_id(rollout.from_node) for _, rollout in wave if rollout.from_node}) > 1

@@ -48,7 +48,7 @@ def layout(tmp_path: Path, make_trajectory: MAKE, monkeypatch: pytest.MonkeyPatc
 
 
 def params(layout: Layout) -> Params:
-    return shipped_params(tracking={"uri": uri(layout), "seconds": 60}, rounds={"last": 2})
+    return shipped_params(machine={"tracking": {"uri": uri(layout)}}, rounds={"last": 2})
 
 
 def uri(layout: Layout) -> str:

@@ -15,6 +15,9 @@ from tasks.redaction import redacted
 BUSY = (408, 429)
 """Statuses of a server, or of what is in front of it, that has too much to do."""
 
+SECONDS = 600
+"""Longest wait for one answer: a long completion on a busy server takes minutes."""
+
 LONGEST = 200
 """Characters of a server's own message in an error."""
 
@@ -30,7 +33,7 @@ class Refusal(GraftError):
 class JsonClient:
     """Requests to a server below `address`, http(s)://HOST:PORT/PATH, each of which may take `seconds`."""
 
-    def __init__(self, address: str, seconds: float) -> None:
+    def __init__(self, address: str, seconds: float = SECONDS) -> None:
         self.address = address.rstrip("/")
         self._seconds = seconds
         self._client = httpx.AsyncClient(
@@ -70,9 +73,7 @@ class JsonClient:
         raise TransientError(f"{message}; see the log of that server, and start it again")
 
     def _no_answer(self, reason: str) -> TransientError:
-        return TransientError(
-            f"sampler: no answer from {self.address} ({reason}); start that server again, or see sampler.seconds"
-        )
+        return TransientError(f"sampler: no answer from {self.address} ({reason}); start that server again")
 
 
 def _json(response: httpx.Response) -> Any:

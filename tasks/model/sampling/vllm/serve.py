@@ -24,7 +24,7 @@ from tasks.model.policy import Policy, ServedModel, load_policy, load_tokenizer
 from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
 from tasks.model.sampling.vllm.server import KEY, server_params, started_server
 from tasks.model.version import ADAPTER, WEIGHTS
-from tasks.params.sampler import SamplerParams
+from tasks.params.fields import VllmDtype
 from tasks.records import Engine, Lineage
 
 NAME = "vllm"
@@ -48,13 +48,13 @@ class _AdapterConfig(BaseModel):
 
 
 @contextmanager
-def serve_policy(layout: Layout, sampler: SamplerParams, folder: Path, stage_id: str) -> Iterator[ServedModel | None]:
-    """The policy in `folder` on the server of `sampler`, during the block; None where Graft samples itself.
+def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id: str) -> Iterator[ServedModel | None]:
+    """The policy in `folder` on the server of `machine.vllm`, during the block; None where Graft samples itself.
 
-    `sampler`: as the stage sees it, its kind and its type. A server that Graft starts ends with the block. Raises
+    `dtype`: the param `vllm`, in which the server computes. A server that Graft starts ends with the block. Raises
     GraftError where the server has another base, or cannot load the adapter.
     """
-    if sampler.kind == "own":
+    if dtype is None:
         yield None
         return
     params = server_params()
@@ -63,18 +63,18 @@ def serve_policy(layout: Layout, sampler: SamplerParams, folder: Path, stage_id:
     trusted = is_trusted(lineage.base, base if "weights" in lineage.holds else None)
     adapter = folder.resolve() / ADAPTER if "adapter" in lineage.holds else None
     rank = read_json(adapter / "adapter_config.json", _AdapterConfig).r if adapter else None
-    started = params.command is not None
     log = layout.engine_log(stage_id)
-    with started_server(params, base, rank, trusted, log) if started else nullcontext(params.address or "") as address:
-        client = JsonClient(address, params.seconds)
+    program, there = params.command, nullcontext(params.address or "")
+    with started_server(program, dtype, base, rank, trusted, log) if program else there as address:
+        client = JsonClient(address)
         card = _base_card(client, base)
         name = f"graft-{lineage.version}" if adapter else card.id
         loaded = adapter is not None and _load_adapter(client, name, adapter)
-        engine = Engine(name=NAME, version=_version(client), dtype=sampler.dtype)
+        engine = Engine(name=NAME, version=_version(client), dtype=dtype)
         try:
-            yield ServedModel(address, name, engine, card.max_model_len or 0, params.parallel, params.seconds)
+            yield ServedModel(address, name, engine, card.max_model_len or 0)
         finally:
-            if loaded and not started:
+            if loaded and not program:
                 with suppress(GraftError):
                     client.post("/unload_lora_adapter", {"lora_name": name})
 

@@ -311,11 +311,11 @@ def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         closed.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    asked = {"backend": "openai", "model": "none", "base_url": address, "retries": 0}
+    asked = {"backend": "openai", "model": "none", "base_url": address}
     found = diagnose(make(tmp_path, [ASKING, CODES[0]], SOLVABLE), params(operators=asked), 2)
     assert "reward errors" in flags(found)
     errors = verdict(found, "reward errors")
-    assert errors.remedy == "raise operators.retries"
+    assert errors.remedy == "start the server of the operators"
     assert "the first error:" in errors.why
     failed = [c for asked in found.problems for c in asked.completions if c.reward is None]
     assert failed
@@ -327,7 +327,7 @@ def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 def test_replies_before_the_step_are_not_taken_for_those_after_it(tmp_path: Path) -> None:
     """Where the policy serves the operators, the one after the step is another model."""
-    asked = {"backend": "policy", "retries": 0, "max_tokens": 8}
+    asked = {"backend": "policy", "max_tokens": 8}
     layout = make(tmp_path, [CODES[0], ASKING], SOLVABLE)
     diagnose(layout, params(operators=asked), 2)
     lines = (layout.replies / "ledger.jsonl").read_text().splitlines()

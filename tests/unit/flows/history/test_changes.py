@@ -19,7 +19,7 @@ from tests.support.stage_params import REPOSITORY
 def layout(tmp_path: Path) -> Layout:
     """Params as shipped with a folder of one file of problems; the sources are links to the real ones."""
     shutil.copy(REPOSITORY / "params.yaml", tmp_path)
-    for name in ("tasks", "flows"):
+    for name in ("tasks", "flows", "dvc.yaml"):
         (tmp_path / name).symlink_to(REPOSITORY / name)
     (tmp_path / "data").mkdir()
     write_problems(tmp_path / "data" / "a.jsonl", 3)
@@ -83,7 +83,9 @@ def test_a_param_is_listed_with_both_values_and_a_changed_file_without(layout: L
     assert changes(layout, before) == ["other content of rewards.own"]
 
 
-@pytest.mark.parametrize("assignment", ["tracking.experiment=other", "schedule.retries=0", "schedule.overlap=skip"])
+@pytest.mark.parametrize(
+    "assignment", ["machine.tracking.experiment=other", "machine.schedule.retries=0", "machine.schedule.overlap=skip"]
+)
 def test_params_of_no_stage_are_not_listed(layout: Layout, assignment: str) -> None:
     before = seen(layout)
     change(layout.root, assignment)

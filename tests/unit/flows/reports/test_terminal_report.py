@@ -276,7 +276,7 @@ LOCAL, SERVER = "sqlite:///mlflow.db", "http://127.0.0.1:5000"
 
 @pytest.mark.parametrize(
     ("uri", "line"),
-    [(LOCAL, LOCAL), (SERVER, SERVER), ("", "off (tracking.uri is empty)")],
+    [(LOCAL, LOCAL), (SERVER, SERVER), ("", "off (machine.tracking.uri is empty)")],
 )
 def test_the_report_names_the_store_of_mlflow(layout: Layout, params: Params, uri: str, line: str) -> None:
     shown = report(layout, changed(params, "tracking", uri=uri))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,18 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy
+from tasks.model.rollouts import operator_model
 from tasks.model.scoring.layouts import collate
 from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.programs.operators.model import Prompt, Reply
+from tasks.programs.operators.openai_model import OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import AskedProblem, Problem, TreeNode, Workflow
 from tasks.reward import task as rewarding
 from tasks.search.node import tree_records
+from tasks.search.revisions import problem_revisions
 from tasks.search.revisions.problem_revisions import Reviser
 from tasks.search.task import run
 from tasks.select import task as selecting
@@ -53,6 +57,13 @@ def problem(name: str) -> Problem:
 PENS, CUPS = problem("pens"), problem("cups")
 
 
+@pytest.fixture(autouse=True)
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One revision after the other, and a prompt is sent once."""
+    monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 1)
+    monkeypatch.setattr(operator_model, "OpenAiModel", partial(OpenAiModel, retries=0, parallel=1))
+
+
 def serving(answer: Answer) -> AbstractContextManager[ChatServer]:
     """A server that gives these answers, None as a 503."""
 
@@ -67,16 +78,15 @@ def reply(change: str, code: str) -> str:
     return f"Change: {change}\n\n```python\n{code}```\n"
 
 
-def all_params(url: str, revisions: int = REVISIONS, wave: int = 1, longest: int = 128) -> Params:
-    shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "wave_size": wave, "revisions": revisions}
-    limits = {"retries": 0, "parallel": 1, "seconds": 20.0}
+def all_params(url: str, revisions: int = REVISIONS, longest: int = 128) -> Params:
+    shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "revisions": revisions}
     return shipped_params(
         seed=0,
         search={**shape, "temperature": 0.01},
         policy={"max_new_tokens": longest},
         sandbox={"allow_weak": True},
         influence={"validation": "same_batch"},
-        operators={"backend": "openai", "base_url": url, "model": "test", **limits},
+        operators={"backend": "openai", "base_url": url, "model": "test"},
     )
 
 
@@ -157,13 +167,14 @@ def test_the_prompts_hold_code_error_and_experience_and_never_the_answers(layout
     assert not [secret for prompt in server.prompts for secret in secrets if secret in prompt]
 
 
-def test_identical_replies_are_run_once_and_counted_each_time(layout: Layout) -> None:
+def test_identical_replies_are_run_once_and_counted_each_time(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 3)
     asking, counts = "def solve(problem):\n    return ask('how many?', problem)\n", iter(range(100))
 
     def answer(prompt: str) -> str:
         return f"{prompt[:3]} 5" if prompt.startswith("how") else reply(f"change {next(counts)}", asking)
 
-    server = revise(layout, answer, wave=3)
+    server = revise(layout, answer)
     numbers = numbers_of(layout)
     assert (numbers["revisions"], numbers["revisions_repeated"]) == (REVISIONS, REVISIONS - 1)
     assert sum(p.startswith("how many?") for p in server.prompts) == len(PENS.questions)
@@ -285,13 +296,16 @@ class Written:
 
 def revised(problems: Sequence[Problem], sandbox: Sandbox, folder: Path) -> tuple[dict[str, list[TreeNode]], list[int]]:
     trees = [make_tree(p, 8) for p in problems]
-    model, knobs = Written(), params("http://unused", wave=2)
+    model, knobs = Written(), params("http://unused")
     served = CachedModel(model, knobs.operators, folder)
     Reviser(WorkflowEnvironment(), served, sandbox, lambda code: list(code.encode()), knobs, 3).revise(trees)
     return {t.problem.problem_id: list(tree_records(t.problem.problem_id, t.root)) for t in trees}, model.batches
 
 
-def test_a_wave_is_one_batch_and_no_problem_depends_on_the_others(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_wave_is_one_batch_and_no_problem_depends_on_the_others(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 2)
     both, batches = revised([PENS, CUPS], sandbox, tmp_path / "both")
     assert batches == [4, 4]
     turned, _ = revised([CUPS, PENS], sandbox, tmp_path / "turned")
