@@ -12,7 +12,6 @@ from tasks.params.fields import (
     LearningRate,
     Price,
     Selection,
-    Share,
     Similarity,
     Temperature,
     ValidationLoss,
@@ -240,13 +239,10 @@ class ModelReward(Section):
 class Rewards(Section):
     correctness: Weight
     runs: Weight
-    length: Weight
     efficiency: Weight
     environment: dict[str, Weight]
     own: Annotated[list[UserTerm], Field(max_length=100)]
-    seconds: Annotated[float, Field(ge=0.1, le=3600)]
     model: ModelReward | None
-    failed_limit: Share
 
     @field_validator("own")
     @classmethod

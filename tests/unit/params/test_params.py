@@ -246,7 +246,6 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"FILE: update: sampler_correction \(mask\) does nothing .*: set it to none, vllm to bfloat16, or update"),
     (["machine.tracking.uri=./mlruns"], r"FILE: machine\.tracking\.uri: is a folder, .*; name a database: sqlite:///"),
     (["machine.tracking.uri=file:///data/mlruns"], r"FILE: machine\.tracking\.uri: is a folder, in which MLflow keeps"),
-    (["curriculum.exploration=0"], r"FILE: curriculum\.exploration: .*greater than 0, not 0"),
     ([*REVISING, "search.revisions=-1"], r"FILE: search\.revisions: .*greater than or equal to 0, not -1"),
     ([*REVISING, "operators.backend=none"],
      r"FILE: operators: search\.revisions is 12, .* set operators\.backend to openai or policy"),

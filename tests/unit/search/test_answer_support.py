@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.collect.task import run as collect
 from tasks.layout import Layout
 from tasks.model.policy import save_policy
@@ -48,14 +48,13 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def params(agreement: bool = True) -> Params:
+def params() -> Params:
     return shipped_params(
         policy={"max_new_tokens": 48},
         search={"samples": 32, "simulations": 36, "temperature": 1.0},
         sandbox={"allow_weak": True},
         influence={"selection": "positive"},
         update={"group_size": 36},
-        rewards={"correctness": 1.0, "runs": 0.0, "length": 0.0, "agreement": agreement},
     )
 
 
@@ -105,10 +104,10 @@ def test_the_support_of_solved_problems_is_counted_and_adds_up_over_shards(searc
     assert set(count_support(hopeless, {"sure"}).values()) == {0}
 
 
-def rewarded(layout: Layout, agreement: bool) -> dict[str, dict[str, float | None]]:
+def rewarded(layout: Layout) -> dict[str, dict[str, float | None]]:
     """Problem → code → its reward."""
-    collect(layout, params(agreement), 1)
-    reward(layout, params(agreement), 1)
+    collect(layout, params(), 1)
+    reward(layout, params(), 1)
     return {
         group.problem_id: {m.code: own.reward for m, own in zip(group.members, rewards, strict=True)}
         for group, rewards in read_rewarded(layout.trajectories(1))
@@ -117,7 +116,7 @@ def rewarded(layout: Layout, agreement: bool) -> dict[str, dict[str, float | Non
 
 def test_a_right_answer_earns_as_much_as_others_agree(searched: Layout) -> None:
     visits = {(w.problem_id, w.code): w.visits for w in index_of(searched)}
-    earned = rewarded(searched, agreement=True)
+    earned = rewarded(searched)
     for name in ("chance", "alike"):  # a constant solves both questions of "alike" as well
         products, sums = visits[name, PRODUCT] + visits[name, MIRRORED], visits[name, SUM]
         assert earned[name][PRODUCT] == earned[name][MIRRORED] == products / max(products, sums)
@@ -128,21 +127,13 @@ def test_a_right_answer_earns_as_much_as_others_agree(searched: Layout) -> None:
     assert earned["sure"][PRODUCT] == 1
     (validation,) = [t for t in read_jsonl(searched.trajectories(1), Trajectory) if t.split == "validation"]
     assert all(member.agreement is not None for member in validation.members)
-    counted = rewarded(searched, agreement=False)
-    assert {counted[name][code] for name in ("chance", "alike") for code in CODES} == {1}
-    assert counted["sure"] == earned["sure"]
 
 
-def test_where_all_siblings_have_other_answers_agreement_changes_no_byte(tmp_path: Path, writer: Path) -> None:
-    """Nor does any file name it."""
+def test_where_all_siblings_have_other_answers_no_file_names_agreement(tmp_path: Path, writer: Path) -> None:
     layout = layout_of(tmp_path, writer, [SURE])
     write_jsonl(layout.problems("validation"), [SURE.model_copy(update={"problem_id": "held-out"})])
     search(layout, params(), 1)
     assert "solved_by_one_answer" not in layout.metrics("search", 1).read_text()
     assert "perturbed" not in (layout.workflows(1) / "index.jsonl").read_text()
-    written = []
-    for agreement in (True, False):
-        rewarded(layout, agreement)
-        assert "agreement" not in layout.trajectories(1).read_text()
-        written.append([digest_path(layout.trajectories(1)), digest_path(layout.rewards(1))])
-    assert written[0] == written[1]
+    rewarded(layout)
+    assert "agreement" not in layout.trajectories(1).read_text()
