@@ -1,6 +1,6 @@
 """Trajectories and their rewards: two files of a round that belong together, line by line.
 
-`trajectories.jsonl` has a line for each problem, `rewards.jsonl` beside it a line for each completion, in the same
+`trajectories.jsonl` has a line for each problem, `rewards.jsonl` next to it a line for each completion, in the same
 order.
 """
 
@@ -74,7 +74,7 @@ def read_rewarded(trajectories: Path) -> Iterator[RewardedTrajectory]:
 
 
 def read_numbered_rewarded(trajectories: Path) -> Iterator[tuple[int, RewardedTrajectory]]:
-    """The trajectories of a file with the rewards beside it, one at a time, each with its line number.
+    """The trajectories of a file with the rewards next to it, one at a time, each with its line number.
 
     Raises GraftError that names file and line for a trajectory whose rewards are missing, and for a reward that is
     doubled, out of order or of no trajectory.

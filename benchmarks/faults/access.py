@@ -128,12 +128,14 @@ def accepted(url: str, pages: tuple[ForeignPage, ...], make_target: Callable[[st
 
 
 def _accepted_of(url: str, target: Target, page: ForeignPage) -> Iterator[str]:
+    before = target.state()
     for method, path, body in target.changes:
         for content_type in ("application/json", *SIMPLE):
-            before = target.state()
             _send(url, page, method, path, body, content_type)
-            if target.state() != before:
+            after = target.state()
+            if after != before:
                 yield f"{method} {path} as {content_type or 'nothing'} changed the state"
+            before = after
     answer = _send(url, page, *target.read, "application/json")
     if answer is not None and answer.is_success and _may_read(page, answer):
         yield f"{target.read[1]} was read"

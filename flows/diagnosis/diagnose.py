@@ -225,9 +225,9 @@ def _signs(
     """What the verdicts rest on."""
     before, after = (_score_of(found, params.evaluation.samples) for found in performance)
     members = [
-        (member, own)
+        (member, reward)
         for trajectory, rewards in rewarded
-        for member, own in zip(trajectory.members, rewards, strict=True)
+        for member, reward in zip(trajectory.members, rewards, strict=True)
     ]
     parts = step.before if round or step.after is None else step.after
     return StepMeasurements(
@@ -235,7 +235,7 @@ def _signs(
         advantages=[group.advantages for group in groups],
         distinct=[len({tuple(member.tokens) for member in trajectory.members}) for trajectory, _ in rewarded],
         invalid=fmean(member.result.status not in ANSWERED for member, _ in members),
-        errors=[_error(member) for member, own in members if own.status != "ok"],
+        errors=[_error(member) for member, reward in members if reward.status != "ok"],
         served=params.operators.backend != "none",
         norm=step.row["grad_norm"] if step.row else 0.0,
         max_norm=params.update.max_grad_norm,

@@ -41,12 +41,12 @@ def problem_diagnoses(
             answer=answer_text(problem.answer),
             mean=_mean(known_rewards(group.baseline_rewards)),
             std=_deviation(known_rewards(group.baseline_rewards)),
-            completions=_completions(policy, params.advantages, own, group, batch, scores),
+            completions=_completions(policy, params.advantages, rewarded[place], group, batch, scores),
             greedy=_both(performance, place, greedy_is_right),
             right=_both(performance, place, right_samples),
         )
-        for place, (own, group) in enumerate(zip(rewarded, groups, strict=True))
-        for problem in [own.trajectory.problem]
+        for place, group in enumerate(groups)
+        for problem in [rewarded[place].trajectory.problem]
     ]
 
 

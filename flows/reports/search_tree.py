@@ -24,8 +24,8 @@ def draw_tree(layout: Layout, problem_id: str, round: int | None) -> Tree:
     round = round or _last_round(layout)
     path = layout.workflows(round) / "trees.jsonl"
     nodes = _lines_of(path, TreeNode, problem_id, "tree")
-    asked = stream_jsonl(layout.workflows(round) / "problems.jsonl", AskedProblem)
-    problem = next((each.problem for each in asked if each.problem_id == problem_id), None)
+    problems = stream_jsonl(layout.workflows(round) / "problems.jsonl", AskedProblem)
+    problem = next((asked.problem for asked in problems if asked.problem_id == problem_id), None)
     above = [node.node_id for node in nodes]
     if problem is None or any(node.parent_id not in above[:place] for place, node in enumerate(nodes[1:], start=1)):
         raise GraftError(f"{path}: no complete tree of this problem; run graft stage search@{round}")

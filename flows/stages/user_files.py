@@ -86,14 +86,14 @@ def _file(root: Path, param: str, name: str | None, instead: str) -> Digest | No
 
 
 def _trajectories(root: Path, name: str | None) -> Digest | None:
-    """Digest of a file of trajectories and of the rewards beside it; None if the param names none."""
+    """Digest of a file of trajectories and of the rewards next to it; None if the param names none."""
     instead = "a file such as run/rounds/1/trajectories.jsonl"
-    own = _file(root, "influence.trajectories", name, instead)
-    if own is None or name is None:
+    if name is None:
         return None
-    rewards = (Path(name).parent / REWARDS).as_posix()
-    beside = _file(root, "influence.trajectories", rewards, f"{instead}, with its rewards beside it")
-    return beside and (lambda: digest_text(own() + beside()))
+    trajectories = _file(root, "influence.trajectories", name, instead)
+    path = Path(name).with_name(REWARDS).as_posix()
+    rewards = _file(root, "influence.trajectories", path, f"{instead}, with its rewards next to it")
+    return trajectories and rewards and (lambda: digest_text(trajectories() + rewards()))
 
 
 def _text(root: Path, value: object) -> Digest | None:

@@ -24,7 +24,7 @@ END: tuple[None, tuple[Workflow, ...]] = (None, ())
 
 
 @dataclass(frozen=True)
-class Candidate:
+class GroupCandidate:
     """A completion that a group may have, with its workflow; `share` of the problem and its siblings are solved by it.
 
     Unless siblings have other answers, a right answer is weighted by its agreement with the others
@@ -85,7 +85,7 @@ def pair_with_workflows(asked: Iterable[AskedProblem], workflows: Iterable[Workf
 
 def group_candidates(
     environment: Environment, problem: Problem, workflows: Sequence[Workflow], seed: int
-) -> list[Candidate]:
+) -> list[GroupCandidate]:
     """All completions of a problem, in an order that depends on the seed and the workflows, not on the file."""
     members = []
     for workflow, agrees in zip(workflows, agreement(workflows), strict=True):
@@ -96,11 +96,11 @@ def group_candidates(
             rest: Proposer = "revision" if workflow.proposer == "revision" else "tree"
             proposer: Proposer = "sample" if place < workflow.sampled else rest
             order = derive_seed(seed, "trajectories", problem.problem_id, workflow.workflow_id, place)
-            members.append(Candidate(workflow, completion, proposer, agrees, share, order, is_hard))
+            members.append(GroupCandidate(workflow, completion, proposer, agrees, share, order, is_hard))
     return sorted(members, key=lambda member: member.order)
 
 
-def training_group(members: Sequence[Candidate], size: int) -> list[Candidate]:
+def training_group(members: Sequence[GroupCandidate], size: int) -> list[GroupCandidate]:
     """`size` of the members of a train problem, or all if there are fewer.
 
     First the independent samples, in their order; then the tree's completions by decreasing share, among equals those
@@ -122,7 +122,7 @@ def training_group(members: Sequence[Candidate], size: int) -> list[Candidate]:
     return group
 
 
-def validation_group(members: Sequence[Candidate]) -> list[Candidate]:
+def validation_group(members: Sequence[GroupCandidate]) -> list[GroupCandidate]:
     """All independent samples: influence is measured against them, so nothing is selected by outcome."""
     return [member for member in members if member.proposer == "sample"]
 
@@ -135,7 +135,7 @@ def _refuse_strays(strays: Iterable[Workflow]) -> None:
         )
 
 
-def _best_first(members: Sequence[Candidate], present: Sequence[Candidate] = ()) -> list[Candidate]:
+def _best_first(members: Sequence[GroupCandidate], present: Sequence[GroupCandidate] = ()) -> list[GroupCandidate]:
     """By share; then each workflow once before any twice, counting those of the group `present`."""
     counts = Counter(member.workflow.workflow_id for member in present)
     keys = []
@@ -145,7 +145,9 @@ def _best_first(members: Sequence[Candidate], present: Sequence[Candidate] = ())
     return [members[place] for place in sorted(range(len(members)), key=keys.__getitem__)]
 
 
-def _ensure(wanted: Callable[[Candidate], bool], group: list[Candidate], rest: Sequence[Candidate]) -> list[Candidate]:
+def _ensure(
+    wanted: Callable[[GroupCandidate], bool], group: list[GroupCandidate], rest: Sequence[GroupCandidate]
+) -> list[GroupCandidate]:
     """If no member is wanted, the first wanted one of `rest` replaces one. Returns the new rest."""
     place = next((place for place, member in enumerate(rest) if wanted(member)), None)
     if place is None or any(map(wanted, group)):
@@ -156,7 +158,7 @@ def _ensure(wanted: Callable[[Candidate], bool], group: list[Candidate], rest: S
     return left_out
 
 
-def _most_expendable(group: Sequence[Candidate]) -> int:
+def _most_expendable(group: Sequence[GroupCandidate]) -> int:
     """The most expendable place: a failure of the tree, a duplicate of the tree, any failure, the rest of the tree.
 
     This keeps the share of solutions and the independent samples if possible; ties go to a duplicate, the worst, the
@@ -173,7 +175,7 @@ def _most_expendable(group: Sequence[Candidate]) -> int:
     return max(range(len(group)), key=expendability)
 
 
-def _member(candidate: Candidate, answers_vary: bool) -> Member:
+def _member(candidate: GroupCandidate, answers_vary: bool) -> Member:
     workflow, completion = candidate.workflow, candidate.completion
     return Member(
         workflow_id=workflow.workflow_id,

@@ -53,8 +53,7 @@ def learn(
 ) -> Round:
     """A round that trains the policy in place, and with algorithm ppo the value head.
 
-    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems among `problems`, or on
-    the train problems themselves.
+    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems, or in the same batch.
     """
     params, recorded = with_ppo_objective(setting.params), None
     rewarded = roll_out(setting, policy, problems, round)
@@ -69,7 +68,7 @@ def learn(
     selection = select_samples(policy, train, validation, params, round, value_head)
     learnt = {line.split for line in selection.lines}
     selected = selected_groups(
-        [group for split, own in groups.items() if split in learnt for group in own],
+        [group for split, batch in groups.items() if split in learnt for group in batch],
         selection.lines,
         TokenWeights(params.update.loss, params.policy.max_new_tokens),
     )

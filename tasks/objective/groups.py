@@ -9,7 +9,7 @@ from tasks.model.policy import Policy, is_truncated
 from tasks.model.sample import Sample
 from tasks.objective.advantages import advantages_of, scale_negatives
 from tasks.objective.recorded_completions import read_valid_trajectories
-from tasks.objective.samples import baseline_rewards, tokenize_trajectory
+from tasks.objective.samples import tokenize_trajectory
 from tasks.params.fields import Truncated
 from tasks.params.update import Update
 from tasks.records import Engine, Proposer, Split
@@ -51,14 +51,14 @@ def groups_by_split(
 ) -> GroupsBySplit:
     """A group for each trajectory, all of whose completions are valid; the batch of an advantage is its split."""
     groups: GroupsBySplit = {split: [] for split in splits}
-    for each in rewarded:
-        groups[each.trajectory.split].append(_tokenized(policy, each, update.truncated))
-    return {split: _with_advantages(own, update) for split, own in groups.items()}
+    for group in rewarded:
+        groups[group.trajectory.split].append(_tokenized(policy, group, update.truncated))
+    return {split: _with_advantages(batch, update) for split, batch in groups.items()}
 
 
 def sample_groups(policy: Policy, rewarded: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
     """A group for each trajectory, all of whose completions are valid; together they are the batch."""
-    return _with_advantages([_tokenized(policy, each, update.truncated) for each in rewarded], update)
+    return _with_advantages([_tokenized(policy, group, update.truncated) for group in rewarded], update)
 
 
 def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
@@ -66,18 +66,20 @@ def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
     return [sample for group in groups for sample in group.samples]
 
 
-def _tokenized(policy: Policy, rewarded: RewardedTrajectory, truncated: Truncated) -> SampleGroup:
+def _tokenized(policy: Policy, rewarded: RewardedTrajectory, rule: Truncated) -> SampleGroup:
     """The group without advantages, which may depend on all groups."""
-    trajectory, rewards = rewarded
+    trajectory, rewards = rewarded[0], [reward.reward for reward in rewarded.rewards]
+    truncated = [is_truncated(policy, member.tokens) for member in trajectory.members]
+    cut = truncated if rule == "leave_out" else [False] * len(truncated)
     return SampleGroup(
         problem_id=trajectory.problem_id,
         samples=tokenize_trajectory(policy, trajectory),
         advantages=[],
-        rewards=[own.reward for own in rewards],
-        baseline_rewards=baseline_rewards(policy, rewarded, truncated),
+        rewards=rewards,
+        baseline_rewards=[None if left_out else reward for reward, left_out in zip(rewards, cut, strict=True)],
         workflow_ids=[member.workflow_id for member in trajectory.members],
         proposers=[member.proposer for member in trajectory.members],
-        truncated=[is_truncated(policy, member.tokens) for member in trajectory.members],
+        truncated=truncated,
         engine=trajectory.engine,
     )
 

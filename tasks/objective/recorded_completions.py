@@ -49,7 +49,7 @@ def read_valid_trajectories(
 
 
 def read_valid_file(policy: Policy, environment: Environment, path: Path) -> Iterator[RewardedTrajectory]:
-    """The same for any file of trajectories with rewards beside it, of any split and policy."""
+    """The same for any file of trajectories with rewards next to it, of any split and policy."""
     for line, rewarded in read_numbered_rewarded(path):
         _check_valid(policy, environment, f"{path}:{line}", rewarded)
         yield rewarded

@@ -7,18 +7,9 @@ once and counted: exact, and a third of the work late in a run.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tasks.model.policy import Policy, count_before_stop, encode_completion, is_truncated
+from tasks.model.policy import Policy, count_before_stop, encode_completion
 from tasks.model.sample import Sample, TokenTargets
-from tasks.params.fields import Truncated
-from tasks.trajectories import RewardedTrajectory, Trajectory
-
-
-def baseline_rewards(policy: Policy, rewarded: RewardedTrajectory, truncated: Truncated) -> list[float | None]:
-    """The rewards [G] that advantages are made of: with `leave_out` a completion that was cut has None, as if it had
-    failed."""
-    pairs = zip(rewarded.trajectory.members, rewarded.rewards, strict=True)
-    left_out = truncated == "leave_out"
-    return [None if left_out and is_truncated(policy, member.tokens) else own.reward for member, own in pairs]
+from tasks.trajectories import Trajectory
 
 
 def merge_equal_samples(samples: Sequence[Sample]) -> list[Sample]:

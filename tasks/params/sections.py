@@ -273,7 +273,7 @@ class Influence(Section):
         if (self.validation == "trajectories") != (self.trajectories is not None):
             raise ValueError(
                 f"validation is {self.validation} and trajectories is {self.trajectories or 'null'}: with validation "
-                "trajectories it must be a file of trajectories with rewards.jsonl beside it, else null"
+                "trajectories it must be a file of trajectories with rewards.jsonl next to it, else null"
             )
         return self
 

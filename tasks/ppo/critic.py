@@ -55,8 +55,8 @@ def start_round(layout: Layout, params: Params, round: int, policy: Policy, grou
 
 def score_splits(reference: Policy, groups: GroupsBySplit, params: Params) -> dict[Split, Logprobs]:
     """The reference's log-probabilities of all samples, by split."""
-    samples = {split: samples_in(own) for split, own in groups.items()}
-    return {split: score_samples(_scorer(reference, own, params), own) for split, own in samples.items()}
+    samples = {split: samples_in(batch) for split, batch in groups.items()}
+    return {split: score_samples(_scorer(reference, batch, params), batch) for split, batch in samples.items()}
 
 
 def criticise(

@@ -52,7 +52,8 @@ class PolicySearch:
     def make_trees(self, problems: Sequence[SplitProblem]) -> list[PolicyTree]:
         """An empty tree for each problem, which is asked in the round's rotation."""
         longest = self.params.policy.max_new_tokens
-        return [PolicyTree(self._ask(*each), self._line_ends.__contains__, self._text, longest) for each in problems]
+        asked = [self._ask(split, problem) for split, problem in problems]
+        return [PolicyTree(problem, self._line_ends.__contains__, self._text, longest) for problem in asked]
 
     def _ask(self, split: Split, problem: Problem) -> AskedProblem:
         asked = with_checked_siblings(self.environment, problem.rotated(self.round))

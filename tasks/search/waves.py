@@ -47,7 +47,7 @@ def merge_parts(parts: Iterator[Part], problems: Sequence[SplitProblem]) -> Part
         workflows += part[1]
         nodes += part[2]
     places = {(split, problem.problem_id): place for place, (split, problem) in enumerate(problems)}
-    asked.sort(key=lambda each: places[each.split, each.problem_id])
+    asked.sort(key=lambda problem: places[problem.split, problem.problem_id])
     workflows.sort(key=lambda workflow: places[workflow.split, workflow.problem_id])
     nodes.sort(key=lambda node: places["train", node.problem_id])
     return asked, workflows, nodes

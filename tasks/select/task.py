@@ -71,7 +71,7 @@ def _check_sampler(
     the policy's."""
     before, update = round - 2, params.update
     previous = partial(load_policy, layout.policy(before), instead_of=policy) if before >= 0 else None
-    listed = [group for own in groups.values() for group in own]
+    listed = [group for batch in groups.values() for group in batch]
     engine = next((group.engine for group in listed), None)
     with explain_out_of_memory(update.micro_batch_tokens):
         return check_sampler(

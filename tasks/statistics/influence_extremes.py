@@ -116,15 +116,15 @@ _Written = tuple[str, Member, float | None]
 
 def _written(rewarded: Iterable[RewardedTrajectory], wanted: Collection[_Key]) -> dict[_Key, _Written]:
     """The wanted workflows of the train problems."""
-    found: dict[_Key, _Written] = {}
+    written: dict[_Key, _Written] = {}
     for trajectory, rewards in rewarded:
-        for member, own in zip(trajectory.members, rewards, strict=True):
+        for member, reward in zip(trajectory.members, rewards, strict=True):
             key = (trajectory.problem_id, member.workflow_id)
             if trajectory.split != "train" or key not in wanted:
                 continue
-            if key not in found or found[key][2] is None:  # a failed reward says less than its twin's
-                found[key] = (trajectory.problem.question, member, own.reward)
-    return found
+            if key not in written or written[key][2] is None:  # a failed reward says less than its twin's
+                written[key] = (trajectory.problem.question, member, reward.reward)
+    return written
 
 
 def _first_lines(measured: Sequence[Selected], sign: int) -> list[Selected]:

@@ -90,7 +90,7 @@ def read_sample(trajectories: Path, selection: Path, round: int, count: int, see
     for line in read_jsonl(selection, Selected):
         lines.setdefault((line.problem_id, line.workflow_id), line)
     problems = _problems(lines, round, seed)
-    groups = (each for each in read_rewarded(trajectories) if each.trajectory.problem_id in problems)
+    groups = (group for group in read_rewarded(trajectories) if group.trajectory.problem_id in problems)
     completions = list(chain.from_iterable(completions_of(group, lines, round) for group in groups))
     return choose(completions, count, seed)
 

@@ -48,11 +48,11 @@ def test_groups_are_sampled_and_no_tree_is_searched(answers: Layout) -> None:
 
 def test_rewards_are_right_answers_and_the_form(answers: Layout) -> None:
     for trajectory, rewards in read_rewarded(answers.trajectories(2)):
-        for member, own in zip(trajectory.members, rewards, strict=True):
+        for member, reward in zip(trajectory.members, rewards, strict=True):
             right = member.result.status == "ok" and member.result.value == trajectory.problem.answer
             form = {"hard_format": hard_format(member.code), "mark": mark(member.code)}
-            assert own.terms == {"correctness": float(right), **form}
-            assert own.reward == pytest.approx(float(right) + 0.5 * sum(form.values()))
+            assert reward.terms == {"correctness": float(right), **form}
+            assert reward.reward == pytest.approx(float(right) + 0.5 * sum(form.values()))
 
 
 def test_the_form_is_learnt(answers: Layout) -> None:

@@ -38,10 +38,9 @@ from tasks.records import (
     Selected,
     Split,
     Standing,
-    Trajectory,
     Workflow,
 )
-from tasks.trajectories import Reward, read_rewarded
+from tasks.trajectories import Reward, Trajectory, read_rewarded
 
 pytestmark = pytest.mark.e2e
 
@@ -138,7 +137,7 @@ def test_every_trajectory_is_rewarded(first: Run, round: int) -> None:
     trajectories = read_jsonl(first.layout.trajectories(round), Trajectory)
     rewarded = list(read_rewarded(first.layout.trajectories(round)))
     assert [trajectory for trajectory, _ in rewarded] == trajectories
-    assert all((own.reward is None) == (own.status != "ok") for _, rewards in rewarded for own in rewards)
+    assert all((reward.reward is None) == (reward.status != "ok") for _, rewards in rewarded for reward in rewards)
 
 
 @pytest.mark.parametrize("round", ROUNDS)

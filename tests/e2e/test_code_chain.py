@@ -49,10 +49,10 @@ def test_rewards_are_verdicts_of_hidden_tests_and_prompts_have_none(functions: L
         answer: Any = group.problem.answer
         assert all(test not in group.prompt for test in answer["hidden"])
         assert all(test in group.prompt for test in answer["shown"])
-        for member, own in zip(group.members, rewards, strict=True):
+        for member, reward in zip(group.members, rewards, strict=True):
             result = member.result
             passed = result.status == "ok" and result.value is not None and score(result.value, answer) == 1
-            assert own.reward == float(passed)
+            assert reward.reward == float(passed)
 
 
 def test_a_step_can_be_looked_at_and_the_page_shows_functions(functions: Layout) -> None:

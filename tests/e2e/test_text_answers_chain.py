@@ -62,7 +62,7 @@ def test_texts_contexts_and_fields_go_through_all_stages(
         assert asked is None or group.problem.question == asked.siblings[0].question  # round 1 asks the next variant
         assert group.problem.question in group.prompt
         assert {len(m.sibling_results) for m in group.members} == {2 if environment == "workflow" else 0}
-    assert all(own.terms.keys() >= {"correctness", "runs"} for own in read_jsonl(layout.rewards(1), Reward))
+    assert all(reward.terms.keys() >= {"correctness", "runs"} for reward in read_jsonl(layout.rewards(1), Reward))
     assert read_jsonl(layout.evaluation("after") / "attempts.jsonl", Attempt)
     assert read_metrics(layout, "evaluate@after")["problems"] == 6
     page = read_text(layout.page)

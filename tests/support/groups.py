@@ -47,8 +47,8 @@ def with_fields(group: Trajectory, **fields: Any) -> Trajectory:
         member.model_copy(update={name: values[place] for name, values in lists.items()})
         for place, member in enumerate(group.members)
     ]
-    own = {name: value for name, value in fields.items() if name not in lists}
-    return group.model_copy(update={"members": members, **own})
+    others = {name: value for name, value in fields.items() if name not in lists}
+    return group.model_copy(update={"members": members, **others})
 
 
 def with_rewards(
@@ -76,7 +76,9 @@ def changed(rewarded: RewardedTrajectory, **fields: Any) -> RewardedTrajectory:
     """`with_fields`, with the same rewards."""
     rewards = rewarded.rewards
     return with_rewards(
-        with_fields(rewarded.trajectory, **fields), [own.reward for own in rewards], [own.terms for own in rewards]
+        with_fields(rewarded.trajectory, **fields),
+        [reward.reward for reward in rewards],
+        [reward.terms for reward in rewards],
     )
 
 

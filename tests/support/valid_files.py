@@ -124,9 +124,7 @@ PROMOTION = Promotion(
 )  # fmt: skip
 LINEAGE = Lineage(version="v", parent=None, base="scratch", base_sha256=None, round=1, holds=["weights", "adapter"])
 CHAMPION = Champion(version="v", test_sha256="0" * 64)
-BATCHES = [
-    Batch(name="n", seconds=0.5, written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])
-]
+BATCHES = [Batch(name="n", written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])]
 
 DVC_YAML = (
     b"stages:\n  update:\n    foreach: ${rounds}\n    do:\n      cmd: python\n      params: [seed, update.beta]\n"

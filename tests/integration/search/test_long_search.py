@@ -158,7 +158,7 @@ def test_a_journal_is_not_believed_for_other_inputs(
 def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> None:
     tally = Tally({problem.problem_id: SIMULATIONS for problem in TRAIN})
     search = PolicySearch(load_policy(layout.policy(0)), WorkflowEnvironment(), sandbox, params(), 1, tally=tally)
-    trees = search.make_trees(TRAIN)
+    trees = search.make_trees([("train", problem) for problem in TRAIN])
     search.sample(trees)
     assert (tally.done, tally.left) == (0, len(TRAIN) * (SIMULATIONS - SAMPLES))
     search.explore(trees)

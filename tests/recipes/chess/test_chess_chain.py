@@ -42,9 +42,9 @@ def test_rewards_are_the_weighted_terms_and_each_round_asks_other_positions(ches
         groups = list(read_rewarded(chess.trajectories(round)))
         asked += [group.problem.question for group, _ in groups]
         for group, rewards in groups:
-            for member, own in zip(group.members, rewards, strict=True):
+            for member, reward in zip(group.members, rewards, strict=True):
                 terms = {name: term(group.problem, member.code, []) for name, term in TERMS.items()}
-                assert own.reward == pytest.approx(sum(weights[name] * value for name, value in terms.items()))
+                assert reward.reward == pytest.approx(sum(weights[name] * value for name, value in terms.items()))
     assert len(set(asked)) == len(asked) == 32
     problems = read_jsonl(chess.problems("test"), Problem)
     assert canonical_reward_share(problems, weights) == 1

@@ -32,8 +32,8 @@ def test_the_reward_is_1_less_toxicity_and_the_floor(civil: Layout) -> None:
     groups = list(read_rewarded(civil.trajectories(1)))
     assert len(groups) == 16
     for group, rewards in groups:
-        for member, own in zip(group.members, rewards, strict=True):
-            assert own.reward == pytest.approx(1 - max(toxicity(member.code), 0.3) if member.code.strip() else 0.0)
+        for member, reward in zip(group.members, rewards, strict=True):
+            assert reward.reward == pytest.approx(1 - max(toxicity(member.code), 0.3) if member.code.strip() else 0.0)
 
 
 def test_measures_are_over_the_samples_and_promotion_compares_toxicity(civil: Layout) -> None:

@@ -163,8 +163,16 @@ SIGNS += [
 ]
 
 
+VALID = ["{%", " for m in messages ", "%}", "{{", "m.content", "}}", "{%", " endfor ", "%}"]
+
+
 def any_template(rng: random.Random) -> bytes:
-    return "".join(rng.choice(SIGNS) for _ in range(rng.randint(1, 20))).encode()
+    """Signs in any order, or a few of them in a valid template."""
+    text, most = rng.choice((([], 20), (VALID, 4)))
+    for _ in range(rng.randint(1, most)):
+        place = rng.randint(0, len(text))
+        text = [*text[:place], rng.choice(SIGNS), *text[place:]]
+    return "".join(text).encode()
 
 
 @pytest.mark.parametrize("cases", [range(3), pytest.param(MANY, marks=pytest.mark.nightly)], ids=["few", "many"])

@@ -87,7 +87,10 @@ def test_rewards_have_the_evaluators_share_and_terms_see_answer_and_fields() -> 
     group = make_group(["a", "b"], [ok("Paris in France"), ok("Paris, France")], problem=problem)
     weights = shipped_params(rewards={"runs": 1.0}).rewards
     _, rewards = reward_group(WorkflowEnvironment(), group, weights, Budget(8, 256, None))
-    assert [own.terms for own in rewards] == [{"correctness": 1.0, "runs": 1.0}, {"correctness": 0.8, "runs": 1.0}]
+    assert [reward.terms for reward in rewards] == [
+        {"correctness": 1.0, "runs": 1.0},
+        {"correctness": 0.8, "runs": 1.0},
+    ]
     sent = Problem.model_validate(problem.model_dump(mode="json"))  # as rewards.own gets it
     assert call(lambda problem, *_: problem.fields["hops"] + len(problem.answer), sent, "", []) == (3.0, None)
 

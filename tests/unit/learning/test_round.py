@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from flows.stages.chain import ROUND
 from safetensors.torch import load_file
 
-from flows.stages.dvc_yaml import MODULES, declared_params
+from flows.stages.dvc_yaml import MODULES, ROUND, declared_params
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
@@ -47,8 +46,8 @@ def params(case: str) -> Params:
         "influence": {"selection": "positive", "validation": "held_out", "n": len(HELD_OUT), "completions": 4},
         "update": {"group_size": 8, "epochs": 2, "prompts_per_step": 3, "learning_rate": 0.005, "beta": 0.05},
     }
-    for name, own in CASES[case].items():
-        sections[name] = sections[name] | own if isinstance(own, dict) else own
+    for name, change in CASES[case].items():
+        sections[name] = sections[name] | change if isinstance(change, dict) else change
     return shipped_params(**sections)
 
 

@@ -40,7 +40,7 @@ def test_rewards_and_metrics_are_written(tmp_path: Path) -> None:
     run(layout, PARAMS, 1)
     rewards = read_jsonl(layout.rewards(1), Reward)
     full = PARAMS.rewards.correctness + PARAMS.rewards.runs
-    assert [own.reward for own in rewards] == [pytest.approx(full), 0.0]
+    assert [reward.reward for reward in rewards] == [pytest.approx(full), 0.0]
     metrics = json.loads(layout.metrics("reward", 1).read_text())
     assert metrics["epoch/accumulated_reward"] == pytest.approx(full)
     assert metrics["epoch/mean_reward"] == pytest.approx(full / 2)
@@ -132,24 +132,24 @@ def rewarded_by(root: Path, params: Params, *texts: str) -> tuple[list[Reward], 
 
 def test_a_user_term_is_a_part_of_the_reward(tmp_path: Path) -> None:
     rewards, metrics = rewarded_by(tmp_path, with_terms(tmp_path), "please please", "please", "")
-    assert [own.terms["polite"] for own in rewards] == [2.01, 1.01, 0.01]
-    assert [own.reward for own in rewards] == pytest.approx([1 + 0.5 * 2.01, 0.5 * 1.01, 0.005])
+    assert [reward.terms["polite"] for reward in rewards] == [2.01, 1.01, 0.01]
+    assert [reward.reward for reward in rewards] == pytest.approx([1 + 0.5 * 2.01, 0.5 * 1.01, 0.005])
     assert metrics["polite/mean"] == pytest.approx(1.01)
     assert metrics["polite/std"] == pytest.approx((2 / 3) ** 0.5)
     assert metrics["polite/failed_share"] == 0
     double = with_terms(tmp_path, 'rewards.own=[{name: polite, term: "manners:polite", weight: 1.0}]')
     again, _ = rewarded_by(tmp_path, double, "please", "")
-    assert [own.reward for own in again] == pytest.approx([2.01, 0.01])
+    assert [reward.reward for reward in again] == pytest.approx([2.01, 0.01])
 
 
 def test_a_completion_that_a_user_term_fails_on_has_no_reward_and_is_counted(tmp_path: Path, allow: Allow) -> None:
     allow(0.9, seconds=1.0)
     params = with_terms(tmp_path)
     rewards, metrics = rewarded_by(tmp_path, params, "please", "rude", "slow", "please please")
-    assert [own.status for own in rewards] == ["ok", "failed", "timeout", "ok"]
-    assert [own.reward for own in rewards] == [pytest.approx(1.505), None, None, pytest.approx(1.005)]
-    assert [own.terms["correctness"] for own in rewards] == [1, 0, 0, 0]
-    assert [own.terms["polite"] for own in rewards] == [1.01, None, None, 2.01]
+    assert [reward.status for reward in rewards] == ["ok", "failed", "timeout", "ok"]
+    assert [reward.reward for reward in rewards] == [pytest.approx(1.505), None, None, pytest.approx(1.005)]
+    assert [reward.terms["correctness"] for reward in rewards] == [1, 0, 0, 0]
+    assert [reward.terms["polite"] for reward in rewards] == [1.01, None, None, 2.01]
     assert (metrics["failed_share"], metrics["timeout_share"], metrics["polite/failed_share"]) == (0.5, 0.25, 0.5)
     assert metrics["polite/mean"] == pytest.approx(1.51)
 
@@ -191,7 +191,7 @@ def test_failures_of_all_kinds_count_together(tmp_path: Path, allow: Allow) -> N
 def test_a_user_term_with_weight_0_is_not_called(tmp_path: Path) -> None:
     params = with_terms(tmp_path, 'rewards.own=[{name: polite, term: "manners:polite", weight: 0}]')
     rewards, _ = rewarded_by(tmp_path, params, "rude", "rude")
-    assert [(set(own.terms), own.status) for own in rewards] == [({"correctness"}, "ok")] * 2
+    assert [(set(reward.terms), reward.status) for reward in rewards] == [({"correctness"}, "ok")] * 2
 
 
 def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:
     rewards, metrics = rewarded_by(tmp_path, params, *texts)
     assert params.rewards.model is not None
     expected = classifier_values(tmp_path, params.rewards.model, [("2 and 3?", text) for text in texts])
-    assert [own.terms["model"] for own in rewards] == expected
+    assert [reward.terms["model"] for reward in rewards] == expected
     assert rewards[0].reward == pytest.approx(1 + 0.5 * 1.01 + 2 * expected[0])
     assert metrics["model/mean"] == pytest.approx(sum(expected) / 3)
     first = Layout(tmp_path).rewards(1).read_bytes()
@@ -231,5 +231,5 @@ def test_user_terms_need_no_torch(tmp_path: Path) -> None:
         f"run(Layout(root), restrict(load_params(root / 'params.yaml'), {KEYS}), 1)\nassert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=REPOSITORY, check=True)
-    assert [own.terms["polite"] for own in read_jsonl(Layout(tmp_path).rewards(1), Reward)] == [0, 0]
+    assert [reward.terms["polite"] for reward in read_jsonl(Layout(tmp_path).rewards(1), Reward)] == [0, 0]
     assert params.rewards.own[0].weight == 0.5

@@ -54,7 +54,7 @@ def of_first(term: Term, *members: list[Result], **more: Any) -> float | None:
 
 
 def rewards_in(rewarded: RewardedTrajectory) -> list[float | None]:
-    return [own.reward for own in rewarded.rewards]
+    return [reward.reward for reward in rewarded.rewards]
 
 
 def score(*members: list[Result], weights: Rewards = WEIGHTS, **more: Any) -> RewardedTrajectory:
@@ -103,8 +103,8 @@ DAMAGED = Result(status="failed", error="workflow file: no such file")
 def test_a_failure_outside_the_workflow_leaves_no_reward(results: list[Result]) -> None:
     rewarded = score(results, [OK, OK])
     assert rewards_in(rewarded) == [None, pytest.approx(1.1)]
-    assert [own.status for own in rewarded.rewards] == ["failed", "ok"]
-    assert [own.terms["correctness"] for own in rewarded.rewards] == [None, 1.0]
+    assert [reward.status for reward in rewarded.rewards] == ["failed", "ok"]
+    assert [reward.terms["correctness"] for reward in rewarded.rewards] == [None, 1.0]
     if DAMAGED in results:
         with pytest.raises(GraftError, match="workflow w0 of problem p, for instance: workflow file: no such file;"):
             failures_of([rewarded]).check("trajectories.jsonl", 0.2)
@@ -134,7 +134,7 @@ def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> Non
 
     def factors(group: Trajectory, price: tuple[float, float] | None) -> list[float | None]:
         rewarded = reward_group(WORKFLOW, group, weights, BUDGET._replace(price=price))
-        return [own.terms["efficiency"] for own in rewarded.rewards]
+        return [reward.terms["efficiency"] for reward in rewarded.rewards]
 
     for price in (None, (1.0, 0.0)):  # without a price of replies, operations count
         assert factors(group, price) == [1 / 2, 1 / 4, 0, None, 0]
@@ -170,9 +170,14 @@ def test_a_weight_of_0_leaves_the_term_out() -> None:
 def test_a_reward_names_its_completion() -> None:
     group, rewards = score([OK, OK], [WRONG, OK], split="validation")
     assert group == trajectory([OK, OK], [WRONG, OK], split="validation")
-    for place, own in enumerate(rewards):
-        assert (own.problem_id, own.split, own.member, own.workflow_id) == ("p", "validation", place, f"w{place}")
-        assert set(own.terms) == {"correctness", "runs"}
+    for place, reward in enumerate(rewards):
+        assert (reward.problem_id, reward.split, reward.member, reward.workflow_id) == (
+            "p",
+            "validation",
+            place,
+            f"w{place}",
+        )
+        assert set(reward.terms) == {"correctness", "runs"}
 
 
 def metrics_of(groups: list[RewardedTrajectory]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.params.curriculum import Curriculum
-from tasks.records import Problem, SearchOutcome
+from tasks.records import AskedProblem, Problem, SearchOutcome
 from tasks.search.curriculum import candidates, wave_size
 from tasks.search.shard import SearchShard
 from tasks.search.waves import NumberedShard, search_waves
@@ -98,15 +98,20 @@ SPLIT = [*(("train", problem) for problem in PROBLEMS), *(("validation", problem
 def without_policy(shard: NumberedShard) -> SearchShard:
     """As if each even problem had a signal; `solved` has the number of the shard."""
     own = [outcome(p.problem_id, 4 * (int(p.problem_id[1:]) % 2 == 0)) for split, p in shard[1] if split == "train"]
-    return SearchShard([p.problem_id for _, p in shard[1]], [str(shard[0])], [], [], own, None, {}, {}, all_vary=False)
+    asked = [AskedProblem(split=split, problem=p, prompt="?", prompt_tokens=[5]) for split, p in shard[1]]
+    return SearchShard(asked, [str(shard[0])], [], [], own, None, {}, {}, all_vary=False)
+
+
+def names_of(shard: SearchShard) -> list[str]:
+    return [asked.problem_id for asked in shard.asked]
 
 
 @pytest.mark.parametrize("shard_size", [1, 3, 100])
 def test_waves_search_a_prefix_of_the_order_once_and_validation_first(shard_size: int) -> None:
     order = Random(5).sample(NAMES[:20], 20)
     found = list(search_waves(without_policy, SPLIT, order, 6, shard_size))
-    other = [name for result in search_waves(without_policy, SPLIT, order, 6, 7) for name in result.problems]
-    names = [name for result in found for name in result.problems]
+    other = [name for result in search_waves(without_policy, SPLIT, order, 6, 7) for name in names_of(result)]
+    names = [name for result in found for name in names_of(result)]
     train = [name for name in names if name[0] == "p"]
     assert sorted(train) == sorted(order[: len(train)])
     assert len(set(names)) == len(names)
@@ -119,6 +124,6 @@ def test_waves_search_a_prefix_of_the_order_once_and_validation_first(shard_size
 
 def test_without_groups_all_are_searched_in_the_order_of_the_file() -> None:
     (found,) = search_waves(without_policy, SPLIT, Random(5).sample(NAMES[:20], 20), None, 100)
-    assert found.problems == [problem.problem_id for _, problem in SPLIT]
+    assert names_of(found) == [problem.problem_id for _, problem in SPLIT]
     some = search_waves(without_policy, SPLIT, ["p9", "p3"], None, 100)
-    assert [result.problems for result in some] == [["p3", "p9", "v0", "v1", "v2"]]
+    assert [names_of(result) for result in some] == [["p3", "p9", "v0", "v1", "v2"]]

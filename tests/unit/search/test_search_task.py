@@ -190,7 +190,7 @@ def test_the_recorded_results_and_tree_of_a_search_are_right(layout: Layout, san
 
 def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> tuple[PolicySearch, list[PolicyTree]]:
     search = PolicySearch(load_policy(layout.policy(folder)), WorkflowEnvironment(), sandbox, params(**knobs), round=1)
-    trees = search.make_trees(TRAIN)
+    trees = search.make_trees([("train", problem) for problem in TRAIN])
     search.sample(trees)
     search.explore(trees)
     return search, trees

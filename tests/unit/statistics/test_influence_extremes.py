@@ -32,10 +32,10 @@ def a_round(seed: int = 0) -> tuple[list[Selected], list[RewardedTrajectory]]:
     trajectories = [trajectory(number, rng) for number in range(PROBLEMS)]
     lines = []
     for _, rewards in trajectories:
-        for member, own in enumerate(rewards):
+        for member, reward in enumerate(rewards):
             advantage = member % 3 - 1.0
             influence = advantage * rng.gauss(0, 1e-9) ** 3 * 1e18
-            lines.append(line(own.problem_id, own.workflow_id, member, advantage, influence))
+            lines.append(line(reward.problem_id, reward.workflow_id, member, advantage, influence))
     return lines, trajectories
 
 

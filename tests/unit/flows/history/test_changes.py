@@ -19,7 +19,7 @@ from tests.support.stage_params import REPOSITORY
 def layout(tmp_path: Path) -> Layout:
     """Params as shipped with a folder of one file of problems; the sources are links to the real ones."""
     shutil.copy(REPOSITORY / "params.yaml", tmp_path)
-    for name in ("tasks", "flows"):
+    for name in ("tasks", "flows", "dvc.yaml"):
         (tmp_path / name).symlink_to(REPOSITORY / name)
     (tmp_path / "data").mkdir()
     write_problems(tmp_path / "data" / "a.jsonl", 3)

@@ -16,7 +16,7 @@ from tests.support.stage_params import REPOSITORY
 def layout(tmp_path: Path) -> Layout:
     """Params as shipped, and the results of a run as far as its history reads them; the sources are links."""
     shutil.copy(REPOSITORY / "params.yaml", tmp_path)
-    for name in ("tasks", "flows"):
+    for name in ("tasks", "flows", "dvc.yaml"):
         (tmp_path / name).symlink_to(REPOSITORY / name)
     layout = Layout(tmp_path)
     write_json(layout.headline, {"before": 0.25, "greedy": 0.5})
