@@ -13,6 +13,7 @@ RENAMED = {
     "shard": "shard_size",
     "influence.control": "influence.fdr_control",
     "influence.mix": "influence.train_on_validation",
+    "influence.trajectories": "influence.validation",
     "sampler.dtype": "vllm",
     "sampler.address": "machine.vllm.address",
     "sampler.command": "machine.vllm.command",

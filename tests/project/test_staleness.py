@@ -166,7 +166,7 @@ class Own(Direct):
 """
 USER_FILES = [
     (
-        ["influence.selection=positive", "influence.validation=trajectories", "influence.trajectories=lines.jsonl"],
+        ["influence.selection=positive", "influence.validation=lines.jsonl"],
         "lines.jsonl",
         rounds_of("select"),
     ),
