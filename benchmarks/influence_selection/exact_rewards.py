@@ -49,7 +49,6 @@ SHIPPED, INFLUENCE = "as shipped", "influence"
 METHODS: dict[str, tuple[str, ...]] = {
     SHIPPED: (),
     INFLUENCE: ("influence.selection=positive",),
-    "GRESO": ("curriculum.exploration=0.5",),
     "MoPPS": ("curriculum.problems=180",),
     "dynamic sampling": ("curriculum.groups=180",),
 }

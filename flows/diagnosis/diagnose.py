@@ -94,7 +94,9 @@ def diagnose(
     environment = environment_in(layout.root, params)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
-        rewarded = roll_out(Setting(layout.root, tolerant, environment, runner), policy, drawn, round + 1)
+        rewarded = roll_out(
+            Setting(layout.root, tolerant, environment, runner), policy, drawn, round + 1, failed_limit=1.0
+        )
         problems = [trajectory.problem for trajectory, _ in rewarded]
         before = evaluate(policy, environment, problems, runner, params)
     log_usage(served, layout, "diagnose, before the step")
@@ -136,13 +138,12 @@ def evaluate(
 
 
 def diagnosis_params(params: Params) -> Params:
-    """Params to sample one group for each problem with, and to show it however many of its results fail."""
+    """Params to sample one group for each problem with."""
     return params.model_copy(
         update={
             "search": params.search.model_copy(
                 update={"samples": params.update.group_size, "simulations": params.update.group_size, "revisions": 0}
             ),
-            "rewards": params.rewards.model_copy(update={"failed_limit": 1.0}),
         }
     )
 

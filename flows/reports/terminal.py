@@ -249,14 +249,12 @@ def _fdr_control(record: RunRecord) -> list[str]:
 def _curriculum(record: RunRecord) -> list[str]:
     """The train problems that were searched in each round, and why not all were."""
     rounds = [record.numbers(f"search@{number}") for number in range(1, record.rounds + 1)]
-    reasons = {
-        "skipped": "skipped, for no signal before",
-        "left_out": "left out, beyond curriculum.problems or groups",
-    }
-    named = {name: why for name, why in reasons.items() if any(numbers.get(name) for numbers in rounds)}
-    counts = [f"{why}: {', '.join(f'{r[name]:.0f}' for r in rounds)}" for name, why in named.items()]
-    searched = ", ".join(f"{r['problems']:.0f}" for r in rounds if named)
-    return ["; ".join([f"Train problems searched, by round: {searched}", *counts]) + "."] if named else []
+    if not any(numbers.get("left_out") for numbers in rounds):
+        return []
+    searched, left_out = (", ".join(f"{r[name]:.0f}" for r in rounds) for name in ("problems", "left_out"))
+    return [
+        f"Train problems searched, by round: {searched}; left out, beyond curriculum.problems or groups: {left_out}."
+    ]
 
 
 def _support(search: Mapping[str, float]) -> list[str]:

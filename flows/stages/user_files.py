@@ -36,7 +36,7 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
         "policy.prompt.file": _file(root, "policy.prompt.file", examples, "JSON lines of worked examples, or null"),
         "rewards.own": _modules(root, "rewards.own", [term.term for term in params.rewards.own]),
         "rewards.model.base": _folder(root, "rewards.model", model.base, "or a Hugging Face id") if model else None,
-        "influence.trajectories": _trajectories(root, trajectories),
+        "influence.validation": _trajectories(root, trajectories),
     }
     return {param: digest for param, digest in digests.items() if digest}
 
@@ -87,12 +87,12 @@ def _file(root: Path, param: str, name: str | None, instead: str) -> Digest | No
 
 def _trajectories(root: Path, name: str | None) -> Digest | None:
     """Digest of a file of trajectories and of the rewards next to it; None if the param names none."""
-    instead = "a file such as run/rounds/1/trajectories.jsonl"
+    instead = "held_out, same_batch, or a file such as run/rounds/1/trajectories.jsonl"
     if name is None:
         return None
-    trajectories = _file(root, "influence.trajectories", name, instead)
+    trajectories = _file(root, "influence.validation", name, instead)
     path = Path(name).with_name(REWARDS).as_posix()
-    rewards = _file(root, "influence.trajectories", path, f"{instead}, with its rewards next to it")
+    rewards = _file(root, "influence.validation", path, f"{instead}, with its rewards next to it")
     return trajectories and rewards and (lambda: digest_text(trajectories() + rewards()))
 
 

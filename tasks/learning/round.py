@@ -16,6 +16,7 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.ppo.critic import criticise, score_splits
 from tasks.ppo.losses import with_ppo_objective
+from tasks.programs.answer_check import FAILED_LIMIT
 from tasks.reward.compute import compute_rewards
 from tasks.search.policy_search import PolicySearch, SplitProblem
 from tasks.search.shard import search_problems
@@ -78,11 +79,16 @@ def learn(
 
 
 def roll_out(
-    setting: Setting, policy: Policy, problems: Sequence[SplitProblem], round: int
+    setting: Setting,
+    policy: Policy,
+    problems: Sequence[SplitProblem],
+    round: int,
+    failed_limit: float = FAILED_LIMIT,
 ) -> list[RewardedTrajectory]:
     """Search the problems with the policy and reward the groups of completions."""
     root, params, environment, runner = setting
-    searched = search_problems(PolicySearch(policy, environment, runner, params, round), problems)
+    search = PolicySearch(policy, environment, runner, params, round, failed_limit=failed_limit)
+    searched = search_problems(search, problems)
     trajectories = list(
         build_trajectories(
             environment,
@@ -93,4 +99,4 @@ def roll_out(
         )
     )
     total = sum(len(trajectory.members) for trajectory in trajectories)
-    return compute_rewards(root, params, environment, trajectories, total).rewarded
+    return compute_rewards(root, params, environment, trajectories, total, failed_limit).rewarded

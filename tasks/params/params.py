@@ -54,7 +54,7 @@ class Params(Section):
         own = rewards.environment if _name_of(others) not in ("workflow", "code") else {}
         weights = [*own.values(), *(term.weight for term in rewards.own)]
         weights += [rewards.model.weight] if rewards.model else []
-        weights += [rewards.runs, rewards.length, rewards.efficiency]
+        weights += [rewards.runs, rewards.efficiency]
         if rewards.correctness + sum(weights) == 0:
             raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
         return rewards

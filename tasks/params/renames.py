@@ -13,6 +13,7 @@ RENAMED = {
     "shard": "shard_size",
     "influence.control": "influence.fdr_control",
     "influence.mix": "influence.train_on_validation",
+    "influence.trajectories": "influence.validation",
     "sampler.dtype": "vllm",
     "sampler.address": "machine.vllm.address",
     "sampler.command": "machine.vllm.command",
@@ -95,6 +96,10 @@ REMOVED = {
     "bootstrap.batch": "a step has 16 workflows",
     "evaluation.resamples": "intervals are of 10000 resamples",
     "evaluation.confidence": "intervals and the promotion gate are at 95 %",
+    "rewards.seconds": "a function has 10 s for a call",
+    "rewards.failed_limit": "a stage stops where more than a fifth of the rewards are unknown",
+    "rewards.length": "a function in rewards.own can count tokens",
+    "curriculum.exploration": "no problem is skipped for having no signal, which was measured to be no faster",
     "machine.tracking.seconds": "MLflow has 60 s",
     "machine.schedule.delay": "a stage is tried again after 10 s, then after twice as long each time",
 }

@@ -12,7 +12,6 @@ from tasks.params.fields import (
     LearningRate,
     Price,
     Selection,
-    Share,
     Similarity,
     Temperature,
     ValidationLoss,
@@ -240,13 +239,10 @@ class ModelReward(Section):
 class Rewards(Section):
     correctness: Weight
     runs: Weight
-    length: Weight
     efficiency: Weight
     environment: dict[str, Weight]
     own: Annotated[list[UserTerm], Field(max_length=100)]
-    seconds: Annotated[float, Field(ge=0.1, le=3600)]
     model: ModelReward | None
-    failed_limit: Share
 
     @field_validator("own")
     @classmethod
@@ -260,10 +256,9 @@ class Rewards(Section):
 
 
 class Influence(Section):
-    validation: Literal["held_out", "same_batch", "trajectories"]
+    validation: Annotated[str, Field(min_length=1)]
     n: Annotated[int, Field(ge=1, le=1024, strict=True)]
     completions: Annotated[int, Field(ge=1, le=256, strict=True)]
-    trajectories: str | None
     loss: ValidationLoss
     selection: Selection
     fraction: Annotated[float, Field(gt=0, le=1)]
@@ -272,14 +267,10 @@ class Influence(Section):
     similarity: Similarity
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
 
-    @model_validator(mode="after")
-    def _check_trajectories(self) -> "Influence":
-        if (self.validation == "trajectories") != (self.trajectories is not None):
-            raise ValueError(
-                f"validation is {self.validation} and trajectories is {self.trajectories or 'null'}: with validation "
-                "trajectories it must be a file of trajectories with rewards.jsonl next to it, else null"
-            )
-        return self
+    @property
+    def trajectories(self) -> str | None:
+        """The file of trajectories that are validation; None where these are the run's own."""
+        return None if self.validation in ("held_out", "same_batch") else self.validation
 
 
 class Evaluation(Section):

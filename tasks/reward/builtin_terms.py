@@ -16,22 +16,18 @@ from tasks.programs.efficiency import Budget, count_operations, mean_cost
 from tasks.records import NUMBER, Problem
 from tasks.trajectories import Member
 
-CHARACTERS_PER_TOKEN = 4
-"""Assumed length of a token for completions without tokens."""
-
 Term = Callable[[Problem, Member], float | None]
 """(problem, member) → its value."""
 
-COMMON = ("correctness", "runs", "length", "efficiency")
+COMMON = ("correctness", "runs", "efficiency")
 """The built-in terms, by the names of their weights in `params.yaml`."""
 
 
-def terms_of(environment: Environment, max_new_tokens: int, budget: Budget) -> dict[str, Term]:
+def terms_of(environment: Environment, budget: Budget) -> dict[str, Term]:
     """The terms of COMMON in an environment."""
     return {
         "correctness": partial(correctness, environment),
         "runs": runs,
-        "length": partial(length, max_new_tokens),
         "efficiency": partial(efficiency, environment, budget),
     }
 
@@ -51,12 +47,6 @@ def runs(problem: Problem, member: Member) -> float | None:
         return None
     fits = isinstance(result.value, (int, float)) or problem.evaluator != NUMBER
     return float(result.status == "ok" and fits)
-
-
-def length(max_new_tokens: int, problem: Problem, member: Member) -> float | None:  # noqa: ARG001
-    """1 - tokens / max_new_tokens, at least 0; without tokens, characters of the code / 4."""
-    tokens = len(member.tokens) or len(member.code) / CHARACTERS_PER_TOKEN
-    return max(0.0, 1 - tokens / max_new_tokens)
 
 
 def efficiency(environment: Environment, budget: Budget, problem: Problem, member: Member) -> float | None:

@@ -11,6 +11,7 @@ from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.params.sections import Rewards
+from tasks.programs.answer_check import FAILED_LIMIT
 from tasks.reward.compute import RewardedShard, active_user_terms, reward_shard
 from tasks.reward.histogram import histogram_csv
 from tasks.reward.metrics import RewardTotals, remarks
@@ -28,7 +29,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     shards = shards_of(stream_jsonl(path, Trajectory), params.shard_size)
     environment = environment_in(layout.root, params)
     with RewardTotals(environment) as totals:
-        write_jsonl(layout.rewards(round), _counted(fan_out().map(work, shards), totals, path, params.rewards))
+        write_jsonl(layout.rewards(round), _counted(fan_out().map(work, shards), totals, path))
         numbers = totals.metrics
         bins = totals.histogram(sum(weights_of(environment, params.rewards).values()))
     write_text(layout.reward_histogram(round), histogram_csv(bins))
@@ -42,11 +43,11 @@ def _completions(path: Path, rewards: Rewards) -> int:
     return sum(len(t.members) for t in stream_jsonl(path, Trajectory)) if active_user_terms(rewards) else 0
 
 
-def _counted(shards: Iterable[RewardedShard], totals: RewardTotals, path: Path, rewards: Rewards) -> Iterator[Reward]:
+def _counted(shards: Iterable[RewardedShard], totals: RewardTotals, path: Path) -> Iterator[Reward]:
     """All rewards. Raises GraftError after the last one if too many failed."""
     for shard in shards:
         totals.failures.add_failure(shard.failure)
         for rewarded in shard.rewarded:
             totals.add(rewarded)
             yield from rewarded.rewards
-    totals.failures.check(str(path), rewards.failed_limit)
+    totals.failures.check(str(path), FAILED_LIMIT)

@@ -29,7 +29,6 @@ def reward_group(
     environment: Environment,
     trajectory: Trajectory,
     params: Rewards,
-    max_new_tokens: int,
     budget: Budget,
     measured: Mapping[str, TermColumn] | None = None,
 ) -> RewardedTrajectory:
@@ -40,7 +39,7 @@ def reward_group(
     """
     weights = weights_of(environment, params)
     columns = dict(measured or {})
-    for name, term in terms_of(environment, max_new_tokens, budget).items():
+    for name, term in terms_of(environment, budget).items():
         values = [term(trajectory.problem, member) for member in trajectory.members] if name in weights else []
         columns[name] = [TermValue(value, "failed" if value is None else "ok") for value in values]
     rewards = []
@@ -149,8 +148,8 @@ class Failures:
         """Raise GraftError if more than `limit` (a share) failed, or all of train; `name` is their file."""
         if self.share() > limit:
             raise GraftError(
-                f"{name}: {self.failed} rewards ({self.share():.0%}) could not be computed, rewards.failed_limit is "
-                f"{limit:.0%}; {self._first}"
+                f"{name}: {self.failed} rewards ({self.share():.0%}) could not be computed, more than {limit:.0%}; "
+                f"{self._first}"
             )
         if self._train.total() and not self._train["ok"]:
             raise GraftError(f"{name}: no reward of a train completion could be computed; {self._first}")

@@ -9,7 +9,7 @@ from tasks.model.policy import Policy, completion_text, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, Sampler
 from tasks.model.sampling.truncation import Truncation
 from tasks.params.params import Params
-from tasks.programs.answer_check import failure_reason
+from tasks.programs.answer_check import FAILED_LIMIT, failure_reason
 from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import AskedProblem, Completion, Problem, Result, Split
@@ -37,8 +37,9 @@ class PolicySearch:
         round: int,
         journal: Journal | None = None,
         tally: Tally | None = None,
+        failed_limit: float = FAILED_LIMIT,
     ) -> None:
-        self.policy, self.params, self.round = policy, params, round
+        self.policy, self.params, self.round, self.failed_limit = policy, params, round, failed_limit
         self.environment, self.runner = environment, runner
         self.journal, self.tally = journal, tally or Tally({})
         self._cached_results: dict[Program, list[Result]] = {}
@@ -118,10 +119,10 @@ class PolicySearch:
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]
         batch = Batch(name=name, written=written)
         failures = [why for each in written if (why := failure_reason(each.results))]
-        if len(failures) > self.params.rewards.failed_limit * len(written):
+        if len(failures) > self.failed_limit * len(written):
             raise exception_for(failures[0])(
-                f"search: {len(failures)} of {len(written)} workflows have no result, rewards.failed_limit is "
-                f"{self.params.rewards.failed_limit:.0%}; for instance {failures[0]}: fix that and run again, finished "
+                f"search: {len(failures)} of {len(written)} workflows have no result, more than "
+                f"{self.failed_limit:.0%}; for instance {failures[0]}: fix that and run again, finished "
                 "batches are kept"
             )
         if self.journal and not failures:  # a failed program may have a result next time

@@ -39,7 +39,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     chosen = candidates(train, earlier, curriculum, params.seed, round)
     simulations = params.search.simulations if environment.asks_siblings else params.update.group_size
     held_out_samples = {p.problem_id: params.influence.completions for split, p in problems if split != "train"}
-    tally = Tally(dict.fromkeys(chosen.order, simulations) | held_out_samples)
+    tally = Tally(dict.fromkeys(chosen, simulations) | held_out_samples)
     reads = [layout.policy(round - 1), layout.searches(round - 1), *(layout.problems(split) for split in splits)]
     reads.append(layout.sources / "search.json")  # with the digest of a user's environment
     totals, stage_id = SearchTotals(tally), f"search@{round}"
@@ -50,7 +50,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         engine = served.engine if served else None
         inputs = fingerprint(reads, params, round, *([str(engine)] if engine else []))
         work = partial(search_shard, layout.root, params, round, inputs, served)
-        found = totals.collect(search_waves(work, problems, chosen.order, curriculum.groups, params.shard_size))
+        found = totals.collect(search_waves(work, problems, chosen, curriculum.groups, params.shard_size))
         parts = found if curriculum.groups is None else [merge_parts(found, problems)]
         write_workflows(layout.workflows(round), parts, engine)
     example = totals.example
@@ -58,8 +58,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     outcomes = [totals.outcomes[name] for name in train if name in totals.outcomes]
     write_jsonl(layout.searches(round), [*earlier, *outcomes])
     write_text(layout.tree(round), tree_svg(example.nodes, example.problem, round))
-    counts = {"skipped": chosen.skipped, "left_out": len(train) - chosen.skipped - len(outcomes)}
-    write_json(layout.metrics("search", round), totals.metrics | counts)
+    write_json(layout.metrics("search", round), totals.metrics | {"left_out": len(train) - len(outcomes)})
     remove_journals(layout.journals("search", round))
 
 

@@ -92,6 +92,6 @@ def _validation(
     if not found:
         raise GraftError(
             f"{own.trajectories or layout.trajectories(round)}: no trajectories to measure influence with; "
-            "set influence.validation to another of held_out, same_batch and trajectories"
+            "set influence.validation to held_out, same_batch or another file"
         )
     return found

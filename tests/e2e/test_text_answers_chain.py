@@ -25,7 +25,7 @@ SMALL = [
     *["problems.train=8", "problems.validation=4", "problems.test=6", "problems.siblings=2"],
     "policy.prompt.style=plain",
     *["policy.prompt.examples=1", "policy.prompt.file=shown.jsonl"],
-    *["rewards.length=0.5", "update.group_size=4", "search.samples=4", "search.simulations=6"],
+    *["rewards.runs=0.5", "update.group_size=4", "search.samples=4", "search.simulations=6"],
     *["evaluation.samples=4", "evaluation.ks=[1, 2]", "machine.tracking.uri=", "rounds=1"],
 ]
 
@@ -62,7 +62,7 @@ def test_texts_contexts_and_fields_go_through_all_stages(
         assert asked is None or group.problem.question == asked.siblings[0].question  # round 1 asks the next variant
         assert group.problem.question in group.prompt
         assert {len(m.sibling_results) for m in group.members} == {2 if environment == "workflow" else 0}
-    assert all(reward.terms.keys() >= {"correctness", "length"} for reward in read_jsonl(layout.rewards(1), Reward))
+    assert all(reward.terms.keys() >= {"correctness", "runs"} for reward in read_jsonl(layout.rewards(1), Reward))
     assert read_jsonl(layout.evaluation("after") / "attempts.jsonl", Attempt)
     assert read_metrics(layout, "evaluate@after")["problems"] == 6
     page = read_text(layout.page)

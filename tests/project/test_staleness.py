@@ -30,14 +30,14 @@ def rounds_of(*stages: str) -> set[str]:
 PARAMS = [
     *["seed=1", "problems.siblings=1", "environment.operations=1", "policy.lora.rank=8"],
     *["policy.base=someone/model", "policy.max_new_tokens=32"],
-    *["bootstrap.epochs=2", "curriculum.exploration=0.5", "search.samples=4", "search.temperature=0.9"],
+    *["bootstrap.epochs=2", "curriculum.discount=0.25", "search.samples=4", "search.temperature=0.9"],
     *["curriculum.groups=4", "sandbox.seconds=1.5", "machine.vllm.address=http://127.0.0.1:8000/v1"],
     *["operators.calls=4", "operators.backend=policy", "rewards.runs=0.5", "shard_size=7"],
-    *['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "rewards.seconds=5"],
+    *['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'],
     *[
         "rewards.model={base: someone/judge, weight: 0.5, batch: 8, label: null}",
     ],
-    *["rewards.failed_limit=0.5", "influence.selection=positive"],
+    *["influence.selection=positive"],
     *["influence.validation=same_batch", "influence.n=64", "influence.completions=3"],
     *["influence.loss=contrastive", "influence.fdr_control=false", "influence.train_on_validation=false"],
     *["influence.memory_budget=64", "update.beta=0.5", "update.loss=grpo"],
@@ -166,7 +166,7 @@ class Own(Direct):
 """
 USER_FILES = [
     (
-        ["influence.selection=positive", "influence.validation=trajectories", "influence.trajectories=lines.jsonl"],
+        ["influence.selection=positive", "influence.validation=lines.jsonl"],
         "lines.jsonl",
         rounds_of("select"),
     ),

@@ -68,7 +68,7 @@ def params(stage: str, base: Path) -> Any:
         policy={"base": str(base), "prompt": prompt, "max_new_tokens": 48}
         | {"lora": type(SHIPPED.policy.lora).model_validate(lora)},
         search={"top_p": 0.9, "top_k": 5},
-        rewards={"correctness": 0.0, "length": 0.1}
+        rewards={"correctness": 0.0, "runs": 0.1}
         | {"environment": {"best": 0.5, "candidates": 0.3, "evaluations": 0.2, "format": 0.1, "content": 0.9}},
         update={"group_size": 6, "prompts_per_step": 8, "epochs": 1, "negative_weight": 1.0, "beta": 0.05},
         influence={"selection": "positive", "completions": 6},

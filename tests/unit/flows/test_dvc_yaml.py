@@ -18,11 +18,10 @@ PARAMS = {
     "coldstart": "environment policy.base policy.prompt.examples policy.prompt.file sandbox",
     "bootstrap": "seed environment policy bootstrap sandbox search.temperature search.top_p search.top_k",
     "search": "seed environment shard_size policy.max_new_tokens curriculum search vllm "
-    "sandbox operators rewards.failed_limit update.group_size influence.selection influence.validation "
+    "sandbox operators update.group_size influence.selection influence.validation "
     "influence.n influence.completions",
     "collect": "seed environment shard_size update.group_size",
-    "reward": "environment shard_size rewards policy.max_new_tokens operators.calls "
-    "operators.max_tokens operators.price",
+    "reward": "environment shard_size rewards operators.calls operators.max_tokens operators.price",
     "select": "environment algorithm policy.max_new_tokens search.temperature influence ppo "
     "update.beta update.bf16 "
     "update.negative_weight update.advantages update.loss update.truncated "

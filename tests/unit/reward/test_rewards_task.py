@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,23 @@ def with_terms(root: Path, *assignments: str) -> Params:
     (root / "manners.py").write_text(MANNERS)
     (root / "params.yaml").write_text((REPOSITORY / "params.yaml").read_text())
     own = 'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'
-    override(root / "params.yaml", [own, "rewards.failed_limit=0.9", *assignments])
+    override(root / "params.yaml", [own, *assignments])
     return restrict(load_params(root / "params.yaml"), KEYS)
+
+
+@pytest.fixture
+def allow(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """allow(limit, seconds): the share of unknown rewards that stops the stage, and the time limit of a call."""
+
+    def patch(limit: float, seconds: float = 10.0) -> None:
+        for module in ("tasks.reward.compute", "tasks.reward.task"):
+            monkeypatch.setattr(f"{module}.FAILED_LIMIT", limit)
+        monkeypatch.setattr("tasks.reward.compute.SECONDS", seconds)
+
+    return patch
+
+
+Allow = Callable[..., None]
 
 
 def rewarded_by(root: Path, params: Params, *texts: str) -> tuple[list[Reward], dict[str, Any]]:
@@ -126,8 +142,9 @@ def test_a_user_term_is_a_part_of_the_reward(tmp_path: Path) -> None:
     assert [reward.reward for reward in again] == pytest.approx([2.01, 0.01])
 
 
-def test_a_completion_that_a_user_term_fails_on_has_no_reward_and_is_counted(tmp_path: Path) -> None:
-    params = with_terms(tmp_path, "rewards.seconds=1")
+def test_a_completion_that_a_user_term_fails_on_has_no_reward_and_is_counted(tmp_path: Path, allow: Allow) -> None:
+    allow(0.9, seconds=1.0)
+    params = with_terms(tmp_path)
     rewards, metrics = rewarded_by(tmp_path, params, "please", "rude", "slow", "please please")
     assert [reward.status for reward in rewards] == ["ok", "failed", "timeout", "ok"]
     assert [reward.reward for reward in rewards] == [pytest.approx(1.505), None, None, pytest.approx(1.005)]
@@ -137,8 +154,9 @@ def test_a_completion_that_a_user_term_fails_on_has_no_reward_and_is_counted(tmp
     assert metrics["polite/mean"] == pytest.approx(1.51)
 
 
-def test_more_failures_than_allowed_stop_the_stage_with_nothing_written(tmp_path: Path) -> None:
-    params = with_terms(tmp_path, "rewards.failed_limit=0.3")
+def test_more_failures_than_allowed_stop_the_stage_with_nothing_written(tmp_path: Path, allow: Allow) -> None:
+    allow(0.3)
+    params = with_terms(tmp_path)
     message = r"polite \(manners:polite\) has failed on 1 of 3 .* ValueError: rude \(manners"
     with pytest.raises(GraftError, match=message):
         rewarded_by(tmp_path, params, "please", "rude", "")
@@ -146,9 +164,12 @@ def test_more_failures_than_allowed_stop_the_stage_with_nothing_written(tmp_path
 
 
 @pytest.mark.parametrize(("text", "kind"), [("rude", "ValueError: rude"), ("please", "sandbox")])
-def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(tmp_path: Path, text: str, kind: str) -> None:
+def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(
+    tmp_path: Path, text: str, kind: str, allow: Allow
+) -> None:
     """Validation's rewards do not help: the policy learns from those of train."""
-    params, layout = with_terms(tmp_path, "rewards.failed_limit=1.0"), Layout(tmp_path)
+    allow(1.0)
+    params, layout = with_terms(tmp_path), Layout(tmp_path)
     train = group_of(*[DIED if text == "please" else RIGHT] * 2, codes=[text, text])
     other = group_of(RIGHT, codes=["please"]).model_copy(update={"split": "validation"})
     write_jsonl(layout.trajectories(1), [train, other])
@@ -157,8 +178,9 @@ def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(tmp_pa
     assert not layout.rewards(1).exists()
 
 
-def test_failures_of_all_kinds_count_together(tmp_path: Path) -> None:
-    params, layout = with_terms(tmp_path, "rewards.failed_limit=0.4"), Layout(tmp_path)
+def test_failures_of_all_kinds_count_together(tmp_path: Path, allow: Allow) -> None:
+    allow(0.4)
+    params, layout = with_terms(tmp_path), Layout(tmp_path)
     group = group_of(RIGHT, RIGHT, DIED, RIGHT, codes=["please", "rude", "", "x"])
     write_jsonl(layout.trajectories(1), [group])
     message = rf"2 rewards \(50%\) .*instance: polite: ValueError: rude \(manners\.py:{LINE}\); fix"

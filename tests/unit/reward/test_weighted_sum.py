@@ -2,7 +2,6 @@
 
 import math
 import random
-from functools import partial
 from statistics import fmean, pstdev, stdev
 from typing import Any
 
@@ -17,7 +16,7 @@ from tasks.params.sections import Rewards
 from tasks.programs.efficiency import Budget
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
 from tasks.records import Result, Split, Status
-from tasks.reward.builtin_terms import COMMON, Term, correctness, length, runs
+from tasks.reward.builtin_terms import COMMON, Term, correctness, runs
 from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks, spread_remarks
 from tasks.reward.weighted_sum import Failures, combine, first_failure, reward_group
 from tasks.trajectories import RewardedTrajectory, Trajectory
@@ -31,11 +30,10 @@ UNSET: dict[str, Any] = {"model": None}
 PLAIN = {
     "environment": {},
     "own": [],
-    "seconds": 10,
     "efficiency": 0.0,
     **UNSET,
 }
-WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, failed_limit=0.2, **PLAIN)
+WEIGHTS = Rewards(correctness=1.0, runs=0.1, **PLAIN)
 BUDGET = Budget(calls=4, max_tokens=100, price=(1.0, 2.0))
 FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]
 
@@ -59,8 +57,8 @@ def rewards_in(rewarded: RewardedTrajectory) -> list[float | None]:
     return [reward.reward for reward in rewarded.rewards]
 
 
-def score(*members: list[Result], weights: Rewards = WEIGHTS, limit: int = 8, **more: Any) -> RewardedTrajectory:
-    return reward_group(WORKFLOW, trajectory(*members, **more), weights, limit, BUDGET)
+def score(*members: list[Result], weights: Rewards = WEIGHTS, **more: Any) -> RewardedTrajectory:
+    return reward_group(WORKFLOW, trajectory(*members, **more), weights, BUDGET)
 
 
 def test_correctness_is_the_share_of_problem_and_siblings() -> None:
@@ -73,7 +71,7 @@ def test_correctness_is_the_share_of_problem_and_siblings() -> None:
 def test_without_siblings_a_right_answer_counts_as_far_as_others_agree() -> None:
     group = with_fields(trajectory([OK], [WRONG], [OK], [KILLED]), agreement=[1.0, 1.0, 0.25, 1.0])
     assert [correctness(WORKFLOW, group.problem, member) for member in group.members] == [1, 0, 0.25, None]
-    *known, unknown = rewards_in(reward_group(WORKFLOW, group, WEIGHTS, 8, BUDGET))
+    *known, unknown = rewards_in(reward_group(WORKFLOW, group, WEIGHTS, BUDGET))
     assert (known, unknown) == (pytest.approx([1.1, 0.1, 0.35]), None)
 
 
@@ -126,13 +124,6 @@ def test_runs_ignores_siblings() -> None:
     assert of_first(runs, [KILLED, OK]) is None
 
 
-@given(count=st.integers(1, 100), limit=st.integers(8, 64))
-def test_length_falls_from_1_to_0_and_without_tokens_counts_the_code(count: int, limit: int) -> None:
-    value = of_first(partial(length, limit), [OK], tokens=[[1] * count])
-    assert value == pytest.approx(max(0.0, 1 - count / limit))
-    assert of_first(partial(length, 20), [OK], tokens=[[]]) == pytest.approx(0.5)
-
-
 def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> None:
     """Of 4 calls with 100 tokens at 2 dollars a million, at most 800 millionths."""
     asked = Result(status="ok", value=5, calls=1, prompt_tokens=40, completion_tokens=20)
@@ -142,7 +133,7 @@ def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> Non
     weights = WEIGHTS.model_copy(update={"efficiency": 1.0})
 
     def factors(group: Trajectory, price: tuple[float, float] | None) -> list[float | None]:
-        rewarded = reward_group(WORKFLOW, group, weights, 8, BUDGET._replace(price=price))
+        rewarded = reward_group(WORKFLOW, group, weights, BUDGET._replace(price=price))
         return [reward.terms["efficiency"] for reward in rewarded.rewards]
 
     for price in (None, (1.0, 0.0)):  # without a price of replies, operations count
@@ -154,7 +145,7 @@ def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> Non
 
 def test_efficiency_needs_programs() -> None:
     with pytest.raises(GraftError, match=r"rewards\.efficiency: counts what programs do, and this"):
-        reward_group(TaggedAnswer(), trajectory([OK]), WEIGHTS.model_copy(update={"efficiency": 0.1}), 8, BUDGET)
+        reward_group(TaggedAnswer(), trajectory([OK]), WEIGHTS.model_copy(update={"efficiency": 0.1}), BUDGET)
 
 
 weights = st.floats(0, 100, allow_nan=False)
@@ -171,10 +162,9 @@ def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, f
 
 
 def test_a_weight_of_0_leaves_the_term_out() -> None:
-    only_length = Rewards(correctness=0, runs=0, length=2.0, failed_limit=0, **PLAIN)
-    rewarded = score([KILLED], weights=only_length, limit=6)
-    assert rewarded.rewards[0].terms == {"length": 0.5}
-    assert (rewards_in(rewarded), rewarded.rewards[0].status) == ([1.0], "ok")
+    rewarded = score([WRONG], weights=Rewards(correctness=0, runs=2.0, **PLAIN))
+    assert rewarded.rewards[0].terms == {"runs": 1.0}
+    assert rewards_in(rewarded) == [2.0]
 
 
 def test_a_reward_names_its_completion() -> None:
@@ -330,12 +320,12 @@ def test_a_term_with_one_value_in_the_whole_round_is_remarked_on() -> None:
     assert remarks(metrics_of(rewarded_groups())) == [
         "rewards.runs is 1 for every completion: it teaches nothing; set its weight to 0, or see why none differs"
     ]
-    assert remarks({"length/mean": 0.0, "length/std": 0.0, "runs/mean": 0.5, "runs/std": 0.5}) == [
-        "rewards.length is 0 for every completion: it teaches nothing; set its weight to 0, or see why none earns any"
+    assert remarks({"mark/mean": 0.0, "mark/std": 0.0, "runs/mean": 0.5, "runs/std": 0.5}) == [
+        "rewards.mark is 0 for every completion: it teaches nothing; set its weight to 0, or see why none earns any"
     ]
     assert remarks(metrics_of([score([KILLED])])) == []  # nothing is known
-    assert remarks({"length/mean": 0.1, "length/std": 3e-17}) != []  # rounding is no difference
-    assert remarks({"length/mean": 0.1, "length/std": 1e-3}) == []
+    assert remarks({"mark/mean": 0.1, "mark/std": 3e-17}) != []  # rounding is no difference
+    assert remarks({"mark/mean": 0.1, "mark/std": 1e-3}) == []
 
 
 def test_where_nothing_is_right_the_prompt_or_the_problems_are_named_and_no_weight() -> None:
@@ -358,5 +348,5 @@ def test_too_many_failures_stop_the_stage() -> None:
     assert failures_of(groups).share() == pytest.approx(1 / 7)
     failures_of(groups).check("trajectories.jsonl", 0.2)
     failures_of(groups).check("trajectories.jsonl", 1 / 7)
-    with pytest.raises(GraftError, match=r"1 rewards \(14%\) could not be computed, rewards.failed_limit is 10%.* w0 "):
+    with pytest.raises(GraftError, match=r"1 rewards \(14%\) could not be computed, more than 10%.* w0 "):
         failures_of(groups).check("trajectories.jsonl", 0.1)

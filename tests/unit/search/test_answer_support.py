@@ -55,7 +55,6 @@ def params() -> Params:
         sandbox={"allow_weak": True},
         influence={"selection": "positive"},
         update={"group_size": 36},
-        rewards={"correctness": 1.0, "runs": 0.0, "length": 0.0},
     )
 
 

@@ -119,8 +119,8 @@ def test_fixed_trajectories_are_validation_whoever_wrote_them(layout: Layout, ma
     write_rewarded(layout.root / "old.jsonl", old)
     run(layout, params(), 1)
     held_out = [line.influence for line in read_jsonl(layout.selection(1), Selected)]
-    run(layout, params(validation="trajectories", trajectories="old.jsonl"), 1)
+    run(layout, params(validation="old.jsonl"), 1)
     assert [line.influence for line in read_jsonl(layout.selection(1), Selected)] == pytest.approx(held_out)
     write_text(layout.root / "old.jsonl", '{"problem_id": "v0", "workflow_codes": []}\n')  # of an earlier Graft
     with pytest.raises(GraftError, match=r"old\.jsonl:1: split: Field required; fix the line or rebuild the file$"):
-        run(layout, params(validation="trajectories", trajectories="old.jsonl"), 1)
+        run(layout, params(validation="old.jsonl"), 1)

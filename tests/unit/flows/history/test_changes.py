@@ -117,7 +117,7 @@ def test_its_own_promotion_is_no_change(layout: Layout) -> None:
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("run/rounds/1/trajectories.jsonl", []), ("mine.jsonl", ["other content of influence.trajectories"])],
+    [("run/rounds/1/trajectories.jsonl", []), ("mine.jsonl", ["other content of influence.validation"])],
 )
 def test_a_file_is_listed_unless_the_run_writes_it(layout: Layout, name: str, found: list[str]) -> None:
     file = layout.root / name
@@ -127,8 +127,7 @@ def test_a_file_is_listed_unless_the_run_writes_it(layout: Layout, name: str, fo
     change(
         layout.root,
         "influence.selection=positive",
-        "influence.validation=trajectories",
-        f"influence.trajectories={name}",
+        f"influence.validation={name}",
     )
     before = seen(layout)
     file.write_text("two\n")

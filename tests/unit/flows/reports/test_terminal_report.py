@@ -206,11 +206,11 @@ def test_solved_problems_that_rest_on_one_answer_are_counted(layout: Layout, par
 
 def test_problems_that_were_not_searched_are_counted(layout: Layout, params: Params) -> None:
     assert "Train problems searched" not in report(layout, params)
-    for number, (problems, skipped, left_out) in enumerate([(300, 0, 0), (210, 90, 0), (180, 80, 40)], start=1):
-        add(layout, "search", number, problems=problems, skipped=skipped, left_out=left_out)
+    for number, (problems, left_out) in enumerate([(300, 0), (210, 90), (180, 120)], start=1):
+        add(layout, "search", number, problems=problems, left_out=left_out)
     found = prose(layout, params)
-    assert "Train problems searched, by round: 300, 210, 180; skipped, for no signal before: 0, 90, 80; " in found
-    assert "left out, beyond curriculum.problems or groups: 0, 0, 40." in found
+    assert "Train problems searched, by round: 300, 210, 180; " in found
+    assert "left out, beyond curriculum.problems or groups: 0, 90, 120." in found
 
 
 def test_faults_that_validation_finds_with_the_rewards_are_reported(layout: Layout, params: Params) -> None:
