@@ -104,7 +104,7 @@ def by_dattri(
     from dattri.task import AttributionTask
     from torch.utils.data import DataLoader, TensorDataset
 
-    from tasks.model.scoring.hf_model import unwrap_model
+    from tasks.model.hf_model import unwrap_model
 
     unwrap_model(scorer.model).set_attn_implementation("eager")
     loss = rows_loss(scorer, samples)
@@ -132,7 +132,7 @@ def by_dattri_llm(
     """
     from dattri_llm import DataSelectionCallback, HookManager, HookManagerConfig
 
-    from tasks.model.scoring.padded_rows import token_logprobs
+    from tasks.model.scoring.logprobs import token_logprobs
 
     def loss_of(model: Any, batch: Any) -> Any:
         ids, scales = batch

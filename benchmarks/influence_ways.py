@@ -88,7 +88,7 @@ def plain(scorer: "Scorer", samples: "Sequence[Sample]") -> list[Any]:
 
 
 def lean_pass(scorer: "Scorer", samples: "Sequence[Sample]") -> None:
-    from tasks.model.fast_layers.fast_layers import fast_layers
+    from tasks.model.cpu.fast_layers import fast_layers
 
     with fast_layers(scorer.model):
         plain(scorer, samples)
@@ -134,7 +134,7 @@ def rows_loss(scorer: "Scorer", samples: "Sequence[Sample]") -> Callable[[Any, A
     import torch
     from torch.func import functional_call
 
-    from tasks.model.scoring.padded_rows import token_logprobs
+    from tasks.model.scoring.logprobs import token_logprobs
 
     width = len(samples[0].prompt) + len(samples[0].completion)
     mask = torch.full((1, 1, width, width), torch.finfo(torch.float32).min).triu(1)

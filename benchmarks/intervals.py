@@ -69,7 +69,7 @@ def measure(sets: int) -> dict[tuple[Case, int], tuple[float, float]]:
     """(case, size) → coverage of the bootstrap and of Wilson's."""
     return {
         (case, size): (
-            coverage(case, size, sets, lambda values, seed: bootstrap_interval(values, RESAMPLES, CONFIDENCE, seed)),
+            coverage(case, size, sets, lambda values, seed: bootstrap_interval(values, seed, RESAMPLES)),
             coverage(case, size, sets, lambda values, _: wilson_interval(values, CONFIDENCE)),
         )
         for case in CASES

@@ -80,7 +80,7 @@ def learn(root: Path, seed: int, assignments: Sequence[str], verbose: bool) -> L
 def figures(runs: Sequence[LearningRun]) -> dict[str, float]:
     """The means over the runs, the smallest greedy gain of any run, and the median of their times.
 
-    Those of new phrasings and compositions are of `problems.source: events`.
+    Those of new phrasings and compositions are of `stories: events`.
     """
 
     def mean(name: str, when: str) -> float:

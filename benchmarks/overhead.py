@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 SMALL = [
     *["problems.train=12", "problems.validation=4", "problems.test=8", "bootstrap.epochs=2", "search.samples=2"],
     *["search.simulations=4", "update.group_size=4", "update.epochs=1"],
-    *["evaluation.resamples=100"],
 ]
 EMPTY_FLOW = "from prefect import flow, task\nflow(lambda: task(lambda: None)())()"
 

@@ -46,7 +46,7 @@ Runs = dict[tuple[str, str], list[LearningRun]]
 
 def prepare(root: Path, name: str, environment: str, seed: int) -> None:
     """A workspace with the params of a preset and an environment, and with the sums."""
-    make_workspace(root, [*preset(name), *BASE, *ENVIRONMENTS[environment], "tracking.uri=", f"seed={seed}"])
+    make_workspace(root, [*preset(name), *BASE, *ENVIRONMENTS[environment], "machine.tracking.uri=", f"seed={seed}"])
     write_sums(root / SUMS, 400, SIBLINGS, seed)
 
 

@@ -56,7 +56,7 @@ from tasks.params.params import Params
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "results.jsonl"
 GROUPS = {"decisive": DECISIVE, "all": tuple(ALL)}
 
-SETTINGS = ("tracking.uri=''", "problems.train=300", "problems.phrasings=1")
+SETTINGS = ("machine.tracking.uri=''", "problems.train=300", "environment.phrasings=1")
 """The problems of the first results: more of them, or other tellings, make another first policy, and other runs."""
 
 

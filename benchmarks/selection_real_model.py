@@ -64,7 +64,6 @@ VARIANTS = {
         "influence.selection=positive",
         "influence.n=16",
         "influence.completions=8",
-        "influence.positions=completion",
         "influence.memory_budget=2048",
         *_EIGHT_COMPLETIONS,
     ),

@@ -4,7 +4,7 @@
 
 A round's search is made up: problems, and for each two workflows with two completions each, in the tokens of a tiny
 policy. Then the stages collect and reward run as they are, and of select what comes before it holds samples: every
-rewarded trajectory is read and checked against the policy. Each runs in its own process, which reports its peak
+trajectory with its rewards is read and checked against the policy. Each runs in its own process, which reports its peak
 and time. `whole` is the same with all problems in one shard, as before there were shards, of `--whole` problems; what
 it needs grows with them. The last line of standard output is one JSON object, of all problems: the highest peak of a
 stage, in MiB, and the seconds of all three.
@@ -16,7 +16,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, workflow_id
-from tasks.records import Completion, Problem, Record, Result, Sibling, Split, Workflow
+from tasks.records import AskedProblem, Completion, Problem, Record, Result, Sibling, Workflow
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -68,8 +67,7 @@ class StageCost:
 def make(layout: Layout, count: int) -> None:
     """Write the files of a round after its search."""
     codes = read_json(layout.root / "codes.json", Codes).codes
-    write_jsonl(layout.problems("train"), map(_problem, range(count)))
-    write_jsonl(layout.problems("validation"), map(_problem, range(count, count + HELD_OUT)))
+    write_jsonl(_problems(layout), (_asked(number, count) for number in range(count + HELD_OUT)))
     write_jsonl(layout.workflows(ROUND) / "index.jsonl", _index(codes, count))
 
 
@@ -87,6 +85,20 @@ def make_policy(layout: Layout) -> None:
     write_json(layout.root / "codes.json", Codes(codes=codes))
 
 
+def _problems(layout: Layout) -> Path:
+    return layout.workflows(ROUND) / "problems.jsonl"
+
+
+def _asked(number: int, count: int) -> AskedProblem:
+    """A problem as the round asks it, with a token for each byte of its prompt."""
+    problem = _problem(number).rotated(ROUND)
+    prompt = f"{problem.question}\n"
+    tokens = list(prompt.encode())
+    return AskedProblem(
+        split="train" if number < count else "validation", problem=problem, prompt=prompt, prompt_tokens=tokens
+    )
+
+
 def _problem(number: int) -> Problem:
     a, b = number % 89 + 1, number % 97 + 2
     sibling = Sibling(question=f"Ann has {b} boxes of {a + 1} pens. How many pens?", answer=b * (a + 1))
@@ -96,17 +108,16 @@ def _problem(number: int) -> Problem:
 
 def _index(codes: Sequence[Code], count: int) -> Iterator[Workflow]:
     for number in range(count + HELD_OUT):
-        split: Split = "train" if number < count else "validation"
-        asked = _problem(number).rotated(ROUND)
+        asked = _asked(number, count)
         for code in (codes[number % 2], codes[2]):
             right = code is codes[2]
-            results = [Result(status="ok", value=answer if right else 0) for answer in asked.numbers]
+            results = [Result(status="ok", value=answer if right else 0) for answer in asked.problem.numbers]
             completion = Completion(
                 tokens=code.tokens, logprobs=[-1 / (place + 2) for place in range(len(code.tokens))]
             )
             yield Workflow(
                 problem_id=asked.problem_id,
-                split=split,
+                split=asked.split,
                 workflow_id=workflow_id(code.text),
                 code=code.text,
                 proposer="sample",
@@ -144,11 +155,9 @@ def select(layout: Layout, shard: int | None) -> None:
     policy = load_policy(layout.policy(ROUND - 1))
     from tasks.environments.workflow import WorkflowEnvironment
 
-    read = read_valid_trajectories(
-        policy, WorkflowEnvironment(), layout, ROUND, ["train", "validation"], "stop", Counter()
-    )
+    read = read_valid_trajectories(policy, WorkflowEnvironment(), layout, ROUND, ["train", "validation"])
     found = sum(len(each.rewards) for each in (list(read) if shard else read))
-    expected = 4 * sum(1 for split in ("train", "validation") for _ in stream_jsonl(layout.problems(split), Problem))
+    expected = 4 * sum(1 for _ in stream_jsonl(_problems(layout), AskedProblem))
     assert found == expected, f"{found} completions came through, not {expected}"
 
 

@@ -38,9 +38,9 @@ DEFAULT_SECONDS = 214.0
 """Of a run with the shipped params, seed 0, two idle cores (docs/results/2026-11-27-benchmarks.md, 2026-11-25)."""
 
 TWO_ROUNDS = [
-    *["rounds=2", "problems.operations=1", "problems.train=64", "problems.validation=4", "problems.test=12"],
+    *["rounds=2", "environment.operations=1", "problems.train=64", "problems.validation=4", "problems.test=12"],
     *["bootstrap.epochs=20", "search.samples=4", "search.simulations=8", "update.group_size=8", "update.epochs=30"],
-    *["influence.selection=positive", "influence.n=4", "influence.completions=4", "evaluation.resamples=100"],
+    *["influence.selection=positive", "influence.n=4", "influence.completions=4"],
 ]
 """Small, but the policy solves some problems, so that updates have steps."""
 
@@ -72,7 +72,7 @@ def overhead_share(folder: Path, turns: int) -> float:
         for number, (uri, taken) in enumerate(seconds.items()):
             root = clone_workspace(folder / f"turn-{turn}-{number}", plain)
             began = time.monotonic()
-            _demand(graft(root, "retrain", "-S", f"tracking.uri={uri}"))
+            _demand(graft(root, "retrain", "-S", f"machine.tracking.uri={uri}"))
             taken.append(time.monotonic() - began)
             shutil.rmtree(root)
     tracked, untracked = map(statistics.median, seconds.values())

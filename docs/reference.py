@@ -1,4 +1,6 @@
-"""Writes what the pages take from the code: all params, all commands, and the examples of docs/contributing.md.
+"""Writes what the pages take from the code: all params, all commands, examples of docs/contributing.md, and the loop.
+
+And the copy of params.yaml that `graft convert` fills with the values of an old one.
 
     python -m docs.reference
 
@@ -6,6 +8,7 @@ A test compares the pages with what this writes: run it again after each change 
 """
 
 import ast
+import json
 import re
 from dataclasses import fields
 from inspect import cleandoc
@@ -19,6 +22,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from flows.cli.app import app
+from tasks.environments.lookup import environment_of
+from tasks.params.convert import SHIPPED
+from tasks.params.environment import BUILT_IN
 from tasks.params.params import Params
 
 DOCS = Path(__file__).parent
@@ -43,7 +49,10 @@ HEAD = ["| param | default | type and range | meaning |", "|---|---|---|---|"]
 PLAIN = {int: "integer", float: "number", str: "text", bool: "true or false", NoneType: "null", dict: "mapping"}
 
 
-EXAMPLE = re.compile(r"(<!-- (\S+\.(?:py|yaml)) (\w+) -->)(?:\n\n```\w+\n.*?\n```)?", re.DOTALL)
+QUOTING = ("architecture.md", "contributing.md")
+"""The pages that quote code."""
+
+EXAMPLE = re.compile(r"(<!-- (\S+\.py) (\w+) -->)(?:\n\n```\w+\n.*?\n```)?", re.DOTALL)
 LINE = re.compile(r"^( *)(\w+):(?: +([^#\s].*?))?(?: +#(.*))?$")
 """Indentation, key, value and comment of a line of `params.yaml`."""
 
@@ -65,8 +74,17 @@ def params_page(text: str) -> str:
                 lines += ["", f"## {name}", "", *([f"{_sentence(comment)}", ""] if comment else []), *HEAD]
                 continue
         cells = [f"`{prefix}{name}`", f"`{value}`" if value else "", _type(field), (comment or "").strip()]
-        lines.append("| " + " | ".join(_escaped(cell) for cell in cells) + " |")
+        lines.append(_row(cells))
+    for name in BUILT_IN:
+        lines += ["", f"## environment: {name}", "", *HEAD]
+        for param, field in type(environment_of(name).params).model_fields.items():
+            default = json.dumps(field.default).strip('"')
+            lines.append(_row([f"`environment.{param}`", f"`{default}`", _type(field), field.description or ""]))
     return "\n".join(lines) + "\n"
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
 
 
 def _sentence(comment: str) -> str:
@@ -154,28 +172,25 @@ def _escaped(text: str) -> str:
 
 
 def with_examples(text: str) -> str:
-    """The page with the code block after each `<!-- FILE NAME -->` replaced by that definition or stage."""
+    """The page with the code block after each `<!-- FILE NAME -->` replaced by that definition."""
     return EXAMPLE.sub(lambda match: f"{match[1]}\n\n{_example(match[2], match[3])}", text)
 
 
 def _example(file: str, name: str) -> str:
     source = (DOCS.parent / file).read_text(encoding="utf-8")
-    if file.endswith(".yaml"):
-        found = re.search(rf"^  {name}:\n(?:    .*\n)+", source, re.MULTILINE)
-        assert found, f"{file}: no {name}"
-        return f"```yaml\n{found[0]}```"
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return f"```py\n{ast.get_source_segment(source, node)}\n```"
-    raise LookupError(f"{file}: no {name}; name another example in docs/contributing.md")
+    raise LookupError(f"{file}: no {name}; name another example in the page that quotes it")
 
 
 def pages() -> dict[Path, str]:
     """The path and the text of each generated page."""
     return {
+        SHIPPED: (DOCS.parent / "params.yaml").read_text(encoding="utf-8"),
         DOCS / "params.md": params_page((DOCS.parent / "params.yaml").read_text(encoding="utf-8")),
         DOCS / "commands.md": commands_page(),
-        DOCS / "contributing.md": with_examples((DOCS / "contributing.md").read_text(encoding="utf-8")),
+        **{DOCS / name: with_examples((DOCS / name).read_text(encoding="utf-8")) for name in QUOTING},
     }
 
 

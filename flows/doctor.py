@@ -66,13 +66,13 @@ def _versions(root: Path) -> Iterator[Finding]:
     """
     pins = _pins(root / "constraints.txt")
     required = _required()
-    other = {name: found for name, pin in pins.items() if (found := _version(name)) and _public(found) != pin}
+    other = {name: present for name, pin in pins.items() if (present := _version(name)) and _public(present) != pin}
     missing = [name for name in required if _version(name) is None]
-    for name, found in other.items():
-        if name in required and required[name].specifier and required[name].specifier.contains(found):
-            yield Finding(name, f"{found}, in the range {required[name].specifier}; measured with {pins[name]}")
+    for name, present in other.items():
+        if name in required and required[name].specifier and required[name].specifier.contains(present):
+            yield Finding(name, f"{present}, in the range {required[name].specifier}; measured with {pins[name]}")
         else:
-            yield Finding(name, f"{found}; constraints.txt says {pins[name]}", f"pip install {name}=={pins[name]}")
+            yield Finding(name, f"{present}; constraints.txt says {pins[name]}", f"pip install {name}=={pins[name]}")
     for name in missing:
         yield Finding(name, "not installed", INSTALL)
     if not pins:
@@ -83,9 +83,9 @@ def _versions(root: Path) -> Iterator[Finding]:
 
 def _traps() -> Iterator[Finding]:
     for name in TRAPS:
-        found = _version(name)
-        if found and (why := trap_of(name, found)):
-            yield Finding(name, f"{found}: {why}", INSTALL)
+        present = _version(name)
+        if present and (why := trap_of(name, present)):
+            yield Finding(name, f"{present}: {why}", INSTALL)
 
 
 def refuse_traps() -> None:
@@ -172,7 +172,7 @@ def _operators(root: Path) -> Iterator[Finding]:
     if operators.backend != "openai":
         return
     try:
-        model = OpenAiModel(operators.model_copy(update={"retries": 0}))
+        model = OpenAiModel(operators, retries=0)
         ((_, reply),) = model.complete([Prompt("ask", "Reply with one word.")])
     except GraftError as error:
         found, _, remedy = str(error).rpartition("; ")

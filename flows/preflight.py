@@ -77,6 +77,6 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
 
 
 def _check_limits(params: Params) -> None:
-    for name in params.schedule.seconds:
+    for name in params.machine.schedule.seconds:
         if name not in MODULES:
-            raise GraftError(f"schedule.seconds: no stage {name!r}; name one of {', '.join(MODULES)}")
+            raise GraftError(f"machine.schedule.seconds: no stage {name!r}; name one of {', '.join(MODULES)}")

@@ -10,10 +10,10 @@ from pathlib import Path
 from prefect import flow
 
 from flows.dvc_stages.pipeline import DvcPipeline
+from flows.dvc_stages.reproduce import StageResult
 from flows.history.run_history import next_name
 from flows.run_session import RunSession
-from flows.stages.chain import stage_ids
-from flows.stages.result import StageResult
+from flows.stages.dvc_yaml import stage_ids
 from tasks.layout import Layout
 from tasks.params.params import Params
 
@@ -29,7 +29,7 @@ def retrain(
 
     `pull`: see `DvcPipeline`. `preset`: as given to the command, for the flow run's page.
     """
-    pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
+    pipeline = DvcPipeline(root, pull, seconds=params.machine.schedule.seconds)
     session = RunSession(pipeline, params, report, preset=preset)
     name = next_name(Layout(root), params)
 

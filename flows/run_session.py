@@ -25,13 +25,13 @@ from prefect.states import Completed
 
 from flows.doctor import refuse_traps
 from flows.dvc_stages.pipeline import DvcPipeline
-from flows.history.overrides import Overrides, as_text, overrides
+from flows.dvc_stages.reproduce import StageResult
+from flows.history.changes import Overrides, as_text, overrides
 from flows.history.run_history import RunHistory
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
-from flows.prefect_runs.progress_artifact import show_in_prefect
 from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.shard_runners import ShardRunner
-from flows.prefect_runs.task_run_logs import log_to_prefect
+from flows.prefect_runs.task_run_logs import log_to_prefect, show_in_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import failure_line
 from flows.process.signals import Terminated, handle_as_command
@@ -45,15 +45,14 @@ from flows.reports.publish import (
     with_params,
 )
 from flows.reports.run_record import RunRecord
-from flows.retention.saved_locks import save_lock
+from flows.retention.dvc_cache import save_lock
 from flows.stages.dvc_yaml import stage_of
-from flows.stages.result import StageResult
 from tasks.artifacts import read_json
 from tasks.core.sharding import use_fan_out
 from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
+from tasks.params.machine import Scheduling
 from tasks.params.params import Params
-from tasks.params.sections import Scheduling
 from tasks.problems.digests import problems_tag
 from tasks.programs.sandbox.sandbox import probe_tier
 from tasks.promotion_records import Promotion
@@ -62,6 +61,9 @@ from tasks.tracking.recorder import Recorder, git_tags
 from tasks.tracking.tags import CHANGED, DESCRIPTION, OVERRIDES, RUN_NAME, WORKSPACE
 
 logger = logging.getLogger(__name__)
+
+DELAY = 10.0
+"""Seconds before the second attempt of a stage, doubled before each further one: a server takes some to start."""
 
 LONGEST_DELAY = 3600.0
 """Seconds between two attempts of a stage."""
@@ -116,7 +118,7 @@ class RunSession:
         self._stage = ""  # the last that began
         self._error: BaseException | None = None
         self._over = False  # nothing is left but Prefect's record of the end
-        schedule = params.schedule
+        schedule = params.machine.schedule
         self._task = stage_task.with_options(retries=schedule.retries, retry_delay_seconds=retry_delays(schedule))
 
     @contextmanager
@@ -134,7 +136,7 @@ class RunSession:
             settings[PREFECT_API_URL] = self._server.url()
         try:
             with temporary_settings(settings), tags(workspace_tag(self._layout.root)):
-                mark_crashed(self._layout.root, self.params.tracking, alone=True)
+                mark_crashed(self._layout.root, self.params.machine.tracking, alone=True)
                 yield
         except (HTTPError, RuntimeError) as error:
             if error is self._error or not (isinstance(error, HTTPError) or "reach API" in str(error)):
@@ -188,7 +190,7 @@ class RunSession:
             with (
                 handle_as_command(),
                 flow_run_note(root, flow_run.id),
-                ShardRunner(self.params.runner) as runner,
+                ShardRunner(self.params.machine.runner) as runner,
                 use_fan_out(runner),
             ):
                 self._pipeline.update_sources()
@@ -248,7 +250,7 @@ class RunSession:
 
 def retry_delays(schedule: Scheduling) -> list[float]:
     """Seconds before each further attempt of a stage: doubled each time, up to an hour."""
-    return [min(schedule.delay * 2**number, LONGEST_DELAY) for number in range(schedule.retries)]
+    return [min(DELAY * 2**number, LONGEST_DELAY) for number in range(schedule.retries)]
 
 
 def sandbox_tier() -> str:

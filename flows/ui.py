@@ -9,7 +9,7 @@ from pathlib import Path
 from flows.prefect_runs import temporary_server
 from flows.prefect_runs.temporary_server import TemporaryServer
 from tasks.layout import Layout
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 from tasks.tracking import mlflow_server
 from tasks.tracking.addresses import server_address
 from tasks.tracking.mlflow_server import MlflowServer, runs_url
@@ -67,7 +67,7 @@ def pages(
         address = runs_url(server_address(tracking.uri), tracking.experiment)
         yield f"MLflow   {address}", address
     else:
-        yield "MLflow   off: tracking.uri in params.yaml is empty", ""
+        yield "MLflow   off: machine.tracking.uri in params.yaml is empty", ""
 
 
 def moved(port: int, wanted: int) -> str:

@@ -2,7 +2,7 @@
 
     Exception
     ├── GraftError                  the user can fix it; exit code 2
-    │   └── TransientError          may pass by itself: the stage is retried (`schedule.retries`); 75 for a single stage
+    │   └── TransientError          may pass by itself: the stage is retried; 75 for a single stage
     │       └── WorkspaceLockedError    another process works in this folder (flows.process.workspace_lock)
     └── InternalError               a bug in Graft, raised in a child process (flows.process.exit_codes); exit code 1
     BaseException
@@ -31,7 +31,7 @@ class GraftError(Exception):
 class TransientError(GraftError):
     """An error that may pass by itself: no answer from a server or hub, a lock held by another process.
 
-    A run retries the stage after a delay (`schedule.retries`); no other error is retried.
+    A run retries the stage after a delay (`machine.schedule.retries`); no other error is retried.
     """
 
 

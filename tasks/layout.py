@@ -5,6 +5,9 @@ from pathlib import Path
 
 from tasks.records import Split
 
+REWARDS = "rewards.jsonl"
+"""Name of the rewards in the folder of their trajectories."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -31,16 +34,12 @@ class Layout:
     def policy(self, number: int) -> Path:
         return self.round(number) / "policy"
 
-    def kl_weight(self, number: int) -> Path:
-        """Written only where it differs from step to step."""
-        return self.policy(number) / "kl_weight.json"
-
     def value_head(self, number: int) -> Path:
         """Written only with algorithm ppo."""
         return self.policy(number) / "value_head.safetensors"
 
     def workflows(self, number: int) -> Path:
-        """Folder with `index.jsonl`, one line per workflow, and `trees.jsonl`."""
+        """Folder with `problems.jsonl` as they were asked, `index.jsonl`, one line per workflow, and `trees.jsonl`."""
         return self.round(number) / "workflows"
 
     def tree(self, number: int) -> Path:
@@ -54,8 +53,8 @@ class Layout:
     def trajectories(self, number: int) -> Path:
         return self.round(number) / "trajectories.jsonl"
 
-    def rewarded(self, number: int) -> Path:
-        return self.round(number) / "rewarded.jsonl"
+    def rewards(self, number: int) -> Path:
+        return self.round(number) / REWARDS
 
     def selection(self, number: int) -> Path:
         return self.round(number) / "selection.jsonl"

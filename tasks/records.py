@@ -67,7 +67,7 @@ class Problem(Record):
 
     problem_id: ProblemId
     evaluator: str = Field(default=NUMBER, exclude_if=lambda name: name == NUMBER)  # or one of tasks/evaluators
-    question: str  # the text that a policy and its workflows read, a context in front: operators/question_context.py
+    question: str  # the text that a policy and its workflows read, a context in front: operators/builtin.py
     answer: Answer
     source: str  # "generated" or the name of the file that it was read from
     template: str | None = None  # the generator's template; None for problems read from a file
@@ -240,51 +240,30 @@ class Engine(Record):
 
     name: str
     version: str  # as the server reports it
-    dtype: str  # `sampler.dtype`
+    dtype: str  # the param `vllm`
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} {self.dtype}"
 
 
-class Trajectory(Record):
-    """One problem with its group of completions and their results; the lists are parallel, of length G."""
+class AskedProblem(Record):
+    """A problem as a round asks it: a line of `workflows/problems.jsonl`, in the order of `index.jsonl`."""
 
-    problem_id: str
     split: Split
-    problem: Problem
+    problem: Problem  # in the round's rotation, with the siblings that its completions are checked on
     prompt: str
-    workflow_codes: list[str]
-    workflow_ids: list[str]
-    proposers: list[Proposer]
-    results: list[Result]
-    sibling_results: list[list[Result]]
-    tokens: list[list[int]]  # completion tokens; [] = tokenize the code
-    logprobs: list[list[float]]  # behaviour log-probabilities; [] = unknown, computed before the update
-    policy_version: str  # hash of the round's policy
-    kept: list[list[list[int]]] = Field(default=[], exclude_if=not_)
-    """With `search.top_p` or `top_k`, [G][T][…]: as in `Completion`; [] for members without. Else []."""
-    agreement: list[float] = Field(default=[], exclude_if=not_)
-    """Length G if no sibling has another answer: the weight of each member's answer if it is right. Else []."""
-    engine: Engine | None = Field(default=None, exclude_if=lambda engine: engine is None)
-    """That sampled the completions with log-probabilities; None: Graft itself."""
+    prompt_tokens: list[int]  # the policy's
 
-
-RewardStatus = Literal["ok", "failed", "timeout"]
-
-
-class RewardedTrajectory(Trajectory):
-    """A trajectory with its rewards. If `reward_status` is not ok, the reward is None, never 0 or NaN."""
-
-    rewards: list[float | None]
-    reward_terms: dict[str, list[float | None]]
-    reward_status: list[RewardStatus]
+    @property
+    def problem_id(self) -> str:
+        return self.problem.problem_id
 
 
 class Selected(Record):
     """Selection of a sample for the update: a line of `selection.jsonl`."""
 
     problem_id: str
-    member: int  # index in the group, without the members that `update.on_invalid_completion: skip` leaves out
+    member: int  # index in the group
     workflow_id: str
     advantage: float
     influence: float | None  # None: not measured, `influence.selection` is none, or a sample of validation
@@ -318,12 +297,6 @@ class Lineage(Record):
     base_sha256: str | None = None  # of the folder or file `base`
     quantize: Quantization | None = Field(default=None, exclude_if=not_)  # of the base's weights, below the adapter
     dtype: Dtype | None = Field(default=None, exclude_if=not_)  # of the base; None: by the device, `policy.dtype: auto`
-
-
-class KlWeight(Record):
-    """Weight of the KL term after a round, where it differs from step to step: `policy/kl_weight.json`."""
-
-    beta: float  # of the next step
 
 
 class PromptFormat(Record):

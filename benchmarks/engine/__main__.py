@@ -37,12 +37,11 @@ from tasks.model.policy import Policy, ServedModel, load_policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import sample
 from tasks.model.sampling.vllm.json_client import JsonClient
-from tasks.model.sampling.vllm.serve import serve_policy
-from tasks.model.sampling.vllm.server import BASE, started_server
-from tasks.model.sampling.vllm.server_params import use_server
-from tasks.model.served_model import base_to_serve, load_sampled_policy
+from tasks.model.sampling.vllm.serve import base_to_serve, load_sampled_policy, serve_policy
+from tasks.model.sampling.vllm.server import BASE, started_server, use_server
 from tasks.objective.sampler_check import check_sampler
-from tasks.params.sampler import SamplerParams
+from tasks.params.fields import VllmDtype
+from tasks.params.machine import VllmServer
 from tasks.records import Engine, Lineage
 
 TOKENS = 2048
@@ -55,29 +54,22 @@ FAKE = "tests/unit/model/sampling/test_vllm_completions.py"
 Figures = dict[str, float]
 
 
-def sampler_of(venv: Path, dtype: str, address: str | None = None, parallel: int = 64) -> SamplerParams:
-    """The section `sampler`: a server that is started, or one that is there."""
-    python = str(venv / "bin" / "python")
-    command = None if address else [python, "-m", "vllm.entrypoints.openai.api_server", *FLAGS]
-    given = {"kind": "vllm", "dtype": dtype, "address": address, "command": command}
-    return SamplerParams.model_validate(given | {"parallel": parallel, "seconds": 900.0})
-
-
 @contextmanager
-def server(root: Path, venv: Path, dtype: str, figures: Figures) -> Iterator[str]:
+def server(root: Path, venv: Path, dtype: VllmDtype, figures: Figures) -> Iterator[str]:
     """A server of the base, which loads adapters; its address."""
     folder = Layout(root).policy(0)
     base, started = base_to_serve(folder, read_json(folder / "lineage.json", Lineage)), time.monotonic()
-    with started_server(sampler_of(venv, dtype), base, 16, False, root / f"{dtype}.log") as address:
+    program = [str(venv / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", *FLAGS]
+    with started_server(program, dtype, base, 16, False, root / f"{dtype}.log") as address:
         figures[f"start_seconds_{dtype}"] = time.monotonic() - started
         yield address
 
 
 @contextmanager
-def served(root: Path, venv: Path, dtype: str, address: str, round: int) -> Iterator[Policy]:
+def served(root: Path, dtype: VllmDtype, address: str, round: int) -> Iterator[Policy]:
     """The policy of a round on that server, without weights here."""
-    layout, params = Layout(root), sampler_of(venv, dtype, address)
-    with use_server(params), serve_policy(layout, params, layout.policy(round), f"search@{round + 1}") as model:
+    layout, there = Layout(root), VllmServer(address=address, command=None)
+    with use_server(there), serve_policy(layout, dtype, layout.policy(round), f"search@{round + 1}") as model:
         yield load_sampled_policy(layout.policy(round), model)
 
 
@@ -123,7 +115,7 @@ def raw_logprobs(model: ServedModel, sample: Sample) -> list[float]:
     """vLLM's own log-probabilities at temperature 1, as with --logprobs-mode raw_logprobs."""
     prompt = [*sample.prompt, *sample.completion]
     body = {"model": model.name, "prompt": prompt, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
-    answer = JsonClient(model.address, model.seconds).post("/completions", body)
+    answer = JsonClient(model.address).post("/completions", body)
     tokens = answer["choices"][0]["prompt_logprobs"][len(sample.prompt) :]
     return [float(each[str(t)]["logprob"]) for each, t in zip(tokens, sample.completion, strict=True)]
 
@@ -173,7 +165,7 @@ def equal_share(one: Sequence[Sample], two: Sequence[Sample]) -> float:
 def in_float32(root: Path, venv: Path, tokens: int, figures: Figures) -> None:
     """Law, repetition, the next adapter, mistakes, memory, death."""
     with server(root, venv, "float32", figures) as address:
-        with served(root, venv, "float32", address, 0) as policy:
+        with served(root, "float32", address, 0) as policy:
             started = time.monotonic()
             first = draw(policy, tokens)
             figures["tokens_per_second"] = sum(len(s.completion) for s in first) / (time.monotonic() - started)
@@ -181,7 +173,7 @@ def in_float32(root: Path, venv: Path, tokens: int, figures: Figures) -> None:
             assert policy.served is not None
             law = check(root, 0, first, policy.served.engine)
         figures |= {"law_float32_max": law["sampler/gap_max"], "law_float32_mean": law["sampler/gap_mean"]}
-        with served(root, venv, "float32", address, 1) as policy:
+        with served(root, "float32", address, 1) as policy:
             assert policy.served is not None
             second = draw(policy, tokens)
             figures["roll_over_max"] = check(root, 1, second, policy.served.engine)["sampler/gap_max"]
@@ -198,7 +190,7 @@ def in_bfloat16(root: Path, venv: Path, tokens: int, figures: Figures) -> None:
     """Law and repetition."""
     with (
         server(root, venv, "bfloat16", figures) as address,
-        served(root, venv, "bfloat16", address, 1) as policy,
+        served(root, "bfloat16", address, 1) as policy,
     ):
         assert policy.served is not None
         first = draw(policy, tokens)

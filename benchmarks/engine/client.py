@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.engine.policies import TEMPERATURE, make_requests
 from tasks.model.policy import ServedModel
 from tasks.model.sampling.sampler import sample
-from tasks.model.served_model import load_sampled_policy
+from tasks.model.sampling.vllm.serve import load_sampled_policy
 from tasks.records import Engine
 
 

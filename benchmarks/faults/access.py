@@ -24,7 +24,7 @@ from websockets.sync.client import connect
 
 from flows.prefect_runs.temporary_server import TemporaryServer
 from tasks.core.loopback import HOST
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 from tasks.tracking.mlflow_server import MlflowServer
 
 
@@ -128,12 +128,14 @@ def accepted(url: str, pages: tuple[ForeignPage, ...], make_target: Callable[[st
 
 
 def _accepted_of(url: str, target: Target, page: ForeignPage) -> Iterator[str]:
+    before = target.state()
     for method, path, body in target.changes:
         for content_type in ("application/json", *SIMPLE):
-            before = target.state()
             _send(url, page, method, path, body, content_type)
-            if target.state() != before:
+            after = target.state()
+            if after != before:
                 yield f"{method} {path} as {content_type or 'nothing'} changed the state"
+            before = after
     answer = _send(url, page, *target.read, "application/json")
     if answer is not None and answer.is_success and _may_read(page, answer):
         yield f"{target.read[1]} was read"
@@ -189,7 +191,7 @@ def _opens(url: str, page: ForeignPage, path: str) -> bool:
 def measure() -> dict[str, float]:
     """`cross_origin_accepted`: requests of other servers' pages that Prefect's or MLflow's server accepts."""
     with TemporaryDirectory() as name:
-        store = Tracking(uri=f"sqlite:///{name}/mlflow.db", experiment="graft", seconds=30)
+        store = Tracking(uri=f"sqlite:///{name}/mlflow.db", experiment="graft")
         with MlflowServer(Path(name), store) as mlflow, TemporaryServer(Path(name), part="pages") as api:
             found = accepted(api.removesuffix("/api"), (*PAGES, *OF_THIS_MACHINE), prefect_target)
             found += accepted(mlflow.url().partition("/#")[0], PAGES, mlflow_target)

@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.support.short_runs import make_start, params_of
 from flows.cli.presets import preset
-from flows.stages.chain import ROUND
-from flows.stages.dvc_yaml import MODULES
+from flows.stages.dvc_yaml import MODULES, ROUND
 from tasks.artifacts import read_text
 from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
@@ -41,7 +40,7 @@ def measure() -> dict[str, float]:
         for stage in ROUND[: ROUND.index("select") + 1]:
             import_module(MODULES[stage]).run(layout, params, 1)
         policy, environment = load_policy(layout.policy(0)), environment_in(layout.root, params)
-        groups = read_groups(policy, environment, layout, 1, ["train"], params.update).by_split["train"]
+        groups = read_groups(policy, environment, layout, 1, ["train"], params.update)["train"]
         metrics = json.loads(read_text(layout.metrics("select", 1)))
         accepted = 0
         for draw in range(DRAWS):

@@ -137,7 +137,7 @@ def _rewards(folder: Path) -> Iterator[Call]:
         (root / "own.py").write_text(f"{source}    return {value}\n")
         (root / "params.yaml").write_text((tiny_project.REPOSITORY / "params.yaml").read_text())
         own = 'rewards.own=[{name: told, term: "own:term", weight: 1.0}]'
-        override(root / "params.yaml", [own, "rewards.failed_limit=1.0"])
+        override(root / "params.yaml", [own])
         yield Call(f"a reward of {value}", tiny_project.REPOSITORY, ["-c", REWARD, str(root)])
 
 

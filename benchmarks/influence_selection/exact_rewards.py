@@ -37,13 +37,18 @@ if TYPE_CHECKING:
 
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "exact_rewards.jsonl"
 ROUNDS = (3, 6)
-SETTINGS = ("tracking.uri=''", "problems.train=360", "problems.phrasings=1", "problems.dev=200", "evaluation.every=1")
+SETTINGS = (
+    "machine.tracking.uri=''",
+    "problems.train=360",
+    "environment.phrasings=1",
+    "problems.dev=200",
+    "evaluation.every=1",
+)
 """With the problems of the results, which were the default's on 2026-11-25."""
 SHIPPED, INFLUENCE = "as shipped", "influence"
 METHODS: dict[str, tuple[str, ...]] = {
     SHIPPED: (),
     INFLUENCE: ("influence.selection=positive",),
-    "GRESO": ("curriculum.exploration=0.5",),
     "MoPPS": ("curriculum.problems=180",),
     "dynamic sampling": ("curriculum.groups=180",),
 }

@@ -27,6 +27,7 @@ from benchmarks.influence_selection.training_run import (
 from benchmarks.influence_selection.variants import COMPLETIONS, STEPS
 from benchmarks.influence_selection.weights import GRADALIGN_SHARE
 from benchmarks.influence_selection.world import BONUS, FLIPPED, LONG
+from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.errors import GraftError
 from tasks.params.params import Params
 
@@ -34,17 +35,19 @@ REVISION = 1
 """Raised with each change of code after which a run gives something else."""
 
 KEYS: dict[str, tuple[str, ...]] = {
-    "problems": (
-        *("source", "train", "validation", "test", "phrasings", "siblings", "operations"),
-        "unseen_template_share",
-    ),
+    "problems": ("source", "train", "validation", "test", "siblings"),
     "policy": ("base", "max_new_tokens", "lora"),
-    "coldstart": ("operations",),
-    "bootstrap": ("hidden", "layers", "vocabulary", "epochs", "learning_rate", "batch"),
+    "bootstrap": ("hidden", "layers", "vocabulary", "epochs", "learning_rate"),
     "sandbox": ("seconds", "memory_mb"),
     "update": ("micro_batch_tokens", "bf16", "importance", "clip_low", "clip_high", "delta", "max_grad_norm"),
 }
 """The params of problems, first policy and update that a run reads: a new param changes no digest until it is here."""
+
+REMOVED = {"bootstrap.batch": 16}
+"""Params that were removed, with the values that the results were computed with."""
+
+STORIES = ("stories", "operations", "phrasings", "unseen_template_share", "enumerated_operations")
+"""Those of the environment."""
 
 OWN: dict[str, dict[str, float]] = {"gradalign": {"share": GRADALIGN_SHARE}, "olr": {"slope": SLOPE}}
 """Constants of a rule alone."""
@@ -80,14 +83,16 @@ def digest_of(job: Job, params: Params) -> str:
     ):  # learn the same whatever the training rewards are
         own_problems = job.variant.rule == "majority" and job.condition == "answer_only"
         condition = {"problems": "equal quantities"} if own_problems else {}
-    dumped = params.model_dump(mode="json")
+    dumped, stories = params.model_dump(mode="json"), WordProblemParams(**params.environment.params)
     variant = asdict(job.variant) | OWN.get(job.variant.rule, {})
-    variant["adam"] = False  # a field that variants had when the first results were computed
+    variant |= {"adam": False, "exclude_self": True}  # fields that variants had when the results were computed
     if not job.variant.repeated:
         del variant["repeated"]  # results older than this field keep their digest
     given = {
         "revision": REVISION,
-        "params": {f"{section}.{key}": dumped[section][key] for section, keys in KEYS.items() for key in keys},
+        "params": REMOVED
+        | {f"{section}.{key}": dumped[section][key] for section, keys in KEYS.items() for key in keys}
+        | {f"environment.{key}": getattr(stories, key) for key in STORIES},
         "seed": job.seed,
         "condition": condition,
         "variant": variant,

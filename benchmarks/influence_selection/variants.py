@@ -35,7 +35,6 @@ class Variant:
 
     rule: Rule
     trusted: int | None = None
-    exclude_self: bool = True
     similarity: Similarity = "dot"
     control: bool = False
     mixed: bool = False  # the trusted completions are learned from, too
@@ -56,7 +55,7 @@ class Variant:
     @property
     def measure(self) -> Measure:
         """The influence measure."""
-        return Measure(self.exclude_self, similarity=self.similarity)
+        return Measure(similarity=self.similarity)
 
 
 TRUSTED = (16, 64, 256, 1024)
@@ -105,7 +104,6 @@ VARIATIONS: dict[str, Variant] = {
 
 CLAIMS: dict[str, Variant] = {
     "same batch": Variant("positive", 0),
-    "same batch, own vote": Variant("positive", 0, exclude_self=False),
     "same batch, cosine": Variant("positive", 0, similarity="cosine"),
     "held-out 16": Variant("positive", 16),
     "held-out 128": Variant("positive", 128),

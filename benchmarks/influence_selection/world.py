@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from benchmarks.influence_selection.equal_quantities import with_equal_quantities
+from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.records import Completion, Problem
 from tasks.seeds import derive_seed
 
@@ -71,7 +72,8 @@ class World:
     @cached_property
     def equal_quantities(self) -> list[Problem]:
         """Train problems whose answer some wrong workflows also give."""
-        phrasings, seed = self.params.problems.phrasings, self.params.seed
+        phrasings = WordProblemParams(**self.params.environment.params).phrasings
+        seed = self.params.seed
         found = [with_equal_quantities(problem, phrasings, seed) for problem in self.problems["train"]]
         return [problem for problem in found if problem]
 

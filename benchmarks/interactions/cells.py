@@ -12,13 +12,12 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 
 SMALLER = (
-    'environment={name: "recipes.chess:RookWorld", notation: list, tasks: [P]}',
+    'environment={name: "recipes.chess:RookWorld", notation: list, tasks: [P], demonstrations: 6000}',
     "rewards.environment={best: 0.5, candidates: 0.3, evaluations: 0.2, format: 0.0, content: 0.0}",
     "problems.train=96",
     "problems.test=200",
     "problems.siblings=1",
     "rounds=2",
-    "bootstrap.demonstrations=6000",
     "update.prompts_per_step=12",
     "evaluation.samples=8",
 )

@@ -49,10 +49,10 @@ _AS_CLAIMED = (
 )
 """TracIn as the claims have it, without what Graft adds to it."""
 
-NONE, OWN_VOTE, SAME_BATCH = "no selection", "same batch, own vote", "same batch"
+NONE, SAME_BATCH = "no selection", "same batch"
 FEW, SOME, MANY = "held out 16", "held out 128", "held out 1024"
 LARGER = "no selection, 20 completions"
-BEST, TOP, BOTTOM = "held out 128, top 16 by reward", "upper half", "lower half"
+TOP, BOTTOM = "upper half", "lower half"
 
 
 def _positive(*assignments: str, validation: int = 0) -> Selection:
@@ -67,16 +67,14 @@ def _held_out(problems: int, completions: int, *assignments: str) -> Selection:
 SELECTIONS: dict[str, Selection] = {
     NONE: Selection(("influence.selection=none",)),
     LARGER: Selection(("influence.selection=none", *(f"{name}=20" for name in _SAMPLES))),
-    OWN_VOTE: _positive("influence.validation=same_batch", "influence.exclude_self=false"),
-    SAME_BATCH: _positive("influence.validation=same_batch", "influence.exclude_self=true"),
+    SAME_BATCH: _positive("influence.validation=same_batch"),
     FEW: _held_out(16, 1),
     SOME: _held_out(128, 1),
     MANY: _held_out(128, 8),
-    BEST: _held_out(128, 1, "influence.top_k=16"),
     TOP: _held_out(128, 1, "influence.selection=top_fraction", "influence.fraction=0.5"),
     BOTTOM: _held_out(128, 1, "influence.selection=bottom_fraction", "influence.fraction=0.5"),
 }
-"""LARGER takes about as many CPU seconds as OWN_VOTE, at most, instead of as many completions. The halves are by the
+"""LARGER takes about as many CPU seconds as SAME_BATCH, at most, instead of as many completions. The halves are by the
 influence of SOME: the lower one is what a backward sign would select."""
 
 
@@ -106,16 +104,15 @@ _FROM_SCRATCH = (
 
 
 SETTINGS: dict[str, Setting] = {
-    "workflow": Setting((*_SIZES, "problems.phrasings=1", "problems.test=100", "update.epochs=3"), "sampled_mean"),
+    "workflow": Setting((*_SIZES, "environment.phrasings=1", "problems.test=100", "update.epochs=3"), "sampled_mean"),
     "chess": Setting(
         (
             *preset("chess"),
             *_SIZES,
             *_FROM_SCRATCH,
             "problems.test=200",
-            'environment={name: "recipes.chess:RookWorld", notation: list, tasks: [P]}',
+            'environment={name: "recipes.chess:RookWorld", notation: list, tasks: [P], demonstrations: 6000}',
             "rewards.environment={best: 0.5, candidates: 0.3, evaluations: 0.2, format: 0.0, content: 0.0}",
-            "bootstrap.demonstrations=6000",
         ),
         f"{PREFIX}p_legal/sampled",
     ),

@@ -11,13 +11,12 @@ from statistics import fmean
 from typing import Literal
 
 from benchmarks.ppo.cells import (
-    BEST,
     BOTTOM,
     FEW,
     LARGER,
     MANY,
     NONE,
-    OWN_VOTE,
+    SAME_BATCH,
     SETTINGS,
     SOME,
     TOP,
@@ -70,35 +69,30 @@ def deviation_fall(results: Results, environment: str, seed: int) -> float | Non
 CLAIMS = (
     Claim(
         "Same-batch selection works in PPO",
-        "PPO, same batch with own vote, against no selection",
-        gain(("ppo", OWN_VOTE), ("ppo", NONE)),
+        "PPO, same batch, against no selection",
+        gain(("ppo", SAME_BATCH), ("ppo", NONE)),
     ),
     Claim(
         "Same-batch selection works in PPO at equal CPU seconds",
-        "PPO, same batch with own vote, against no selection from 20 completions a problem",
-        gain(("ppo", OWN_VOTE), ("ppo", LARGER)),
+        "PPO, same batch, against no selection from 20 completions a problem",
+        gain(("ppo", SAME_BATCH), ("ppo", LARGER)),
     ),
     Claim(
         "so it is the fix for GRPO",
-        "GRPO, same batch with own vote, against no selection",
-        gain(("grpo", OWN_VOTE), ("grpo", NONE)),
+        "GRPO, same batch, against no selection",
+        gain(("grpo", SAME_BATCH), ("grpo", NONE)),
     ),
     Claim(
         "so it is the fix for GRPO at equal CPU seconds",
-        "GRPO, same batch with own vote, against no selection from 20 completions a problem",
-        gain(("grpo", OWN_VOTE), ("grpo", LARGER)),
+        "GRPO, same batch, against no selection from 20 completions a problem",
+        gain(("grpo", SAME_BATCH), ("grpo", LARGER)),
     ),
     Claim(
         "The same batch is better than held-out validation",
-        "GRPO, same batch with own vote, against 128 held out",
-        gain(("grpo", OWN_VOTE), ("grpo", SOME)),
+        "GRPO, same batch, against 128 held out",
+        gain(("grpo", SAME_BATCH), ("grpo", SOME)),
     ),
     Claim("16 validation samples are too few", "GRPO, 1,024 held out against 16", gain(("grpo", MANY), ("grpo", FEW))),
-    Claim(
-        'Validation with good samples only says "produce these"',
-        "GRPO, 128 held out against the 16 of them with the highest rewards",
-        gain(("grpo", SOME), ("grpo", BEST)),
-    ),
     Claim(
         "The sign is backwards",
         "GRPO, the half of lower influence against the upper half",

@@ -17,7 +17,7 @@ def oracle_max_error(folder: Path) -> float | None:
     if install_trl(folder / "trl"):
         return None
     cases = [random_case(seed) for seed in range(CASES)]
-    return max(map(max_error, cases, trl_numbers(folder / "trl", cases, [])["cases"]))
+    return max(map(max_error, cases, trl_numbers(folder / "trl", cases)))
 
 
 def civil_ratios(folder: Path) -> dict[str, float]:

@@ -16,13 +16,15 @@ warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
 from trl.trainer.ppo_trainer import PPOTrainer  # noqa: E402
-from trl.trainer.utils import AdaptiveKLController  # noqa: E402
+
+FIXED = {"kl_penalty": "kl", "whiten_rewards": False, "cliprange_value": 1e9, "ratio_threshold": 1e9}
+"""Options of TRL that Graft has not: its KL is d, and the values have no bound."""
 
 
 def numbers_of(settings: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
     """Rewards, advantages, returns, losses and their gradients of one case."""
     given = {name: torch.tensor(value, dtype=torch.float64) for name, value in inputs.items()}
-    config = types.SimpleNamespace(**settings, ratio_threshold=1e9)
+    config = types.SimpleNamespace(**settings, **FIXED)
     trainer = types.SimpleNamespace(config=config, kl_ctl=types.SimpleNamespace(value=settings["beta"]))
     trainer._kl_penalty = lambda ours, theirs: PPOTrainer._kl_penalty(trainer, ours, theirs)
     behaviour, reference, mask = given["behaviour"], given["reference"], given["mask"]
@@ -34,21 +36,9 @@ def numbers_of(settings: dict[str, Any], inputs: dict[str, Any]) -> dict[str, An
     gradients = torch.autograd.grad(policy + value, (logprobs, now))
     found = {"rewards": rewards * mask, "advantages": advantages * mask, "returns": returns * mask}
     found |= dict(zip(("logprobs_gradient", "values_gradient"), gradients, strict=True))
-    found |= {"policy_loss": policy, "value_loss": value}
-    found |= {"policy_clip": stats["policy/clipfrac"], "value_clip": stats["val/clipfrac"]}
+    found |= {"policy_loss": policy, "value_loss": value, "policy_clip": stats["policy/clipfrac"]}
     return {name: own.detach().tolist() for name, own in found.items()}
 
 
-def betas_of(beta: float, target: float, horizon: int, steps: list[list[float]]) -> list[float]:
-    """The weight of the KL after each (KL, completions)."""
-    controller, found = AdaptiveKLController(beta, target, horizon), []
-    for kl, count in steps:
-        controller.update(kl, count)
-        found.append(controller.value)
-    return found
-
-
 if __name__ == "__main__":
-    given = json.load(sys.stdin)
-    cases = [numbers_of(case["settings"], case["inputs"]) for case in given["cases"]]
-    json.dump({"cases": cases, "betas": [betas_of(*own) for own in given["betas"]]}, sys.stdout)
+    json.dump([numbers_of(case["settings"], case["inputs"]) for case in json.load(sys.stdin)], sys.stdout)

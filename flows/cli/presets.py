@@ -34,11 +34,11 @@ def preset(name: str) -> list[str]:
 
 
 def _assignments(values: Mapping[str, Any], section: type[Section], prefix: str = "") -> Iterator[str]:
-    """`key=value` for each param below a section; the environment, whose params its class knows, is one."""
+    """`key=value` for each param below a section; an environment with its name is one, without it its own params."""
     for key, value in values.items():
         field = section.model_fields.get(key)
         below = section_of(field.annotation) if field else None
-        mapping = isinstance(value, Mapping) and below is not EnvironmentChoice
+        mapping = isinstance(value, Mapping) and not (below is EnvironmentChoice and "name" in value)
         if mapping and isinstance(below, type) and issubclass(below, Section):
             yield from _assignments(value, below, f"{prefix}{key}.")
         else:

@@ -19,7 +19,7 @@ def history(
     The name is the same in MLflow and Prefect: the number of the run, the params that differ from the last run that
     succeeded, and pass@1 greedy of the first and the final policy. graft compare takes the number.
     """
-    from flows.history.entries import entries
+    from flows.history.run_history import entries
     from flows.preflight import project_root
     from flows.process.workspace_lock import holders
 
@@ -111,7 +111,7 @@ def diagnose(
     root = project_root()
     params = write_params(root, assignments or [], print_text)
     from flows.diagnosis.diagnose import diagnose as examined
-    from flows.diagnosis.page import page_of
+    from flows.diagnosis.record import page_of
     from flows.diagnosis.terminal import print_diagnosis
     from tasks.artifacts import write_text
     from tasks.layout import Layout
@@ -157,7 +157,7 @@ def ui(
     """Open the history of this project: Prefect's and MLflow's pages, and the page of the newest run, until Ctrl-C.
 
     Prints an address for each. The servers listen on this machine only, on a free port. If PREFECT_API_URL or
-    tracking.uri names a server of yours, its address is printed instead. Runs may be started in the meantime.
+    machine.tracking.uri names a server of yours, its address is printed instead. Runs may be started in the meantime.
     """
     from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root
@@ -167,7 +167,7 @@ def ui(
     root = project_root()
     settings.set_prefect_home(root)
     check_settings()
-    show(root, load_params(root / "params.yaml").tracking, open_browser)
+    show(root, load_params(root / "params.yaml").machine.tracking, open_browser)
 
 
 def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
@@ -208,8 +208,11 @@ def problems(
     print_text(describe_files(file, evaluator, siblings))
 
 
-def environments(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
-    """List the environments: what the policy writes in each, its prompt, its reward terms; then the evaluators.
+def environments(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of this one alone, with its params.")] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """List the environments: what the policy writes in each, its params, reward terms, prompt; then the evaluators.
 
     The environment is the param environment, the evaluator problems.evaluator. An environment or an evaluator of your
     own is a class in the project's folder, named as module:CLASS.
@@ -219,7 +222,7 @@ def environments(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     from tasks.params.file import load_params
 
     root = project_root()
-    print_text(list_environments(root, load_params(root / "params.yaml")))
+    print_text(list_environments(root, load_params(root / "params.yaml"), name))
 
 
 def doctor(

@@ -1,5 +1,6 @@
 """Commands that compute or remove results."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -101,7 +102,7 @@ def stage(
         params = write_params(root, assignments or [], print_text)
         from flows.dvc_stages.pipeline import DvcPipeline
 
-        pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
+        pipeline = DvcPipeline(root, pull, seconds=params.machine.schedule.seconds)
         for stage_id in [stage_id for name in names for stage_id in pipeline.find(name)]:
             print_text(pipeline.run(stage_id, force))
 
@@ -140,18 +141,45 @@ def clean(
     ] = False,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
-    """Delete old results in the DVC cache, MLflow and Prefect, and what killed runs left. Without --yes, list them.
+    """Delete old results in the DVC cache, and what killed runs left. Without --yes, list them.
 
     Kept in any case: results in a dvc.lock of the workspace, a branch, a tag or an experiment, present and former
-    champions, and files in use. Refused while a run is at work.
+    champions, and files in use. Refused while a run is at work. Runs in Prefect and MLflow stay.
     """
     from flows.preflight import project_root
     from flows.process.workspace_lock import exclusive_lock
     from tasks.layout import Layout
-    from tasks.params.file import load_params
 
     root = project_root()
     with exclusive_lock(root, "graft clean"):
         from flows.retention.clean import clean
 
-        clean(Layout(root), load_params(root / "params.yaml"), keep, yes, replies)
+        clean(Layout(root), keep, yes, replies)
+
+
+def convert(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="An older params.yaml.")] = Path("params.yaml"),
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Write an older params.yaml in the present form: its values with the present names, comments and order.
+
+    The old file is kept as FILE.old. Params that were removed are listed with what happens instead. A value
+    that has no meaning any more is an error, and nothing is written.
+    """
+    from tasks.artifacts import read_text, write_text
+    from tasks.errors import GraftError
+    from tasks.params.convert import convert
+
+    text = read_text(file)
+    found = convert(file, text)
+    if found.text == text:
+        print_text(f"{file}: it has the present form")
+        return
+    kept = file.with_name(f"{file.name}.old")
+    if kept.exists():
+        raise GraftError(f"{kept}: it is there already; move it away, so that {file} can be kept under this name")
+    write_text(kept, text)
+    write_text(file, found.text)
+    print_text(f"{file}: written in the present form; the old one is {kept}")
+    for instead, names in found.removed.items():
+        print_text(f"removed: {', '.join(names)}: {instead}")

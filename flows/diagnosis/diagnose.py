@@ -21,31 +21,27 @@ from typing import Any
 from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
 from flows.diagnosis.record import Diagnosis
 from tasks.artifacts import read_json, read_jsonl, read_text
-from tasks.collect.groups import SearchedProblem, build_trajectories
-from tasks.environments.lookup import rewarding_environment
-from tasks.environments.protocol import Environment, with_checked_siblings
+from tasks.environments.lookup import environment_in
+from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.learning.round import Setting, roll_out
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempt_problems
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.objective.groups import SampleGroup, sample_groups, samples_in
-from tasks.objective.kl_weight import read_weight
 from tasks.objective.losses import MANUAL
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.params.update import Update
 from tasks.programs.answer_check import failure_reason
-from tasks.records import Lineage, Problem, RewardedTrajectory, Trajectory
-from tasks.reward.builtin_terms import results_of
-from tasks.reward.compute import compute_rewards
-from tasks.search.answer_support import run_perturbed_questions
-from tasks.search.policy_search import PolicySearch
-from tasks.search.shard import workflow_records
+from tasks.records import Lineage, Problem
+from tasks.search.policy_search import SplitProblem
 from tasks.seeds import derive_seed
+from tasks.trajectories import Member, RewardedTrajectory
 from tasks.update.compute import update_scorer
 from tasks.update.diagnostics.health import Score, StepMeasurements, verdicts
 from tasks.update.diagnostics.loss_comparison import LossComparison, compare_losses
@@ -92,32 +88,32 @@ def diagnose(
     if params.algorithm != "grpo":
         raise GraftError(f"algorithm is {params.algorithm}, but graft diagnose takes a step of GRPO; set it to grpo")
     round = _round(layout, round)
-    params = _with_beta(layout, params, round)
-    problems, tolerant = _drawn(layout, params.seed, count, round), diagnosis_params(params)
+    drawn, tolerant = _drawn(layout, params.seed, count), diagnosis_params(params)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
-    environment = rewarding_environment(layout.root, params)
-    problems = [with_checked_siblings(environment, problem) for problem in problems]
+    environment = environment_in(layout.root, params)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
-        completions = sample_groups_of_problems(policy, environment, problems, runner, tolerant, round + 1, lineage)
+        rewarded = roll_out(
+            Setting(layout.root, tolerant, environment, runner), policy, drawn, round + 1, failed_limit=1.0
+        )
+        problems = [trajectory.problem for trajectory, _ in rewarded]
         before = evaluate(policy, environment, problems, runner, params)
-    trajectories = reward_trajectories(layout, tolerant, environment, completions)
     log_usage(served, layout, "diagnose, before the step")
-    groups = sample_groups(policy, trajectories, params.update)
+    groups = sample_groups(policy, rewarded, params.update)
     policy, step, scores, comparison = _stepped(layout, params, round, policy, groups, against)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
         after = evaluate(policy, environment, problems, runner, params)
     log_usage(served, layout, "diagnose, after the step")
-    signs = _signs(layout, params, round, trajectories, groups, step, (before, after))
+    signs = _signs(layout, params, round, rewarded, groups, step, (before, after))
     return Diagnosis(
         round=round,
         version=lineage.version,
         reference=read_json(layout.policy(0) / "lineage.json", Lineage).version,
         samples=params.evaluation.samples,
         knobs={name: f"{reduce(getattr, name.split('.'), params)}" for name in SHOWN_PARAMS},
-        problems=problem_diagnoses(policy, params.update, trajectories, groups, scores, (before, after)),
+        problems=problem_diagnoses(policy, params.update, rewarded, groups, scores, (before, after)),
         step=step,
         comparison=comparison,
         before=signs.before,
@@ -125,45 +121,6 @@ def diagnose(
         lost=next((found for found in (before, after) if isinstance(found, str)), ""),
         verdicts=verdicts(signs),
     )
-
-
-def sample_groups_of_problems(
-    policy: Policy,
-    environment: Environment,
-    problems: Sequence[Problem],
-    runner: Runner,
-    params: Params,
-    round: int,
-    lineage: Lineage,
-) -> list[Trajectory]:
-    """A group of `update.group_size` completions for each problem, as the stages search (first wave) and collect make
-    it."""
-    search = PolicySearch(policy, environment, runner, params, round)
-    trees = search.make_trees(problems)
-    search.sample(trees)
-    if environment.asks_siblings:
-        run_perturbed_questions(trees, runner)
-    tried = [SearchedProblem("train", tree.problem, workflow_records(tree, "train")) for tree in trees]
-    return list(
-        build_trajectories(
-            environment,
-            tried,
-            lineage,
-            policy.prompt_format,
-            params.update.group_size,
-            params.rewards.agreement,
-            params.seed,
-            served=runner.serves,
-        )
-    )
-
-
-def reward_trajectories(
-    layout: Layout, params: Params, environment: Environment, trajectories: Sequence[Trajectory]
-) -> list[RewardedTrajectory]:
-    """As the stage reward does."""
-    total = sum(len(trajectory.workflow_ids) for trajectory in trajectories)
-    return compute_rewards(layout.root, params, environment, trajectories, total).trajectories
 
 
 def evaluate(
@@ -181,19 +138,14 @@ def evaluate(
 
 
 def diagnosis_params(params: Params) -> Params:
-    """Params to sample one group for each problem with, and to show it however many of its results fail."""
+    """Params to sample one group for each problem with."""
     return params.model_copy(
         update={
-            "search": params.search.model_copy(update={"samples": params.update.group_size}),
-            "rewards": params.rewards.model_copy(update={"failed_limit": 1.0}),
+            "search": params.search.model_copy(
+                update={"samples": params.update.group_size, "simulations": params.update.group_size, "revisions": 0}
+            ),
         }
     )
-
-
-def _with_beta(layout: Layout, params: Params, round: int) -> Params:
-    """With the beta that the round's update has left, where it differs from step to step."""
-    beta = read_weight(layout.kl_weight(round), params.update).beta
-    return params.model_copy(update={"update": params.update.model_copy(update={"beta": beta})})
 
 
 def _round(layout: Layout, round: int | None) -> int:
@@ -206,11 +158,11 @@ def _round(layout: Layout, round: int | None) -> int:
     return there[-1] if round is None else round
 
 
-def _drawn(layout: Layout, seed: int, count: int, round: int) -> list[Problem]:
-    """Train problems at random, the same for every round, with the siblings that the next round would ask."""
+def _drawn(layout: Layout, seed: int, count: int) -> list[SplitProblem]:
+    """Train problems at random, the same for every round."""
     problems = read_jsonl(layout.problems("train"), Problem)
     lots = sorted(problems, key=lambda problem: derive_seed(seed, "diagnose", problem.problem_id))
-    return [problem.rotated(round + 1) for problem in lots[:count]]
+    return [("train", problem) for problem in lots[:count]]
 
 
 def _stepped(
@@ -246,37 +198,44 @@ def _all_kept(groups: Sequence[SampleGroup], params: Params, update: Update) -> 
 
 
 def _moved_version(policy: Policy) -> str:
-    """Of the policy after the step: replies that are remembered of the one before are not its own."""
+    """Version of the policy after the step: replies that are remembered of the one before are not its own."""
     trained = hashlib.sha256()
     for _, weight in sorted((n, w) for n, w in policy.model.named_parameters() if w.requires_grad):
         trained.update(weight.detach().float().cpu().numpy().tobytes())
     return f"{policy.version}+{trained.hexdigest()[:16]}"
 
 
-def _score_of(found: Performance, samples: int) -> Score | None:
-    if isinstance(found, str):
+def _score_of(tried: Performance, samples: int) -> Score | None:
+    if isinstance(tried, str):
         return None
-    return Score([greedy_is_right(own) for own in found], [right_samples(own) for own in found], samples)
+    return Score(
+        [greedy_is_right(attempts) for attempts in tried], [right_samples(attempts) for attempts in tried], samples
+    )
 
 
 def _signs(
     layout: Layout,
     params: Params,
     round: int,
-    trajectories: Sequence[RewardedTrajectory],
+    rewarded: Sequence[RewardedTrajectory],
     groups: Sequence[SampleGroup],
     step: OneStep,
     performance: tuple[Performance, Performance],
 ) -> StepMeasurements:
     """What the verdicts rest on."""
     before, after = (_score_of(found, params.evaluation.samples) for found in performance)
+    members = [
+        (member, reward)
+        for trajectory, rewards in rewarded
+        for member, reward in zip(trajectory.members, rewards, strict=True)
+    ]
     parts = step.before if round or step.after is None else step.after
     return StepMeasurements(
         rewards=[group.baseline_rewards for group in groups],
         advantages=[group.advantages for group in groups],
-        distinct=[len(set(map(tuple, t.tokens))) for t in trajectories],
-        invalid=fmean(result.status not in ANSWERED for t in trajectories for result in t.results),
-        errors=[_error(t, m) for t in trajectories for m, status in enumerate(t.reward_status) if status != "ok"],
+        distinct=[len({tuple(member.tokens) for member in trajectory.members}) for trajectory, _ in rewarded],
+        invalid=fmean(member.result.status not in ANSWERED for member, _ in members),
+        errors=[_error(member) for member, reward in members if reward.status != "ok"],
         served=params.operators.backend != "none",
         norm=step.row["grad_norm"] if step.row else 0.0,
         max_norm=params.update.max_grad_norm,
@@ -306,5 +265,5 @@ def gradient_norms_in(table: Path) -> list[float]:
         raise GraftError(f"{table}: no table of an update's steps with a column grad_norm; {remedy}") from None
 
 
-def _error(trajectory: RewardedTrajectory, member: int) -> str:
-    return failure_reason(results_of(trajectory, member)) or "a term of its reward failed"
+def _error(member: Member) -> str:
+    return failure_reason(member.results) or "a term of its reward failed"

@@ -14,8 +14,9 @@ from tasks.objective.groups import SampleGroup
 from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.params.fields import Baseline
 from tasks.params.update import Update
-from tasks.programs.operators.question_context import without_context
-from tasks.records import Attempt, Result, RewardedTrajectory
+from tasks.programs.operators.builtin import without_context
+from tasks.records import Attempt, Result
+from tasks.trajectories import RewardedTrajectory
 
 Performance = list[list[Attempt]] | str
 """The attempts of a policy at each problem [P], or why they could not be measured."""
@@ -26,7 +27,7 @@ Value = TypeVar("Value")
 def problem_diagnoses(
     policy: Policy,
     params: Update,
-    trajectories: Sequence[RewardedTrajectory],
+    rewarded: Sequence[RewardedTrajectory],
     groups: Sequence[SampleGroup],
     scores: tuple[Logprobs, Logprobs],
     performance: tuple[Performance, Performance],
@@ -35,48 +36,49 @@ def problem_diagnoses(
     batch = known_rewards(reward for group in groups for reward in group.baseline_rewards)
     return [
         ProblemDiagnosis(
-            problem_id=trajectory.problem_id,
-            question=without_context(trajectory.problem.question),
-            answer=answer_text(trajectory.problem.answer),
+            problem_id=problem.problem_id,
+            question=without_context(problem.question),
+            answer=answer_text(problem.answer),
             mean=_mean(known_rewards(group.baseline_rewards)),
             std=_deviation(known_rewards(group.baseline_rewards)),
-            completions=_completions(policy, params.advantages, trajectory, group, batch, scores),
+            completions=_completions(policy, params.advantages, rewarded[place], group, batch, scores),
             greedy=_both(performance, place, greedy_is_right),
             right=_both(performance, place, right_samples),
         )
-        for place, (trajectory, group) in enumerate(zip(trajectories, groups, strict=True))
+        for place, group in enumerate(groups)
+        for problem in [rewarded[place].trajectory.problem]
     ]
 
 
 def _completions(
     policy: Policy,
     rule: Baseline,
-    trajectory: RewardedTrajectory,
+    rewarded: RewardedTrajectory,
     group: SampleGroup,
     batch: Sequence[float],
     scores: tuple[Logprobs, Logprobs],
 ) -> list[DiagnosedCompletion]:
     """Each different one of a group, the best first. `batch`: all known rewards of all groups."""
     baselines = baselines_of(rule, group.baseline_rewards, group.advantages, batch)
-    found: dict[tuple[int, ...], DiagnosedCompletion] = {}  # by their tokens
-    for member in sorted(range(len(group.samples)), key=lambda member: -group.advantages[member]):
-        sample = group.samples[member]
-        if (same := found.get(sample.completion)) is not None:
-            found[sample.completion] = replace(same, count=same.count + 1)
+    by_tokens: dict[tuple[int, ...], DiagnosedCompletion] = {}  # by their tokens
+    for place in sorted(range(len(group.samples)), key=lambda place: -group.advantages[place]):
+        sample, member, reward = group.samples[place], rewarded.trajectory.members[place], rewarded.rewards[place]
+        if (same := by_tokens.get(sample.completion)) is not None:
+            by_tokens[sample.completion] = replace(same, count=same.count + 1)
             continue
-        found[sample.completion] = DiagnosedCompletion(
-            code=trajectory.workflow_codes[member],
+        by_tokens[sample.completion] = DiagnosedCompletion(
+            code=member.code,
             tokens=_tokens(policy, sample, scores),
             count=1,
-            result=result_text(trajectory.results[member]),
-            reward=trajectory.rewards[member],
-            terms={name: values[member] for name, values in trajectory.reward_terms.items()},
-            baseline=baselines[member],
-            advantage=group.advantages[member],
+            result=result_text(member.result),
+            reward=reward.reward,
+            terms=reward.terms,
+            baseline=baselines[place],
+            advantage=group.advantages[place],
             learned=sample.advantage,
             cut=is_truncated(policy, sample.completion),
         )
-    return list(found.values())
+    return list(by_tokens.values())
 
 
 def greedy_is_right(attempts: Sequence[Attempt]) -> bool:
@@ -97,8 +99,8 @@ def baselines_of(
     r - A where the advantage is that difference itself; else the mean of the group's known rewards, or of the `batch`
     where there is a single one.
     """
-    given = known_rewards(rewards)
-    mean = _mean(given if len(given) != 1 else batch)
+    known = known_rewards(rewards)
+    mean = _mean(known if len(known) != 1 else batch)
     differences = rule in ("none", "leave_one_out")
     return [None if r is None else r - a if differences else mean for r, a in zip(rewards, advantages, strict=True)]
 
@@ -109,16 +111,16 @@ def result_text(result: Result) -> str:
 
 
 def _tokens(policy: Policy, sample: Sample, scores: tuple[Logprobs, Logprobs]) -> list[Token]:
-    own, reference = (found[sample_key(sample)].tolist() for found in scores)
+    policy_logprobs, reference = (logprobs[sample_key(sample)].tolist() for logprobs in scores)
     texts = policy.tokenizer.batch_decode([[token] for token in sample.completion])
-    return [Token(*row) for row in zip(texts, own, reference, strict=True)]
+    return [Token(*row) for row in zip(texts, policy_logprobs, reference, strict=True)]
 
 
 def _both(
     performance: tuple[Performance, Performance], place: int, of: Callable[[Sequence[Attempt]], Value]
 ) -> tuple[Value | None, Value | None]:
     """Before and after; None where it is not known."""
-    before, after = (None if isinstance(found, str) else of(found[place]) for found in performance)
+    before, after = (None if isinstance(attempts, str) else of(attempts[place]) for attempts in performance)
     return before, after
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from tasks.bootstrap.choose_prompt import formats_of, try_formats, worked_examples
 from tasks.bootstrap.start import load_start
-from tasks.coldstart.solve_problems import solve_problems
 from tasks.coldstart.task import prompt_problems
 from tasks.core.console import PlainConsole
 from tasks.core.terminal import make_table
@@ -26,9 +25,9 @@ def print_trials(root: Path) -> None:
     policy, _ = load_start(params.policy)
     tried = params.policy.prompt.model_copy(update={"style": "auto"})
     every = params.model_copy(update={"policy": params.policy.model_copy(update={"prompt": tried})})
-    found = {w.problem_id: w.code for w in solve_problems(prompt_problems(problems, params), params, iter)}
-    solutions = [(problem, found[problem.problem_id]) for problem in problems if problem.problem_id in found]
-    forms = formats_of(every, policy, environment, worked_examples(root, params, environment, solutions))
+    found = environment.solutions(prompt_problems(problems, params), params.sandbox)
+    solved = [(problem, workflow.code) for problem in problems if (workflow := found.get(problem.problem_id))]
+    forms = formats_of(every, policy, environment, worked_examples(root, params, environment, solved))
     table = make_table("style", "valid", "pass@1", "pass@8", "cut", "prompt tokens", "completion tokens")
     for trial in sorted(try_formats(every, policy, environment, forms, problems), key=lambda t: t.rank, reverse=True):
         shares = (trial.valid, trial.pass_at_1, trial.pass_at_k, trial.truncated)

@@ -1,7 +1,13 @@
-"""Diagnosis of one GRPO step: the data of its page, in the terminal and in HTML."""
+"""Diagnosis of one GRPO step: its data, and the lines and the page that show them.
+
+The page needs nothing but itself: no script, no request, all texts escaped.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tasks.core import terminal
 from tasks.update.diagnostics.health import Score, Verdict, kl_share
@@ -159,3 +165,25 @@ def summary_lines(diagnosis: Diagnosis) -> list[str]:
 def printable(text: str, new_line: str = "↵") -> str:
     """Text that a model wrote, in one line or as many as it has; control characters are replaced."""
     return terminal.printable(text.replace("\n", new_line), kept="\n", replacement="·")
+
+
+def page_of(diagnosis: Diagnosis) -> str:
+    """The whole page; the same diagnosis gives the same text."""
+    folder = FileSystemLoader(Path(__file__).parent)
+    templates = Environment(
+        loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    templates.filters |= {"number": number_text, "readable": printable}
+    layers = diagnosis.step.before.layers.values()
+    return templates.get_template("page.html.jinja").render(
+        d=diagnosis,
+        lines=[printable(line) for line in summary_lines(diagnosis)],
+        loss=loss_lines(diagnosis.step),
+        comparison=comparison_lines(diagnosis.comparison) if diagnosis.comparison else [],
+        most=max(layers, default=0.0) or 1.0,
+    )
+
+
+def number_text(value: float | None) -> str:
+    """Three decimals, or a dash."""
+    return "–" if value is None else f"{value:.3f}"

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from flows.diagnosis.record import (
     DiagnosedCompletion,
@@ -10,24 +13,20 @@ from flows.diagnosis.record import (
     ProblemDiagnosis,
     comparison_lines,
     loss_lines,
+    number_text,
     printable,
     summary_lines,
 )
 from tasks.core.terminal import make_table
-from tasks.programs.contract import HEADER
+from tasks.programs.contract import line_of
 from tasks.update.diagnostics.loss_comparison import LossComparison
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
 STYLES = {"ok": "green", "warning": "yellow", "red flag": "bold red", "no verdict": "dim"}
 BARS = 30  # signs of the longest bar
 CODE_WIDTH = 27  # signs of a workflow: with it a line has 80 columns at most
 
 
-def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
+def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     """Print the whole page, in 80 columns. Tokens are those of the best and the worst completion of each problem."""
     for line in summary_lines(diagnosis):
         console.print(printable(line), highlight=False, markup=False)
@@ -51,9 +50,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
     console.print(told, style="dim", highlight=False, markup=False)
 
 
-def _verdicts(diagnosis: Diagnosis) -> "Table":
-    from rich.text import Text
-
+def _verdicts(diagnosis: Diagnosis) -> Table:
     table = make_table("verdict", "sign", wrap="sign")
     for verdict in diagnosis.verdicts:
         text = Text()
@@ -67,7 +64,7 @@ def _verdicts(diagnosis: Diagnosis) -> "Table":
     return table
 
 
-def _performance(diagnosis: Diagnosis) -> "Table":
+def _performance(diagnosis: Diagnosis) -> Table:
     """Before and after, on the same prompts with the same seeds."""
     table = make_table("problem", "greedy", f"right of {diagnosis.samples}", "mean", "std", "distinct")
     for asked in diagnosis.problems:
@@ -76,8 +73,8 @@ def _performance(diagnosis: Diagnosis) -> "Table":
             asked.problem_id,
             _change(*("–" if is_right is None else "right" if is_right else "wrong" for is_right in asked.greedy)),
             _change(*("–" if right is None else str(right) for right in asked.right)),
-            _number(asked.mean),
-            _number(asked.std),
+            number_text(asked.mean),
+            number_text(asked.std),
             f"{len(asked.completions)}/{size}",
         )
     before, after = diagnosis.before, diagnosis.after
@@ -90,14 +87,14 @@ def _performance(diagnosis: Diagnosis) -> "Table":
     return table
 
 
-def _loss(lines: Sequence[tuple[str, str, str]]) -> "Table":
+def _loss(lines: Sequence[tuple[str, str, str]]) -> Table:
     table = make_table("loss and gradient", "before", "after the step")
     for line in lines:
         table.add_row(*line)
     return table
 
 
-def _comparison(comparison: LossComparison) -> "Table":
+def _comparison(comparison: LossComparison) -> Table:
     """The same samples and advantages, before the step."""
     first, second = comparison.sides
     table = make_table("one step of two losses", first.title, second.title, "cosine", "difference")
@@ -106,7 +103,7 @@ def _comparison(comparison: LossComparison) -> "Table":
     return table
 
 
-def _layers(layers: dict[str, float]) -> "Table":
+def _layers(layers: dict[str, float]) -> Table:
     table = make_table("layer", "gradient norm", "")
     most = max(layers.values()) or 1.0
     for layer, norm in layers.items():
@@ -114,7 +111,7 @@ def _layers(layers: dict[str, float]) -> "Table":
     return table
 
 
-def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
+def _print_problem(asked: ProblemDiagnosis, console: Console) -> None:
     console.print(
         f"{asked.problem_id}: {printable(asked.question)} ({printable(asked.answer)})", highlight=False, markup=False
     )
@@ -123,15 +120,15 @@ def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
         table.add_row(
             str(completion.count),
             "failed" if completion.reward is None else f"{completion.reward:.3f}",
-            _number(completion.baseline),
+            number_text(completion.baseline),
             f"{completion.advantage:+.2f}",
             f"{completion.logprob:.2f}",
             f"{completion.reference:.2f}",
-            _in_short(completion.code),
+            Text(line_of(completion.code, CODE_WIDTH)),
         )
     console.print(table)
     for completion in {id(c): c for c in (asked.completions[0], asked.completions[-1])}.values():
-        terms = ", ".join(f"{name} {_number(value)}" for name, value in completion.terms.items())
+        terms = ", ".join(f"{name} {number_text(value)}" for name, value in completion.terms.items())
         cut = ", cut at its length limit" if completion.cut else ""
         learned = "" if completion.learned == completion.advantage else f", learned as {completion.learned + 0.0:.3g}"
         told = f"advantage {completion.advantage:+.2f}{learned}: {terms}; gave {completion.result}{cut}"
@@ -140,10 +137,8 @@ def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
     console.print()
 
 
-def _tokens(completion: DiagnosedCompletion) -> "Text":
+def _tokens(completion: DiagnosedCompletion) -> Text:
     """Each token with its log-probabilities, policy/reference."""
-    from rich.text import Text
-
     text = Text()
     for token in completion.tokens:
         text.append(f"⟨{printable(token.text)}⟩", style="bold")
@@ -151,18 +146,5 @@ def _tokens(completion: DiagnosedCompletion) -> "Text":
     return text
 
 
-def _in_short(code: str) -> "Text":
-    """The lines of a workflow in one, without those that all have."""
-    from rich.text import Text
-
-    lines = [" ".join(line.split()) for line in code.removeprefix(HEADER).splitlines() if line.strip()]
-    short = printable("; ".join(lines))
-    return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")
-
-
 def _change(before: str, after: str) -> str:
     return before if before == after else f"{before} → {after}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

@@ -3,16 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.dvc_stages.staleness import AFTER
 from flows.stages.durations import ExpectedSeconds, expected_seconds
 from tasks.layout import Layout
 from tasks.params.params import Params
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.1f} s"
 
 
-def print_forecast(root: Path, text: str, params: Params, console: "Console") -> None:
+def print_forecast(root: Path, text: str, params: Params, console: Console) -> None:
     """Print a line for each stale stage, then the sum."""
     stages = forecast(root, text, params)
     if not stages:

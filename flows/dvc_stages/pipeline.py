@@ -7,10 +7,12 @@ function. So `graft` and `dvc repro` write the same bytes, and neither repeats w
 `flows/dvc_stages/reproduce.py` and `flows/dvc_stages/patches/verified_hashes.py` are stricter than DVC, never laxer.
 """
 
+import errno
 import logging
+import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -18,26 +20,28 @@ from typing import Any
 
 from dvc.dependency import ParamsDependency
 from dvc.dvcfile import load_file
-from dvc.exceptions import CheckoutError
+from dvc.exceptions import CacheLinkError, CheckoutError, DvcException, NotDvcRepoError
 from dvc.fs import LocalFileSystem
+from dvc.lock import LockError
+from dvc.output import OutputDoesNotExistError
 from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
+from dvc.scm import SCMError
 from dvc.stage.cache import RunCacheNotFoundError, RunCacheNotSupported
 from dvc_data.hashfile.hash_info import HashInfo
 
-from flows.dvc_stages.errors import translate_dvc_errors
 from flows.dvc_stages.patches.atomic_files import make_files_atomic, processes_at_work
 from flows.dvc_stages.patches.verified_hashes import verify_hashes
-from flows.dvc_stages.reproduce import reproduce
+from flows.dvc_stages.reproduce import StageResult, reproduce
 from flows.dvc_stages.site_cache import set_site_cache
 from flows.dvc_stages.staleness import AFTER, reasons_for
+from flows.process.exit_codes import line_and_code
 from flows.stages.dvc_yaml import MODULES, parse, stage_of
-from flows.stages.result import StageResult
 from flows.stages.run import run as run_stage
 from flows.stages.sources import SOURCES, is_current
 from flows.stages.timeout import run_limited
 from tasks.core.terminal import print_remark
-from tasks.errors import GraftError
+from tasks.errors import GraftError, TransientError, one_line
 from tasks.params.file import load_params, overridden
 from tasks.sources.process_sources import source_digests_at_start
 
@@ -84,10 +88,10 @@ class DvcPipeline:
         """The ids of the stages that `name` means: `search@1` itself, `search` each of its rounds."""
         with translate_dvc_errors():
             ids = list(load_file(self._repo, str(self.root / "dvc.yaml")).stages)
-        found = [stage_id for stage_id in ids if name in (stage_id, stage_of(stage_id))]
-        if not found:
+        meant = [stage_id for stage_id in ids if name in (stage_id, stage_of(stage_id))]
+        if not meant:
             raise GraftError(f"no stage {name!r}; the stages are {', '.join(ids)}")
-        return found
+        return meant
 
     def run(self, stage_id: str, force: bool = False, before: Callable[[str], None] = lambda _: None) -> StageResult:
         """Bring one stage up to date: nothing to do, restored from the run-cache, or computed.
@@ -156,8 +160,8 @@ class DvcPipeline:
                 if stage.addressing == SOURCES:
                     continue
                 before = sorted(s.addressing for s in graph.successors(stage) if reasons.get(s.addressing))
-                own = reasons_for(stage, self.root, params)
-                reasons[stage.addressing] = own or ([AFTER + ", ".join(before)] if before else [])
+                changes = reasons_for(stage, self.root, params)
+                reasons[stage.addressing] = changes or ([AFTER + ", ".join(before)] if before else [])
         return reasons
 
     def is_cached(self, stage_id: str) -> bool:
@@ -221,3 +225,52 @@ class _ProposedParams(LocalFileSystem):  # type: ignore[misc,unused-ignore]
 
     def open(self, path: Any, mode: str = "r", **options: Any) -> Any:
         return StringIO(self._text) if Path(path).absolute() == self._path else super().open(path, mode, **options)
+
+
+@contextmanager
+def translate_dvc_errors() -> Iterator[None]:
+    """Raise errors of DVC, of its database and of a full disk as GraftError, or TransientError if DVC is locked."""
+    try:
+        yield
+    except LockError as error:
+        raise TransientError(f"{_text(error)}; another graft or dvc is at work here: wait until it ends") from error
+    except DvcException as error:
+        raise GraftError(_remedy(error)) from error
+    except sqlite3.OperationalError as error:  # DVC's database of file hashes
+        if "locked" not in str(error):
+            raise
+        raise TransientError(f"dvc: its {error}; another dvc is at work: wait until it ends") from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise GraftError(line_and_code(error)[0]) from error
+        raise
+
+
+def _remedy(error: DvcException) -> str:
+
+    text = _text(error)
+    if Path(str(getattr(error, "path", ""))).name == "dvc.lock":
+        return f"dvc.lock: damaged ({text}); git checkout dvc.lock, or remove it: what is in the cache is not lost"
+    if isinstance(error, CacheLinkError):  # DVC copies out of the cache, which fails only on a full disk
+        return f"{Path.cwd()}: the disk is full; free some space and run again, nothing was lost"
+    if isinstance(error, OutputDoesNotExistError):
+        return f"{text}: the stage ended without writing it; this is a fault of the stage, run it with --debug"
+    if isinstance(error, NotDvcRepoError):
+        return f"no .dvc folder here; restore it from git, or make one with: {init_command(Path.cwd())}"
+    if isinstance(error, SCMError) and "outside of git repository" in text:
+        place = next((name for name in ("run", "champion") if Path(name).is_symlink()), "an output")
+        return (
+            f"{place}: a link to another place, which DVC refuses; put the DVC cache there instead: dvc cache dir PATH"
+        )
+    if isinstance(error, SCMError):
+        return f"{text}; DVC needs a git repository, make one with: git init"
+    return f"dvc: {text}; see dvc status and graft doctor"
+
+
+def init_command(root: Path) -> str:
+    """The command that makes a DVC project of a folder; the folder may be a part of a git repository."""
+    return "dvc init" if (root / ".git").exists() else "dvc init --subdir"
+
+
+def _text(error: BaseException) -> str:
+    return one_line(" ".join(str(error).split())).rstrip(".")

@@ -5,9 +5,10 @@ dependency or source file that changes while the stage runs stops it, instead of
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dvc.exceptions import DvcException
 from dvc.stage.cache import RunCacheNotFoundError
@@ -16,11 +17,32 @@ from dvc.stage.decorators import rwlocked, unlocked_repo
 from flows.dvc_stages.patches.verified_hashes import unverified_cache
 from flows.process.exit_codes import line_and_code
 from flows.stages.dvc_yaml import stage_of
-from flows.stages.result import How
 from flows.stages.sources import SOURCES, digests
 from tasks.artifacts import remove_leftovers
 from tasks.errors import GraftError, one_line
+from tasks.params.file import load_params
 from tasks.sources.process_sources import source_digests_at_start
+
+How = Literal["unchanged", "restored", "ran"]
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """Result of one stage. `deps` and `outs` map paths to their md5 in `dvc.lock`."""
+
+    stage_id: str
+    how: How
+    seconds: float
+    deps: dict[str, str]
+    outs: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.stage_id:<16} {self.how:<10} {self.seconds:7.1f} s"
+
+    @property
+    def cached(self) -> bool:
+        """True if nothing had to be computed."""
+        return self.how != "ran"
 
 
 def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool) -> How:
@@ -101,7 +123,8 @@ def _changed_sources(stage: Any) -> list[str]:
     """The stage's source files that were edited after this process started, which may have imported them before."""
     if stage.addressing == SOURCES:
         return []
-    now = digests(Path(stage.repo.root_dir), stage_of(stage.addressing))
+    root = Path(stage.repo.root_dir)
+    now = digests(root, stage_of(stage.addressing), load_params(root / "params.yaml"))
     return [file for file, digest in now.items() if source_digests_at_start().get(file) != digest]
 
 

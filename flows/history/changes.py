@@ -1,10 +1,13 @@
 """Changes between two runs that a person could have made: problems, params, sources.
 
 DVC's notion of stale does not serve: a promotion changes the champion, and with it the base of the next run, although
-the user changed nothing.
+the user changed nothing. The params that differ from the committed `params.yaml` say, with the commit, with which
+params a run was made.
 """
 
+import subprocess
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from pydantic import Field
 
@@ -13,7 +16,9 @@ from flows.stages.sources import digests as digests_of_sources
 from flows.stages.user_files import CHAMPION, user_files
 from tasks.artifacts import read_json
 from tasks.core.metrics_files import flatten
+from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.params.file import overridden
 from tasks.params.params import Params, dump_stage_params
 from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promote.champion import read_champion
@@ -22,6 +27,9 @@ from tasks.records import Lineage, Record
 WRITTEN_BY_RUNS = ("run/", "champion/")
 
 MAX_NAMED = 3  # files that are listed by name; of more, only their number
+
+Overrides = dict[str, tuple[str, str]]
+"""Param by its dotted name → the value before, or the committed one, and the present one."""
 
 
 class RunInputs(Record):
@@ -52,7 +60,9 @@ def read_inputs(layout: Layout, params: Params) -> RunInputs:
     return RunInputs(
         problems=digest_problem_files(layout.root, params),
         params=flat,
-        sources={file: digest for stage in MODULES for file, digest in digests_of_sources(layout.root, stage).items()},
+        sources={
+            file: digest for stage in MODULES for file, digest in digests_of_sources(layout.root, stage, params).items()
+        },
         files={param: digest() for param, digest in files.items() if not flat[param].startswith(WRITTEN_BY_RUNS)},
     )
 
@@ -87,11 +97,15 @@ def describe_changes(before: RunInputs | None, now: RunInputs) -> list[str]:
     return [*_problems(before.problems, now.problems), *params, *files, *_sources(before, now)]
 
 
-def changed_params(before: RunInputs, now: RunInputs) -> dict[str, tuple[str, str]]:
+def changed_params(before: RunInputs, now: RunInputs) -> Overrides:
     """The params that differ, with both values, by their dotted names. `rounds.start` follows from `rounds.last`."""
+    return _differing(before.params, now.params)
+
+
+def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> Overrides:
     values = {
-        key: (before.params.get(key, "null"), now.params.get(key, "null"))
-        for key in sorted(before.params.keys() | now.params.keys())
+        key: (before.get(key, "null"), now.get(key, "null"))
+        for key in sorted(before.keys() | now.keys())
         if not key.startswith("rounds.start.")
     }
     return {key: (old, new) for key, (old, new) in values.items() if old != new}
@@ -129,3 +143,24 @@ def _files(files: Mapping[str, object], adjective: str = "") -> str:
 
 def _origin(layout: Layout) -> Lineage:
     return read_json(layout.champion / "policy" / "lineage.json", Lineage)
+
+
+def overrides(root: Path, params: Params) -> Overrides:
+    """The params of a run that differ.
+
+    Empty if the last commit has no `params.yaml`, or one of another version of Graft.
+    """
+    try:
+        command = ["git", "show", "HEAD:./params.yaml"]
+        text = subprocess.run(
+            command, cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=True
+        ).stdout
+        committed = flat_params(overridden(root / "params.yaml", text, [])[1])
+    except (OSError, subprocess.CalledProcessError, GraftError):
+        return {}
+    return _differing(committed, flat_params(params))
+
+
+def as_text(params: Overrides) -> str:
+    """`update.beta=0.05 rounds.last=2`: the present values."""
+    return " ".join(f"{key}={new}" for key, (_, new) in params.items())

@@ -1,26 +1,86 @@
-"""The present run in the history: its number and name from its start, what came of it at its end."""
+"""History of the runs of a workspace: `.graft/history.jsonl`, a line for each, by hand or by schedule.
+
+A run has its number and name from its start, and what came of it at its end. The name is
+`12 · update.learning_rate 0.0005 · 0.495 → 0.575`: the number, what changed, and pass@1 greedy of the first and the
+final policy on the test problems, once they are known. The caller of each function that writes holds the lock of the
+workspace.
+"""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.history.changes import RunInputs, changed_params, read_inputs
-from flows.history.entries import Entry, entries, find_lock, next_number, now, write_entry
-from flows.history.run_names import other_inputs, run_name, summarise_change
-from tasks.artifacts import read_json, write_json
+from flows.history.changes import Overrides, RunInputs, changed_files, changed_params, read_inputs
+from tasks.artifacts import read_json, read_jsonl, write_json, write_jsonl
 from tasks.core.metrics_files import read_numbers
+from tasks.core.terminal import shortened
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
+from tasks.records import Record
 from tasks.tracking.tags import lock_digest
+
+MAX_PARAMS = 3  # of more, only their number
+MAX_CHARACTERS = 24  # of a param's value
+
+
+class Entry(Record):
+    """A run."""
+
+    when: str  # its end, in local time; its start until it has ended
+    done: bool | None  # False: it failed; None: it has not ended, or was killed
+    line: str  # what came of it
+    flow_run: str
+    mlflow_run: str | None
+    number: int  # counted from 1
+    name: str
+    scheduled: bool
+    dvc_lock_md5: str | None = None  # of a run that succeeded
+
+
+def entries(root: Path) -> list[Entry]:
+    """All entries, the oldest first."""
+    return read_jsonl(_file(root), Entry) if _file(root).exists() else []
+
+
+def next_number(root: Path) -> int:
+    """The number of the next run."""
+    return max((entry.number for entry in entries(root)), default=0) + 1
+
+
+def write_entry(root: Path, entry: Entry) -> None:
+    """Add an entry, or replace the one of the same number."""
+    others = [other for other in entries(root) if other.number != entry.number]
+    write_jsonl(_file(root), [*others, entry])
+
+
+def find_number(root: Path, number: str) -> Entry | None:
+    """The entry of this number."""
+    return next((entry for entry in entries(root) if str(entry.number) == number), None)
+
+
+def find_lock(root: Path, lock: bytes) -> Entry | None:
+    """The first run that ended with this `dvc.lock`; later ones repeat it."""
+    md5 = lock_digest(lock)
+    return next((entry for entry in entries(root) if entry.dvc_lock_md5 == md5), None)
+
+
+def now() -> str:
+    """The local time of an entry."""
+    return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _file(root: Path) -> Path:
+    return root / ".graft" / "history.jsonl"
 
 
 class Changes(NamedTuple):
     """The params that differ between two runs, with both values, and the kinds of other inputs that differ."""
 
-    params: dict[str, tuple[str, str]]
+    params: Overrides
     others: list[str]
 
     def __str__(self) -> str:
@@ -36,18 +96,7 @@ class RunHistory:
         self._before = _inputs_of_last(layout)
         self._inputs = read_inputs(layout, params)
         self._change = summarise_change(self._before, self._inputs)
-        number = next_number(layout.root)
-        self.entry = Entry(
-            when=now(),
-            done=None,
-            line="",
-            flow_run=flow_run,
-            mlflow_run=None,
-            number=number,
-            name=run_name(number, self._change),
-            scheduled=scheduled,
-        )
-        write_entry(layout.root, self.entry)
+        self.entry = _new_entry(layout.root, self._change, flow_run, scheduled)
 
     @property
     def changes(self) -> Changes | None:
@@ -110,22 +159,64 @@ def _warn() -> Iterator[None]:
 
 def add_failure(root: Path, line: str, flow_run: str) -> str:
     """The name of a scheduled run that failed. If it did so before it had an entry, one is added."""
-    found = next((entry for entry in entries(root) if entry.flow_run == flow_run), None)
-    if found:
-        return found.name
+    begun = next((entry for entry in entries(root) if entry.flow_run == flow_run), None)
+    if begun:
+        return begun.name
+    return _new_entry(root, "not begun", flow_run, scheduled=True, done=False, line=line).name
+
+
+def _new_entry(
+    root: Path, change: str, flow_run: str, scheduled: bool, done: bool | None = None, line: str = ""
+) -> Entry:
+    """An entry with the next number, which is added to the history."""
     number = next_number(root)
-    name = run_name(number, "not begun")
-    write_entry(
-        root,
-        Entry(
-            when=now(),
-            done=False,
-            line=line,
-            flow_run=flow_run,
-            mlflow_run=None,
-            number=number,
-            name=name,
-            scheduled=True,
-        ),
+    entry = Entry(
+        when=now(),
+        done=done,
+        line=line,
+        flow_run=flow_run,
+        mlflow_run=None,
+        number=number,
+        name=run_name(number, change),
+        scheduled=scheduled,
     )
-    return name
+    write_entry(root, entry)
+    return entry
+
+
+def run_name(number: int, change: str, headline: Mapping[str, float] | None = None) -> str:
+    """The name of a run. `headline`: the numbers of `run/metrics.json`, if it succeeded."""
+    result = [format_result(headline["before"], headline["greedy"])] if headline else []
+    return " · ".join([str(number), change, *result])
+
+
+def format_result(before: float, after: float) -> str:
+    """pass@1 greedy of the first and the final policy."""
+    return f"{before:.3f} → {after:.3f}"
+
+
+def summarise_change(before: RunInputs | None, now: RunInputs) -> str:
+    """What differs from the last run that succeeded, in a few words."""
+    if before is None:
+        return "first run"
+    params = changed_params(before, now).items()
+    named = [f"{_tail(key, now.params)} {shortened(value, MAX_CHARACTERS)}" for key, (_, value) in params]
+    named += [f"other {_tail(key, now.params)}" for key in changed_files(before, now)]
+    more = [f"+{len(named) - MAX_PARAMS}"] if len(named) > MAX_PARAMS else []
+    return ", ".join([*named[:MAX_PARAMS], *more, *other_inputs(before, now)]) or "same params"
+
+
+def other_inputs(before: RunInputs, now: RunInputs) -> list[str]:
+    """The kinds of inputs that differ, besides params."""
+    differ = {"other problems": before.problems != now.problems, "other source": before.sources != now.sources}
+    return [name for name, true in differ.items() if true]
+
+
+def _tail(key: str, names: Iterable[str]) -> str:
+    """The shortest end of a dotted name that no other name has; `rounds.last` is `rounds`, as with -S."""
+    if key == "rounds.last":
+        return "rounds"
+    parts = key.split(".")
+    ends = (".".join(parts[i:]) for i in reversed(range(len(parts))))
+    others = [name for name in names if name != key]
+    return next((end for end in ends if not any(name.endswith(f".{end}") or name == end for name in others)), key)

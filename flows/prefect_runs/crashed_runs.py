@@ -9,19 +9,27 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import psutil
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
+from prefect.client.schemas.filters import FlowRunFilterTags as Tags
+from prefect.client.schemas.objects import StateType
+from prefect.context import FlowRunContext
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME
+from prefect.states import Crashed
 from pydantic import BaseModel
 
 from flows.prefect_runs.server_address import REMEDY
 from flows.process.settings import prefect_home
 from tasks.artifacts import read_json, write_json
 from tasks.errors import GraftError
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 from tasks.tracking.tags import WORKSPACE
 
 START_GRACE = timedelta(minutes=5)
@@ -70,8 +78,6 @@ def workspace(root: Path) -> str:
 
 def tag_run(root: Path, flow_run_id: str, tags: list[str]) -> None:
     """Add the tag of its workspace to a flow run that a worker or a schedule started with `tags`."""
-    from prefect.client.orchestration import get_client
-
     if workspace_tag(root) not in tags:
         with get_client(sync_client=True) as client:
             client.update_flow_run(UUID(flow_run_id), tags=[*tags, workspace_tag(root)])
@@ -83,9 +89,6 @@ def mark_crashed(root: Path, tracking: Tracking, alone: bool) -> list[str]:
     `alone`: this process holds the lock of the workspace, so that no other run is active. Returns the names of the
     crashed runs. Raises the errors of Prefect's client if the server does not answer, GraftError if it is none.
     """
-    from prefect.client.orchestration import get_client
-    from prefect.states import Crashed
-
     notes = {path.stem: read_json(path, Note) for path in sorted(_folder(root).glob("*.json"))}
     notes = {run: note for run, note in notes.items() if note.api == _api(root)}
     gone = {run for run, note in notes.items() if not _is_alive(note.process)}
@@ -107,8 +110,6 @@ def mark_crashed(root: Path, tracking: Tracking, alone: bool) -> list[str]:
 
 def _unfinished(client: Any, flow_run_id: str) -> Any:
     """The flow run; None if it has ended or the server does not know it."""
-    from prefect.exceptions import ObjectNotFound
-
     try:
         run = client.read_flow_run(UUID(flow_run_id))
     except ObjectNotFound:
@@ -121,21 +122,15 @@ def _without_note(client: Any, tag: str, known: set[str]) -> list[Any]:
 
     Those of `graft retrain` hold the lock of the workspace all the time: since this process holds it, they are gone.
     """
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
-    from prefect.client.schemas.filters import FlowRunFilterTags as Tags
-    from prefect.client.schemas.objects import StateType
-    from prefect.context import FlowRunContext
-    from prefect.types._datetime import now
-
     types = FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING, StateType.CANCELLING])
     chosen = FlowRunFilter(tags=Tags(all_=[tag]), state=FlowRunFilterState(type=types))
     context = FlowRunContext.get()
-    own = str(context.flow_run.id) if context and context.flow_run else None
-    late = now("UTC") - START_GRACE
+    this_run = str(context.flow_run.id) if context and context.flow_run else None
+    late = datetime.now(UTC) - START_GRACE
     return [
         run
         for run in client.read_flow_runs(flow_run_filter=chosen)
-        if str(run.id) not in known | {own} and (run.deployment_id is None or run.state.timestamp < late)
+        if str(run.id) not in known | {this_run} and (run.deployment_id is None or run.state.timestamp < late)
     ]
 
 
@@ -162,16 +157,14 @@ def _identity(pid: int) -> Process:
 
 
 def _url() -> str:
-    from prefect.settings import PREFECT_API_URL
 
     return PREFECT_API_URL.value() or ""
 
 
 def _api(root: Path) -> str:
-    from prefect.settings import PREFECT_API_URL, PREFECT_HOME
 
-    own = PREFECT_HOME.value() == prefect_home(root)  # the port of its server differs each time
-    return "" if own else PREFECT_API_URL.value() or ""
+    is_own_database = PREFECT_HOME.value() == prefect_home(root)  # the port of its server differs each time
+    return "" if is_own_database else PREFECT_API_URL.value() or ""
 
 
 def _folder(root: Path) -> Path:

@@ -29,7 +29,7 @@ from flows.process.signals import block_signals
 from tasks.artifacts import digest_text
 from tasks.core.child_process import end_with_parent, python_path
 from tasks.errors import GraftError, TransientError
-from tasks.params.sections import RunnerParams
+from tasks.params.machine import RunnerParams
 from tasks.sources.process_sources import source_digests_at_start
 
 Shard = TypeVar("Shard")
@@ -57,7 +57,8 @@ def compute_shard(work: Callable[[], Any], sources: str, threads: int) -> "Shard
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     if sources != digest_sources():
         raise GraftError(
-            "runner.address: a worker has another Graft than this machine; install this one there, then run again"
+            "machine.runner.address: a worker has another Graft than this machine; install this one there, then run "
+            "again"
         )
     return ShardResult(work())
 
@@ -137,7 +138,7 @@ class ShardRunner:
                 raise
             raise TransientError(
                 f"runner: a worker of {self._params.kind} was lost ({type(error).__name__}), as where memory is short "
-                "or somebody killed it; run it again, with fewer runner.workers or a smaller shard_size"
+                "or somebody killed it; run it again, with fewer machine.runner.workers or a smaller shard_size"
             ) from error
 
     def _started(self) -> TaskRunner[Any]:
@@ -150,7 +151,7 @@ class ShardRunner:
             except (OSError, TimeoutError, ConnectionError) as error:
                 where = self._params.address or "here"
                 raise TransientError(
-                    f"runner: no {self._params.kind} ({where}): {error}; see runner.address"
+                    f"runner: no {self._params.kind} ({where}): {error}; see machine.runner.address"
                 ) from error
         return self._runner
 
@@ -189,10 +190,10 @@ def _dask(address: str | None, workers: int) -> Any:
 
     if address:
         return DaskTaskRunner(address=address)
-    own: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "host": LOOPBACK}
-    own |= {"dashboard_address": f"{LOOPBACK}:0", "scheduler_kwargs": {"dashboard": False}}  # none, on a free port
-    own |= {"preload": QUIET_WORKER}
-    return DaskTaskRunner(cluster_kwargs=own)
+    options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "host": LOOPBACK}
+    options |= {"dashboard_address": f"{LOOPBACK}:0", "scheduler_kwargs": {"dashboard": False}}  # none, on a free port
+    options |= {"preload": QUIET_WORKER}
+    return DaskTaskRunner(cluster_kwargs=options)
 
 
 def _ray(address: str | None, workers: int) -> Any:
@@ -202,9 +203,9 @@ def _ray(address: str | None, workers: int) -> Any:
 
     if address:
         return RayTaskRunner(address=address, init_kwargs={"log_to_driver": False})
-    own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False}
-    own["runtime_env"] = {"env_vars": {"PYTHONPATH": python_path()}}
-    return RayTaskRunner(init_kwargs=own)
+    options: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False}
+    options["runtime_env"] = {"env_vars": {"PYTHONPATH": python_path()}}
+    return RayTaskRunner(init_kwargs=options)
 
 
 def _is_worker_loss(error: Exception) -> bool:
@@ -217,6 +218,6 @@ def _refuse_missing(params: RunnerParams) -> None:
     module = {"dask": "prefect_dask", "ray": "prefect_ray"}.get(params.kind)
     if module and find_spec(module) is None:
         raise GraftError(
-            f"runner.kind: {params.kind} is not installed; install it: pip install -c constraints.txt "
+            f"machine.runner.kind: {params.kind} is not installed; install it: pip install -c constraints.txt "
             f"-e '.[{params.kind}]'"
         )

@@ -30,10 +30,10 @@ STOPPING = 30.0
 """Seconds in which a server has to end."""
 
 WRITING, LISTENING = 20.0, 5.0
-"""Of these: seconds to write what it has received, and to wait for open connections. Those of a browser never end."""
+"""Seconds to write what it has received, and to wait for open connections: those of a browser never end."""
 
 PORT = int(os.environ.get("PREFECT_SERVER_API_PORT", "4200"))
-"""Of a server with pages, if it is free: Prefect's setting, with its default."""
+"""Port of a server with pages, if it is free: Prefect's setting, with its default."""
 
 Part = Literal["api", "pages", "all"]
 """`api`: for one run; `pages`: to look at runs, without the services that start scheduled ones; `all`: both."""

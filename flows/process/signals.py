@@ -5,11 +5,13 @@
     SIGHUP     a closed terminal                    Terminated
 
 Further ones are ignored while it does, and end the process at once after GRACE seconds: it survives `kill -9` as well.
+SIGPIPE, of an output whose reader is gone, does not end a run of a Prefect worker (`outlive_readers`).
 """
 
 import atexit
 import errno
 import os
+import select
 import signal
 import sys
 import threading
@@ -169,7 +171,7 @@ def _handlers(
     Ignored signals stay ignored. In another thread than the main one, which no signal interrupts, nothing changes.
     """
     before = {number: signal.getsignal(number) for number in ENDING}
-    handlers = {number: own for number, own in before.items() if callable(own)}
+    handlers = {number: handler_before for number, handler_before in before.items() if callable(handler_before)}
     if threading.current_thread() is not threading.main_thread():
         handlers = {}
     for number in handlers:
@@ -177,5 +179,27 @@ def _handlers(
     try:
         yield handlers
     finally:
-        for number, own in handlers.items():
-            signal.signal(number, own)
+        for number, handler_before in handlers.items():
+            signal.signal(number, handler_before)
+
+
+def outlive_readers() -> None:
+    """Start a thread that does so for this process.
+
+    Without it a run whose Prefect worker was killed ends, hours later, with SIGPIPE at the next line that it prints.
+    Regular files and terminals are not affected, nor are processes that were started before.
+    """
+    threading.Thread(target=_watch, name="readers", daemon=True).start()
+
+
+def _watch() -> None:
+    poll, open_descriptors = select.poll(), {1, 2}
+    for descriptor in open_descriptors:
+        poll.register(descriptor, 0)  # POLLERR and POLLHUP, a pipe without a reader, are always reported
+    while open_descriptors:
+        for descriptor, _ in poll.poll():
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, descriptor)
+            os.close(null)
+            poll.unregister(descriptor)
+            open_descriptors.discard(descriptor)

@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
 
 from flows.reports import comparison
 from flows.reports.comparison import Contrast, ParamRow, Side
-from flows.reports.front import Front, efficiency_front
 from flows.reports.run_lookup import find_run
 from tasks.core.terminal import make_table, shortened
 from tasks.errors import GraftError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
 
 MAX_RUNS = 8
 """The page has this many distinct colours."""
@@ -25,7 +22,7 @@ VALUE_WIDTH = 20
 """Characters of a param's value; the page shows all."""
 
 
-def compare(names: Sequence[str], project: Path, html: Path | None, console: "Console") -> None:
+def compare(names: Sequence[str], project: Path, html: Path | None, console: Console) -> None:
     """Print the differences between the runs `names`, and write the page to `html`.
 
     Raises GraftError, before anything is written, if a run is not found or two cannot be compared.
@@ -50,7 +47,7 @@ def compare(names: Sequence[str], project: Path, html: Path | None, console: "Co
         console.print(f"\nThe page: {html}", highlight=False, soft_wrap=True)
 
 
-def _print(sides: Sequence[Side], console: "Console") -> None:
+def _print(sides: Sequence[Side], console: Console) -> None:
     if len(sides) > 1:
         for side in sides:
             console.print(f"{side.letter}  {side.name}", highlight=False, soft_wrap=True)
@@ -59,15 +56,12 @@ def _print(sides: Sequence[Side], console: "Console") -> None:
     for contrast in comparison.contrasts(sides):
         console.print()
         console.print(_changes(contrast))
-    if len(sides) > 1 and (front := efficiency_front(sides)):
-        console.print()
-        console.print(_front(front))
     console.print()
-    for note in (*comparison.remarks(sides), comparison.legend(sides[0].record)):
+    for note in (*comparison.remarks(sides), comparison.legend()):
         console.print(note, style="dim", highlight=False)
 
 
-def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: "Console") -> None:
+def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: Console) -> None:
     if not rows:
         console.print("All params are the same.")
         return
@@ -79,17 +73,7 @@ def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: "Con
         console.print(f"… and {len(rows) - MAX_PARAMS} more: the page shows all", style="dim", highlight=False)
 
 
-def _front(front: Front) -> "Table":
-    """The policies by their cost, and which of them none beats in cost and accuracy."""
-    table = make_table(front.title, "policy", "pass@1 sampled", "on the front")
-    for point in front.points:
-        table.add_row(
-            f"{point.cost:.3f}", point.name, f"{point.accuracy:.3f}", "yes" if point.name in front.best else ""
-        )
-    return table
-
-
-def _changes(contrast: Contrast) -> "Table":
+def _changes(contrast: Contrast) -> Table:
     counts = {row.problems for row in contrast.changes}
     most = max(counts)
     table = make_table(f"{most} test problems", contrast.first, contrast.second, "change", "p")

@@ -9,12 +9,19 @@ from tasks.errors import GraftError
 from tasks.evaluate.summary import measures
 from tasks.records import ProblemOutcome
 from tasks.seeds import derive_seed
-from tasks.statistics.intervals import RESAMPLE_BATCH, Estimate, difference_interval
+from tasks.statistics.intervals import CONFIDENCE, RESAMPLE_BATCH, RESAMPLES, Estimate, difference_interval
 
 MEASUREMENT_PARAMS = ("evaluation.temperature", "policy.max_new_tokens", "operators", "sandbox")
 """Params, or sections, that change the measurement and not only the training."""
 
 ABSENT = "–"
+
+COSTS = {
+    "operations_per_sample": "operations",
+    "model_calls_per_sample": "model calls",
+    "cost_per_1000_samples": "dollars per 1,000",
+}
+"""Metric → title, of a sample: the less, the better."""
 
 
 class Side(NamedTuple):
@@ -41,14 +48,13 @@ class Change(NamedTuple):
     second: float
     difference: Estimate  # second − first, with its paired bootstrap interval
     values: tuple[list[float], list[float]]  # of each problem, first and second
-    resamples: int
     seed: int
 
     @property
     def p(self) -> float:
-        """Of the sign-flip test."""
+        """The p-value of the sign-flip test."""
         first, second = self.values
-        return sign_flip_p(second, first, self.resamples, self.seed)
+        return sign_flip_p(second, first, self.seed)
 
 
 class Contrast(NamedTuple):
@@ -99,49 +105,48 @@ def changes(record: RunRecord) -> list[Change]:
 def remarks(sides: Sequence[Side]) -> list[str]:
     """Remarks on params that make the numbers incomparable."""
     names = [row.name for row in differing_params(sides) if row.name.startswith(MEASUREMENT_PARAMS)]
-    found = f"{', '.join(names)} differ{'s' if len(names) == 1 else ''}: the runs were not measured in the same way."
-    return [found] if names else []
+    remark = f"{', '.join(names)} differ{'s' if len(names) == 1 else ''}: the runs were not measured in the same way."
+    return [remark] if names else []
 
 
-def legend(record: RunRecord) -> str:
-    """Explanation of the numbers in a contrast, with the resamples of the first run's evaluation."""
-    evaluation = record.evaluation
+def legend() -> str:
+    """Explanation of the numbers in a contrast."""
     return (
         f"Problem by problem on the same test problems; in brackets the paired bootstrap interval of "
-        f"{100 * evaluation.confidence:g} % of the change. p: how often a change at least as large comes up if each "
-        f"problem's two results change places at random (sign-flip test, {evaluation.resamples} draws or, where there "
+        f"{100 * CONFIDENCE:g} % of the change. p: how often a change at least as large comes up if each "
+        f"problem's two results change places at random (sign-flip test, {RESAMPLES} draws or, where there "
         "are fewer, every pattern); it is not corrected for reading many."
     )
 
 
 def _changes(first: tuple[RunRecord, When], second: tuple[RunRecord, When]) -> list[Change]:
-    """Every measure that both have for some problem; confidence and resamples are those of the first run."""
+    """Every measure that both have for some problem."""
     evaluation = first[0].evaluation
     ks = [k for k in evaluation.ks if k in second[0].evaluation.ks]
     before, after = (_by_problem(record.outcomes[when], ks) for record, when in (first, second))
-    found = []
+    changes = []
     for name in before:
         both = [problem for problem in before[name] if problem in after.get(name, {})]
         if both:
             old, new = [before[name][p] for p in both], [after[name][p] for p in both]
             seed = derive_seed(evaluation.seed, "change", name)
-            difference = difference_interval(new, old, evaluation.resamples, evaluation.confidence, seed)
+            difference = difference_interval(new, old, seed)
             means = (sum(old) / len(old), sum(new) / len(new))
-            found.append(Change(name, len(both), *means, difference, (old, new), evaluation.resamples, seed))
-    return found
+            changes.append(Change(name, len(both), *means, difference, (old, new), seed))
+    return changes
 
 
 def _by_problem(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str, dict[str, float]]:
     """Measure → problem → value, measures in the order of the report."""
-    found: dict[str, dict[str, float]] = {name: {} for name in measures(outcomes, ks)}
+    by_measure: dict[str, dict[str, float]] = {name: {} for name in measures(outcomes, ks)}
     for outcome in outcomes:
         for name, values in measures([outcome], ks).items():
             if values:
-                found[name][outcome.problem_id] = values[0]
-    return found
+                by_measure[name][outcome.problem_id] = values[0]
+    return by_measure
 
 
-def sign_flip_p(after: Sequence[float], before: Sequence[float], resamples: int, seed: int) -> float:
+def sign_flip_p(after: Sequence[float], before: Sequence[float], seed: int, resamples: int = RESAMPLES) -> float:
     """Two-sided p-value of the paired permutation test of mean(after − before) = 0 over M problems.
 
     Under the null hypothesis a problem's two values may be swapped, which flips the sign of its difference. p is the

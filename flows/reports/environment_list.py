@@ -7,10 +7,10 @@ from pathlib import Path
 from textwrap import indent
 
 from tasks.core.terminal import printable
-from tasks.environments.lookup import BUILT_IN as ENVIRONMENTS
 from tasks.environments.lookup import environment_in, environment_of
 from tasks.environments.protocol import Environment
 from tasks.evaluators.scores import BUILT_IN
+from tasks.params.environment import BUILT_IN as ENVIRONMENTS
 from tasks.params.params import Params
 from tasks.programs.contract import first_line
 
@@ -18,14 +18,16 @@ CODE = "code"
 QUESTION = "A box holds 12 pens. How many pens are in 4 boxes?"
 
 
-def list_environments(root: Path, params: Params) -> str:
+def list_environments(root: Path, params: Params, name: str | None = None) -> str:
     """The text that `graft environments` prints: the built-in ones, the project's own, then the evaluators.
 
-    Raises GraftError if the project's own environment cannot be loaded.
+    `name`: of this one alone. Raises GraftError if it, or the project's own environment, cannot be loaded.
     """
     environments = {name: environment_of(name) for name in ENVIRONMENTS}
     used = params.environment.name
     environments[used] = environment_in(root, params)
+    if name is not None:
+        return "\n".join(_lines(name, environments.get(name) or environment_of(name), name == used))
     parts = ["\n".join(_lines(name, environment, name == used)) for name, environment in environments.items()]
     return "\n\n".join([*parts, "\n".join(_evaluators(params))])
 

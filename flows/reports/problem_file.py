@@ -15,7 +15,7 @@ from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, question_key
 from tasks.problems.row import Format
 from tasks.problems.unit_test_check import check_unit_tests
-from tasks.programs.operators.question_context import context, without_context
+from tasks.programs.operators.builtin import context, without_context
 from tasks.records import Answer, Problem
 
 SHIPPED = SandboxParams(seconds=2.0, memory_mb=256, allow_weak=False)

@@ -12,7 +12,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
-from flows.history.overrides import Overrides, as_text
+from flows.history.changes import Overrides, as_text
 from flows.history.run_history import Changes
 from flows.reports.comparison import Change, changes, level_with_interval, title_of
 from flows.reports.html.page import write_page
@@ -21,6 +21,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.redaction import redacted
+from tasks.statistics.intervals import CONFIDENCE
 from tasks.tracking.recorder import Recorder
 
 logger = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ def _row(record: RunRecord, found: Change) -> dict[str, str]:
         "before": level_with_interval(record.numbers("evaluate@before"), found.name),
         "after": level_with_interval(record.numbers("evaluate@after"), found.name),
         "change": f"{difference.mean:+.3f}",
-        f"{100 * record.evaluation.confidence:g} % interval": f"{difference.low:+.3f} … {difference.high:+.3f}",
+        f"{100 * CONFIDENCE:g} % interval": f"{difference.low:+.3f} … {difference.high:+.3f}",
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from flows.history.entries import Entry, entries, find_lock, find_number
+from flows.history.run_history import Entry, entries, find_lock, find_number
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record, rounds_of
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
@@ -38,10 +38,10 @@ def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
     if exists(path):
         return name, read_json(path, RunRecord)
     entry = find_number(project, name)
-    found = _of_entry(entry, project) if entry else _from_dvc(name, project) or _from_mlflow(name, project)
-    if found is None:
+    record = _of_entry(entry, project) if entry else _from_dvc(name, project) or _from_mlflow(name, project)
+    if record is None:
         raise GraftError(f"{name}: no such run; name {FORMS}")
-    return found
+    return record
 
 
 def _title(name: str, entry: Entry | None) -> str:
@@ -63,7 +63,7 @@ def _of_entry(entry: Entry, project: Path) -> tuple[str, RunRecord]:
 def _from_mlflow(name: str, project: Path) -> tuple[str, RunRecord] | None:
     if not (project / "params.yaml").is_file():
         return None
-    text = fetch_text(project, load_params(project / "params.yaml").tracking, name, "account.json")
+    text = fetch_text(project, load_params(project / "params.yaml").machine.tracking, name, "account.json")
     if text is None:
         return None
     entry = next((entry for entry in entries(project) if entry.mlflow_run == name), None)
@@ -122,24 +122,18 @@ def _fetch(files: "DVCFileSystem", layout: Layout, paths: Iterable[Path]) -> Non
             files.get(place, str(path), recursive=files.isdir(place))
 
 
-def _round_files(layout: Layout, number: int) -> list[Path]:
-    return [
-        layout.steps(number),
-        layout.reward_histogram(number),
-        layout.tree(number),
-        layout.selection(number),
-        layout.rewarded(number),
-    ]
-
-
 def _record_files(layout: Layout, rounds: int) -> list[Path]:
     """The files and folders that a run record is made from."""
     numbers = range(1, rounds + 1)
+    of_rounds = (
+        *(layout.steps, layout.reward_histogram, layout.tree, layout.selection),
+        *(layout.trajectories, layout.rewards),
+    )
     return [
         layout.promotion,
         layout.problems("test"),
         layout.evaluation("before"),
         layout.evaluation("after"),
         layout.metrics("promote").parent,
-        *(path for n in numbers for path in _round_files(layout, n)),
+        *(of_round(n) for n in numbers for of_round in of_rounds),
     ]

@@ -22,7 +22,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import is_run_only
 from tasks.params.sections import MOST_ROUNDS
-from tasks.programs.operators.question_context import without_context
+from tasks.programs.operators.builtin import without_context
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result
 from tasks.reward.histogram import RewardBin, read_histogram
@@ -74,13 +74,11 @@ class EvaluationParams(BaseModel):
 
     seed: Annotated[int, Field(ge=0)]
     ks: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)]
-    confidence: Annotated[float, Field(ge=0.5, le=0.999)]
-    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
 
 
 def _evaluation_params(params: Mapping[str, str]) -> EvaluationParams:
     """Raises ValueError if one is missing or out of range."""
-    names = {"seed": "seed", **{name: f"evaluation.{name}" for name in ("ks", "confidence", "resamples")}}
+    names = {"seed": "seed", "ks": "evaluation.ks"}
     try:
         return EvaluationParams(**{field: json.loads(params[name]) for field, name in names.items()})
     except (KeyError, RecursionError) as error:
@@ -192,8 +190,8 @@ def params_of_run(root: Path) -> dict[str, str]:
     if not (root / "dvc.lock").is_file():
         return flat
     values: dict[str, tuple[str, Any]] = {}
-    for stage_id, own in _of_present_rounds(_locked_params(root / "dvc.lock")):
-        for name, value in own.items():
+    for stage_id, seen in _of_present_rounds(_locked_params(root / "dvc.lock")):
+        for name, value in seen.items():
             other, before = values.setdefault(name, (stage_id, value))
             if before != value:
                 raise GraftError(

@@ -2,22 +2,21 @@
 
 import difflib
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from tasks.artifacts import read_jsonl, stream_jsonl
+from rich.tree import Tree
+
+from tasks.artifacts import stream_jsonl
 from tasks.core.terminal import visible
 from tasks.errors import GraftError, one_line
 from tasks.layout import Layout
-from tasks.records import Problem, TreeNode, Workflow
+from tasks.records import AskedProblem, TreeNode, Workflow
 from tasks.search.tree_drawing import rich_tree
-
-if TYPE_CHECKING:
-    from rich.tree import Tree
 
 Line = TypeVar("Line", TreeNode, Workflow)
 
 
-def draw_tree(layout: Layout, problem_id: str, round: int | None) -> "Tree":
+def draw_tree(layout: Layout, problem_id: str, round: int | None) -> Tree:
     """The tree of a train problem in a round, by default the last one searched.
 
     Raises GraftError if no round was searched yet, or not this problem.
@@ -25,12 +24,12 @@ def draw_tree(layout: Layout, problem_id: str, round: int | None) -> "Tree":
     round = round or _last_round(layout)
     path = layout.workflows(round) / "trees.jsonl"
     nodes = _lines_of(path, TreeNode, problem_id, "tree")
-    problems = [p for p in read_jsonl(layout.problems("train"), Problem) if p.problem_id == problem_id]
+    problems = stream_jsonl(layout.workflows(round) / "problems.jsonl", AskedProblem)
+    problem = next((asked.problem for asked in problems if asked.problem_id == problem_id), None)
     above = [node.node_id for node in nodes]
-    if not problems or any(node.parent_id not in above[:place] for place, node in enumerate(nodes[1:], start=1)):
-        raise GraftError(f"{path}: no complete tree of a problem as it is now; run graft stage search@{round}")
+    if problem is None or any(node.parent_id not in above[:place] for place, node in enumerate(nodes[1:], start=1)):
+        raise GraftError(f"{path}: no complete tree of this problem; run graft stage search@{round}")
     shown = [node.model_copy(update={"statement": visible(node.statement)}) for node in nodes]
-    problem = problems[0].rotated(round)
     return rich_tree(shown, problem.model_copy(update={"question": visible(problem.question)}), round)
 
 
@@ -48,14 +47,14 @@ def list_workflows(layout: Layout, problem_id: str, round: int | None) -> str:
 
 def _lines_of(path: Path, record: type[Line], problem_id: str, what: str) -> list[Line]:
     """The lines of one problem. If there are none, the GraftError suggests a similar problem that has some."""
-    found = [line for line in stream_jsonl(path, record) if line.problem_id == problem_id]
-    if not found:
+    lines = [line for line in stream_jsonl(path, record) if line.problem_id == problem_id]
+    if not lines:
         names = list(dict.fromkeys(line.problem_id for line in stream_jsonl(path, record)))
         near = [name for name in names if name.startswith(problem_id)]
         near = near or difflib.get_close_matches(problem_id, names, n=1, cutoff=0.3) or names
         meant = f"; did you mean {near[0]!r}?" if near else ""
         raise GraftError(f"{path}: no {what} of problem {problem_id!r}{meant}")
-    return found
+    return lines
 
 
 def _last_round(layout: Layout) -> int:

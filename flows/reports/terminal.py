@@ -4,16 +4,17 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from flows.reports.comparison import change, changes, level_with_interval
-from flows.reports.front import COSTS
-from flows.reports.run_record import WHENS, Bar, RunRecord
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flows.reports.comparison import COSTS, change, changes, level_with_interval
+from flows.reports.run_record import Bar, RunRecord
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, read_jsonl
-from tasks.core.terminal import make_table, printable
-from tasks.environments.lookup import environment_in
-from tasks.environments.measures import PREFIX, sample_level
+from tasks.core.terminal import make_table
+from tasks.environments.measures import PREFIX
 from tasks.evaluate.best_round import plateau_remarks as dev_plateau_remarks
 from tasks.evaluate.by_template import by_template, hardest
 from tasks.evaluate.environment_measures import is_level
@@ -21,8 +22,7 @@ from tasks.evaluate.summary import BY_OPERATIONS
 from tasks.evaluate.summary import remarks as evaluation_remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.programs.contract import HEADER
-from tasks.promote.gate import kept_remarks
+from tasks.programs.contract import line_of
 from tasks.promotion_records import Promotion
 from tasks.records import Choice, ProblemOutcome, Standing
 from tasks.redaction import redacted
@@ -31,12 +31,7 @@ from tasks.reward.metrics import remarks as reward_remarks
 from tasks.reward.metrics import spread_remarks
 from tasks.statistics.collapse import collapse_remarks
 from tasks.statistics.influence_extremes import COUNT, InfluenceExtremes, read_influence_extremes
-from tasks.statistics.intervals import WILSON_BELOW
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+from tasks.statistics.intervals import CONFIDENCE, WILSON_BELOW
 
 BARS = " ▁▂▃▄▅▆▇█"
 MAX_ROWS = 3
@@ -52,7 +47,7 @@ def print_report(
     record: RunRecord,
     seconds: dict[str, float],
     cached: set[str],
-    console: "Console",
+    console: Console,
 ) -> None:
     """Print the report. `seconds`: stage id → seconds in this run. Raises GraftError if a result is missing."""
     console.print(_learning(params, record))
@@ -67,7 +62,6 @@ def print_report(
     for line in _reward_histograms(record):
         console.print(line, highlight=False)
     for note in (
-        *_rewards_above_0(record),
         *_terms(record),
         *_best(layout, params),
         *_reward_remarks(record),
@@ -86,7 +80,7 @@ def print_report(
     console.print(_places(layout, params))
 
 
-def _learning(params: Params, record: RunRecord) -> "Table":
+def _learning(params: Params, record: RunRecord) -> Table:
     """Measures on the test split before and after, with the intervals of the evaluation; the change is paired.
 
     Then come shares of the sampled completions, those without a result and those cut at their length limit, and what
@@ -103,7 +97,7 @@ def _learning(params: Params, record: RunRecord) -> "Table":
     return table
 
 
-def _environment_measures(record: RunRecord) -> "Table":
+def _environment_measures(record: RunRecord) -> Table:
     """The environment's own measures over all test problems."""
     names = [name for name in record.numbers("evaluate@after") if is_level(name)]
     table = make_table("measure of the environment", "before", "after", "change")
@@ -112,7 +106,7 @@ def _environment_measures(record: RunRecord) -> "Table":
     return table
 
 
-def _add_means(table: "Table", titles: Mapping[str, str], record: RunRecord) -> None:
+def _add_means(table: Table, titles: Mapping[str, str], record: RunRecord) -> None:
     """Rows of numbers that both have, with the interval of each level if there is one."""
     first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
     for name, title in titles.items():
@@ -150,23 +144,11 @@ def _notes(layout: Layout, params: Params, record: RunRecord) -> list[str]:
     evaluation, outcomes = params.evaluation, record.outcomes["after"]
     notes = [
         f"pass@k and maj@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
-        f"in brackets intervals of {100 * evaluation.confidence:g} % over the problems: bootstrap, and Wilson's for "
+        f"in brackets intervals of {100 * CONFIDENCE:g} % over the problems: bootstrap, and Wilson's for "
         f"the levels of fewer than {WILSON_BELOW}."
     ]
-    notes += [*evaluation_remarks(record.numbers("evaluate@after"), evaluation.ks), *_kept(layout, params, record)]
-    if params.environment.name == "workflow" and all(o.siblings_passed is None for o in outcomes):
-        notes.append("The test problems have no siblings: correctness rests on one answer each.")
+    notes += evaluation_remarks(record.numbers("evaluate@after"), evaluation.ks)
     return [*notes, *_hardest(layout, outcomes)]
-
-
-def _kept(layout: Layout, params: Params, record: RunRecord) -> list[str]:
-    """A remark for each measure that fell below the share of the first policy's that promotion asks for."""
-    gate = environment_in(layout.root, params).gate
-    if gate is None:
-        return []
-    measured = (record.numbers(f"evaluate@{when}") for when in WHENS)
-    levels = ({name: sample_level(numbers, name) for name in gate.kept} for numbers in measured)
-    return [f"Samples: {remark}." for remark in kept_remarks(gate, *levels)]
 
 
 def _hardest(layout: Layout, outcomes: list[ProblemOutcome]) -> list[str]:
@@ -180,7 +162,7 @@ def _hardest(layout: Layout, outcomes: list[ProblemOutcome]) -> list[str]:
     ]
 
 
-def _rounds(params: Params, record: RunRecord) -> "Table":
+def _rounds(params: Params, record: RunRecord) -> Table:
     compared = ["dev pass@1"] if params.evaluation.every else []
     names = ("samples", "mean reward", "deviation", "accumulated", "solved", "kept")
     table = make_table("round", *names, *compared, right=True)
@@ -210,13 +192,6 @@ def _reward_histograms(record: RunRecord) -> list[str]:
     return lines
 
 
-def _rewards_above_0(record: RunRecord) -> list[str]:
-    """Their share in each round."""
-    rounds = [record.numbers(f"reward@{number}") for number in range(1, record.rounds + 1)]
-    shares = ", ".join(f"{100 * numbers['positive_share']:.0f} %" for numbers in rounds)
-    return [f"Rewards above 0, by round: {shares}."]
-
-
 def _terms(record: RunRecord) -> list[str]:
     """The mean of each reward term in the first and the last round, if there are several."""
     first, last = (record.numbers(f"reward@{number}") for number in (1, record.rounds))
@@ -237,19 +212,19 @@ def _best(layout: Layout, params: Params) -> list[str]:
         return []
     choice = read_json(layout.best, Choice)
     standings = read_jsonl(layout.standings(params.rounds.last), Standing)
-    remarks = dev_plateau_remarks(standings, params.evaluation, params.seed)
+    remarks = dev_plateau_remarks(standings, params.seed)
     return [f"Best: {choice.reason}.", *(f"{remark}." for remark in remarks)]
 
 
 def _reward_remarks(record: RunRecord) -> list[str]:
     """Remarks on rewards without a signal and on a collapse, by round, on a plateau and on the deviation."""
     rounds = {n: record.numbers(f"reward@{n}") for n in range(1, record.rounds + 1)}
-    found: dict[str, list[str]] = {}
+    by_remark: dict[str, list[str]] = {}
     for number, numbers in rounds.items():
         signs = record.numbers(f"collect@{number}") | record.numbers(f"update@{number}")
         for remark in (*reward_remarks(numbers), *collapse_remarks(signs)):
-            found.setdefault(remark, []).append(str(number))
-    by_round = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in found.items()]
+            by_remark.setdefault(remark, []).append(str(number))
+    by_round = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in by_remark.items()]
     of_rounds = (*reward_plateau_remarks(rounds), *spread_remarks(rounds))
     return [*by_round, *(f"{remark}." for remark in of_rounds)]
 
@@ -274,14 +249,12 @@ def _fdr_control(record: RunRecord) -> list[str]:
 def _curriculum(record: RunRecord) -> list[str]:
     """The train problems that were searched in each round, and why not all were."""
     rounds = [record.numbers(f"search@{number}") for number in range(1, record.rounds + 1)]
-    reasons = {
-        "skipped": "skipped, for no signal before",
-        "left_out": "left out, beyond curriculum.problems or groups",
-    }
-    given = {name: why for name, why in reasons.items() if any(numbers.get(name) for numbers in rounds)}
-    counts = [f"{why}: {', '.join(f'{r[name]:.0f}' for r in rounds)}" for name, why in given.items()]
-    searched = ", ".join(f"{r['problems']:.0f}" for r in rounds if given)
-    return ["; ".join([f"Train problems searched, by round: {searched}", *counts]) + "."] if given else []
+    if not any(numbers.get("left_out") for numbers in rounds):
+        return []
+    searched, left_out = (", ".join(f"{r[name]:.0f}" for r in rounds) for name in ("problems", "left_out"))
+    return [
+        f"Train problems searched, by round: {searched}; left out, beyond curriculum.problems or groups: {left_out}."
+    ]
 
 
 def _support(search: Mapping[str, float]) -> list[str]:
@@ -295,7 +268,7 @@ def _support(search: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _print_influence(layout: Layout, params: Params, record: RunRecord, console: "Console") -> None:
+def _print_influence(layout: Layout, params: Params, record: RunRecord, console: Console) -> None:
     """Print the influence of the last round in which it was measured, if any."""
     number = record.influence_round
     extremes = read_influence_extremes(layout, number) if number else None
@@ -321,44 +294,36 @@ def _bars(counts: Sequence[int]) -> str:
     return "".join(BARS[ceil(count / max(max(counts), 1) * (len(BARS) - 1))] for count in counts)
 
 
-def _extremes(found: InfluenceExtremes, number: int) -> "Table":
+def _extremes(extremes: InfluenceExtremes, number: int) -> Table:
     """The most and least influential workflows."""
     table = make_table(f"round {number}", "influence", "reward", "kept", "workflow")
-    for row in (*found.most[:MAX_ROWS], *found.least[:MAX_ROWS]):
+    for row in (*extremes.most[:MAX_ROWS], *extremes.least[:MAX_ROWS]):
         reward = "" if row.reward is None else f"{row.reward:.3f}"
         kept = "yes" if row.selected else "no"
-        table.add_row(f"{row.end} {row.rank}", f"{row.influence:+.1e}", reward, kept, _one_line(row.code))
+        code = Text(line_of(row.code, CODE_WIDTH))  # Text: `n[a]` is not markup
+        table.add_row(f"{row.end} {row.rank}", f"{row.influence:+.1e}", reward, kept, code)
     return table
-
-
-def _one_line(code: str) -> "Text":
-    """A workflow on one line, without the header of all workflows and without control characters."""
-    from rich.text import Text
-
-    lines = [" ".join(line.split()) for line in code.removeprefix(HEADER).splitlines() if line.strip()]
-    short = printable("; ".join(lines))
-    return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")  # Text: `n[a]` is not markup
 
 
 def _influence_files(layout: Layout, params: Params, number: int) -> str:
     tables = f"; the {COUNT} most and {COUNT} least with their code: MLflow, select@{number}, influence.json"
-    return f"Of every sample: {_relative(layout.selection(number))}{tables if params.tracking.uri else ''}."
+    return f"Of every sample: {_relative(layout.selection(number))}{tables if params.machine.tracking.uri else ''}."
 
 
-def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":
+def _stages(seconds: Mapping[str, float], cached: set[str]) -> Table:
     """One row per stage, summed over rounds."""
     table = make_table("stage", "times", "seconds", "", right=True)
     for stage in dict.fromkeys(map(stage_of, seconds)):
-        own = [stage_id for stage_id in seconds if stage_of(stage_id) == stage]
-        hits = sum(stage_id in cached for stage_id in own)
-        note = "" if not hits else "cached" if hits == len(own) else f"{hits} of {len(own)} cached"
-        table.add_row(stage, str(len(own)), f"{sum(seconds[stage_id] for stage_id in own):.1f}", note)
+        ids = [stage_id for stage_id in seconds if stage_of(stage_id) == stage]
+        hits = sum(stage_id in cached for stage_id in ids)
+        note = "" if not hits else "cached" if hits == len(ids) else f"{hits} of {len(ids)} cached"
+        table.add_row(stage, str(len(ids)), f"{sum(seconds[stage_id] for stage_id in ids):.1f}", note)
     table.add_section()
     table.add_row("all", str(len(seconds)), f"{sum(seconds.values()):.1f}", "")
     return table
 
 
-def _places(layout: Layout, params: Params) -> "Table":
+def _places(layout: Layout, params: Params) -> Table:
     last = params.rounds.last
     places = {
         "policy": _relative(layout.run_policy),
@@ -367,11 +332,9 @@ def _places(layout: Layout, params: Params) -> "Table":
         "evaluation": _relative(layout.evaluation("after")),
         **({"page": _relative(layout.page)} if layout.page.exists() else {}),
         "champion": _relative(layout.champion) if layout.champion.exists() else "none yet",
-        "MLflow": redacted(params.tracking.uri) or "off (tracking.uri is empty)",
+        "MLflow": redacted(params.machine.tracking.uri) or "off (machine.tracking.uri is empty)",
         "pages": "graft ui",
     }
-    from rich.table import Table
-
     table = Table.grid(padding=(0, 2))
     for name, place in places.items():
         table.add_row(name, place)

@@ -1,22 +1,16 @@
-"""`graft clean --keep N`: remove old results that are not locked, promoted or in use."""
+"""`graft clean --keep N`: remove old results from the DVC cache, and what killed processes left.
+
+Old runs in Prefect and MLflow are removed by their own commands (docs/operations.md#11-retention).
+"""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from flows.dvc_stages.pipeline import DvcPipeline
-from flows.prefect_runs.crashed_runs import workspace
-from flows.retention.dvc_cache import last_lock_texts, list_cache
-from flows.retention.listing import Listing
-from flows.retention.prefect_runs import list_prefect_runs
+from flows.retention.dvc_cache import Listing, list_cache
 from tasks.artifacts import leftovers
 from tasks.core.terminal import print_text
-from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.params import Params
-from tasks.promote.champion import previous_champions, read_history
-from tasks.tracking.retention import find_expired
-from tasks.tracking.tags import lock_digest
 
 MAX_LINES = 10
 """Things of a kind that are listed by name, the largest first."""
@@ -28,9 +22,11 @@ PREFECT = "prefect"
 """The folder of Prefect in `.graft/`, which is left to Prefect."""
 
 
-def clean(layout: Layout, params: Params, keep: int, really: bool, replies: bool) -> None:
+def clean(layout: Layout, keep: int, really: bool, replies: bool) -> None:
     """List what may be removed and what is kept; with `really`, remove it. The caller holds the workspace lock."""
-    listings = list(_listings(layout, params, keep, replies))
+    stale = DvcPipeline(layout.root).stale()
+    up_to_date = {stage_id for stage_id, reasons in stale.items() if not reasons}
+    listings = [list_cache(layout.root, keep), _list_leftovers(layout, up_to_date, replies)]
     for listing in listings:
         _print(listing)
     size = sum(sum(listing.removable.values()) for listing in listings)
@@ -46,32 +42,6 @@ def clean(layout: Layout, params: Params, keep: int, really: bool, replies: bool
     print(f"removed: {_bytes(size)}")
 
 
-def _listings(layout: Layout, params: Params, keep: int, replies: bool) -> Iterator[Listing]:
-    stale = DvcPipeline(layout.root).stale()
-    yield list_cache(layout.root, keep)
-    yield _list_mlflow_runs(layout, params, keep)
-    yield list_prefect_runs(layout.root, keep)
-    yield _list_leftovers(layout, {stage_id for stage_id, reasons in stale.items() if not reasons}, replies)
-
-
-def _list_mlflow_runs(layout: Layout, params: Params, keep: int) -> Listing:
-    listing = Listing("MLflow runs")
-    needed = {lock_digest(text) for text in last_lock_texts(layout.root, keep)}
-    champions = {step.version for step in read_history(layout.champion)} | set(previous_champions(layout.champion))
-    try:
-        runs, listing.kept, listing.remove = find_expired(
-            layout.root, params.tracking, workspace(layout.root), keep, needed, champions
-        )
-    except GraftError as error:
-        listing.kept.append(f"all: {error}")
-        return listing
-    listing.removable = {f"{name} ({id}) with its stages": 0 for id, name in runs}
-    listing.kept.insert(0, f"the last {keep}")
-    if runs:
-        listing.kept.append("their artifacts, marked deleted: mlflow gc frees the space")
-    return listing
-
-
 def _list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> Listing:
     """Temporary files of killed processes, and journals of finished rounds. `up_to_date`: ids of stages.
 
@@ -80,23 +50,23 @@ def _list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> List
     listing = Listing("leftovers")
     graft = layout.root / ".graft"
     folders = [layout.root / "run", *(path for path in graft.glob("*") if path.name != PREFECT)]
-    found = [path for folder in folders for path in sorted(folder.rglob(TEMPORARY))]
-    found += [path for path in sorted(graft.glob(TEMPORARY)) if path not in found]
-    found += leftovers(layout.champion) if layout.champion.exists() else []
+    removable = [path for folder in folders for path in sorted(folder.rglob(TEMPORARY))]
+    removable += [path for path in sorted(graft.glob(TEMPORARY)) if path not in removable]
+    removable += leftovers(layout.champion) if layout.champion.exists() else []
     for journal in sorted((graft / "journal").glob("*")):
         if journal.name in up_to_date:
-            found.append(journal)
+            removable.append(journal)
         else:
             listing.kept.append(f"{journal.relative_to(layout.root)}: {journal.name} goes on from it")
     if replies and layout.replies.exists():
-        found.append(layout.replies)
+        removable.append(layout.replies)
     elif layout.replies.exists():
         listing.kept.append("model replies, a memory that cost money (--replies)")
-    found = [path for path in found if not any(other in path.parents for other in found)]
-    listing.removable = {str(path.relative_to(layout.root)): _size(path) for path in found}
+    removable = [path for path in removable if not any(other in path.parents for other in removable)]
+    listing.removable = {str(path.relative_to(layout.root)): _size(path) for path in removable}
 
     def remove() -> None:
-        for path in found:
+        for path in removable:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
@@ -111,7 +81,7 @@ def _print(listing: Listing) -> None:
     print(f"{listing.title}: {len(listing.removable)} to go{f', {_bytes(total)}' if total else ''}")
     ordered = sorted(listing.removable.items(), key=lambda item: -item[1])
     for name, size in ordered[:MAX_LINES]:
-        print_text(f"  goes   {name}{f'  {_bytes(size)}' if size else ''}")
+        print_text(f"  goes   {name}  {_bytes(size)}")
     if len(ordered) > MAX_LINES:
         print(f"  goes   … and {len(ordered) - MAX_LINES} smaller ones")
     for line in listing.kept:

@@ -1,21 +1,40 @@
 """Objects of the DVC cache that no kept run needs.
 
-DVC decides what is used (`Repo.used_objs`, `dvc_data`'s `gc`). It does not know runs that were never committed: the
-objects in their saved locks are added.
+DVC decides what is used (`Repo.used_objs`, `dvc_data`'s `gc`). It does not know runs that were never committed: a copy
+of the `dvc.lock` of each finished run is kept in `.graft/locks/NUMBER.lock`, and the objects in the last ones are used,
+too. `cp .graft/locks/N.lock dvc.lock && dvc checkout` restores the files of such a run.
 """
 
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
+from dvc.exceptions import DvcException
+from dvc.repo import Repo
+from dvc.scm import SCMError
+from dvc_data.hashfile.gc import gc
+from dvc_data.hashfile.hash_info import HashInfo
+from dvc_data.hashfile.tree import Tree
 
 from flows.dvc_stages.patches.atomic_files import processes_at_work
 from flows.dvc_stages.site_cache import set_site_cache
-from flows.retention.listing import Listing
-from flows.retention.saved_locks import saved_locks
 from flows.stages.dvc_yaml import parse
+from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
+
+
+@dataclass
+class Listing:
+    """`remove` deletes the things in `removable` and nothing else. `kept`: lines on what is kept, and why."""
+
+    title: str
+    removable: dict[str, int] = field(default_factory=dict)  # name → bytes
+    kept: list[str] = field(default_factory=list)
+    remove: Callable[[], None] = lambda: None
+
 
 STASHES = ("refs/exps/stash", "refs/exps/celery/stash")  # queued experiments
 
@@ -26,10 +45,6 @@ def list_cache(root: Path, keep: int) -> Listing:
     Used are those of the workspace, of every branch, tag and experiment (queued ones too), of the last `keep` locks of
     each branch, and of the last `keep` runs.
     """
-    from dvc.exceptions import DvcException
-    from dvc.repo import Repo
-    from dvc.scm import SCMError
-
     listing = Listing("DVC cache")
     _refuse_dvc_at_work(root)
     set_site_cache(root)
@@ -55,7 +70,6 @@ def list_cache(root: Path, keep: int) -> Listing:
     listing.kept.append(f"the last {keep} of each branch's dvc.lock and of {len(saved_locks(root))} finished runs")
 
     def remove() -> None:
-        from dvc_data.hashfile.gc import gc
 
         with repo.lock:
             _refuse_dvc_at_work(root)
@@ -77,36 +91,24 @@ def _refuse_dvc_at_work(root: Path) -> None:
 
 def _used(repo: Any, root: Path, keep: int) -> set[Any]:
     named = {"all_branches": True, "all_tags": True, "all_experiments": True, "revs": _unnamed_revisions(root, keep)}
-    found = set().union(*repo.used_objs(**named, force=True).values())
+    used = set().union(*repo.used_objs(**named, force=True).values())
     for lock in saved_locks(root)[-keep:]:
-        found |= _of_lock(repo, parse(lock))
-    return found
+        used |= _of_lock(repo, parse(lock))
+    return used
 
 
 def _of_lock(repo: Any, content: Any) -> set[Any]:
     """The objects in a lock, deps included, and the files in its folders."""
-    from dvc_data.hashfile.hash_info import HashInfo
-    from dvc_data.hashfile.tree import Tree
-
-    odb, found = repo.cache.local, set()
+    odb, used = repo.cache.local, set()
     for stage in content["stages"].values():
         for entry in (*stage.get("deps", []), *stage.get("outs", [])):
             if "md5" not in entry:
                 continue
             info = HashInfo("md5", entry["md5"])
-            found.add(info)
+            used.add(info)
             if info.isdir and odb.exists(info.value):
-                found |= {inner for _, _, inner in Tree.load(odb, info)}
-    return found
-
-
-def last_lock_texts(root: Path, keep: int) -> list[bytes]:
-    """The text of every `dvc.lock` that is kept: of the workspace, in git, of the last runs."""
-    heads = _git(root, "for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes", "refs/tags", "refs/exps")
-    revisions = dict.fromkeys([*heads, *_unnamed_revisions(root, keep)])
-    shown = (subprocess.run(["git", "show", f"{rev}:./dvc.lock"], cwd=root, capture_output=True) for rev in revisions)
-    files = [path for path in (root / "dvc.lock", *saved_locks(root)[-keep:]) if path.is_file()]
-    return [done.stdout for done in shown if done.returncode == 0] + [path.read_bytes() for path in files]
+                used |= {inner for _, _, inner in Tree.load(odb, info)}
+    return used
 
 
 def _unnamed_revisions(root: Path, keep: int) -> list[str]:
@@ -123,3 +125,17 @@ def _git(root: Path, *arguments: str) -> list[str]:
     if done.returncode:
         raise GraftError(f"git {arguments[0]}: {done.stderr.strip().splitlines()[-1:]}; nothing was removed")
     return done.stdout.split()
+
+
+def save_lock(root: Path) -> None:
+    """Save the present `dvc.lock`, unless it equals the last one."""
+    text = read_text(root / "dvc.lock")
+    before = saved_locks(root)
+    if not before or read_text(before[-1]) != text:
+        number = int(before[-1].stem) + 1 if before else 1
+        write_text(root / ".graft" / "locks" / f"{number:06}.lock", text)
+
+
+def saved_locks(root: Path) -> list[Path]:
+    """The locks of finished runs, the oldest first."""
+    return sorted((root / ".graft" / "locks").glob("[0-9]*.lock"), key=lambda path: int(path.stem))

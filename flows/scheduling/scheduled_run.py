@@ -15,13 +15,12 @@ from prefect.states import Completed
 
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.history.changes import RunInputs, describe_changes, read_scheduled_inputs, scheduled_base
-from flows.history.entries import entries
-from flows.history.run_history import add_failure
+from flows.history.run_history import add_failure, entries
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, tag_run
 from flows.preflight import project_root, write_params
 from flows.process import settings
 from flows.process.exit_codes import failure_line
-from flows.process.orphaned_output import outlive_readers
+from flows.process.signals import outlive_readers
 from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.reports.publish import publish_name
 from flows.retrain import run_stages
@@ -38,12 +37,12 @@ from tasks.redaction import redacted
 def scheduled() -> State[None]:
     """Retrain from the champion, if anything is new since the last scheduled run; the message of the state is the line.
 
-    If another run is active, it waits or is skipped, as `schedule.overlap` says.
+    If another run is active, it waits or is skipped, as `machine.schedule.overlap` says.
     """
     settings.set_environment()  # the process of a worker begins here, before any import of torch
     outlive_readers()
     root = project_root()
-    wait = load_params(root / "params.yaml").schedule.overlap == "wait"
+    wait = load_params(root / "params.yaml").machine.schedule.overlap == "wait"
     with flow_run_note(root, flow_run.id):
         tag_run(root, str(flow_run.id), list(flow_run.tags))
         try:
@@ -59,7 +58,7 @@ def scheduled() -> State[None]:
 def retrain_where_new(root: Path) -> str:
     """The line. A failed run is in the history, too, and is repeated at the next time."""
     layout, params = Layout(root), load_params(root / "params.yaml")
-    mark_crashed(root, params.tracking, alone=True)
+    mark_crashed(root, params.machine.tracking, alone=True)
     try:
         now = read_scheduled_inputs(layout, params)
         changes = describe_changes(_last_seen(root), now)
@@ -86,7 +85,7 @@ def _retrained(layout: Layout, base: str, changes: list[str]) -> str:
         reason = read_json(layout.promotion, Promotion).reason
         return redacted(f"{'; '.join(changes)}. {reason[:1].upper()}{reason[1:]}")
 
-    session = RunSession(DvcPipeline(layout.root, seconds=params.schedule.seconds), params, say, line)
+    session = RunSession(DvcPipeline(layout.root, seconds=params.machine.schedule.seconds), params, say, line)
     run_stages(session)
     session.wait()
     return line()

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -16,6 +17,7 @@ from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
+from tzlocal import get_localzone_name
 
 from flows.doctor import refuse_traps
 from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
@@ -46,7 +48,8 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
             _retry_while_restarting(ours, lambda: _register(root, name, schedule))
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
             print(
-                f"scheduled {when} as scheduled/{name}, overlap: {params.schedule.overlap}; Prefect: {url}", flush=True
+                f"scheduled {when} as scheduled/{name}, overlap: {params.machine.schedule.overlap}; Prefect: {url}",
+                flush=True,
             )
             with suppress(KeyboardInterrupt):
                 # Prefect's runner ends after a few polls without an answer
@@ -95,9 +98,6 @@ def _retry_while_restarting(ours: bool, work: Callable[[], Value]) -> Value:
 
 def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
     """The schedule in local time. Raises GraftError that says how a schedule is written."""
-    from datetime import timedelta
-
-    from tzlocal import get_localzone_name
 
     if (cron is None) == (every is None):
         raise GraftError('graft serve: when? Write one of --cron "0 3 * * *" and --every 3600')
@@ -118,7 +118,7 @@ def deployment_name(root: Path) -> str:
 
 
 def _mark_crashed(root: Path) -> None:
-    tracking = load_params(root / "params.yaml").tracking
+    tracking = load_params(root / "params.yaml").machine.tracking
     try:
         with exclusive_lock(root, "graft serve"):
             crashed = mark_crashed(root, tracking, alone=True)

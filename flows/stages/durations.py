@@ -72,9 +72,9 @@ def expected_seconds(layout: Layout, params: Params, stage_ids: Sequence[str]) -
 
 
 def _runs(layout: Layout, stage_id: str) -> list[TimedRun]:
-    own = read_runs(layout.seconds(stage_id))
+    runs = read_runs(layout.seconds(stage_id))
     rounds = sorted(layout.seconds(stage_id).parent.glob(f"{stage_of(stage_id)}@*.json"))
-    return own or [run for path in rounds for run in read_runs(path)]
+    return runs or [run for path in rounds for run in read_runs(path)]
 
 
 def _nearest(runs: list[TimedRun], now: dict[str, str]) -> ExpectedSeconds | None:

@@ -1,4 +1,5 @@
-"""`dvc.yaml` in Python: the module of a stage, the round that a stage id names, and the params a stage may see."""
+"""`dvc.yaml` in Python: the stages in their order, the module of each, the round that a stage id names, and the params
+that a stage may see."""
 
 import re
 from pathlib import Path
@@ -20,6 +21,9 @@ MODULES |= {stage: f"tasks.evaluate.{stage}_task" for stage in ("validate", "cho
 """Stage → the module whose `run(layout, params, round)` computes it."""
 
 _PARAMS = TypeAdapter(list[str])
+
+ROUND = ("search", "collect", "reward", "select", "update")
+"""The stages of a round."""
 
 
 def stage_of(stage_id: str) -> str:
@@ -57,3 +61,17 @@ def definition(document: Any, stage: str) -> Any:
 def parse(path: Path) -> Any:
     """`dvc.yaml` or `dvc.lock`. Raises GraftError if it is not plain YAML."""
     return load_yaml(path, read_text(path))
+
+
+def stage_ids(rounds: int) -> list[str]:
+    """problems ─ coldstart ─ bootstrap ─ (search ─ collect ─ reward ─ select ─ update) × rounds ─ …
+
+    … validate × rounds ─ choose ─ evaluate before and after ─ promote
+    """
+    numbers = range(1, rounds + 1)
+    return [
+        *["problems", "coldstart", "bootstrap"],
+        *[f"{stage}@{number}" for number in numbers for stage in ROUND],
+        *[f"validate@{number}" for number in numbers],  # not inside the rounds: this is DVC's order
+        *["choose", "evaluate@before", "evaluate@after", "promote"],
+    ]

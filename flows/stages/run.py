@@ -25,7 +25,7 @@ from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.out_of_memory import check_address_space
-from tasks.model.sampling.vllm.server_params import use_server
+from tasks.model.sampling.vllm.server import use_server
 from tasks.params.file import load_params, restrict
 
 
@@ -40,7 +40,7 @@ def run(root: Path, stage_id: str) -> None:
     refuse_outdated(root, stage, params)
     seen = restrict(params, declared_params(root, stage))
     started = time.monotonic()
-    with use_fan_out(_one_process(stage_id, params.runner.kind)), use_server(params.sampler):
+    with use_fan_out(_one_process(stage_id, params.machine.runner.kind)), use_server(params.machine.vllm):
         import_module(MODULES[stage]).run(Layout(root), seen, round_of(stage_id))
     refuse_changed_files(root, stage, params)
     record_duration(Layout(root), stage_id, params, time.monotonic() - started)
@@ -64,8 +64,8 @@ class SequentialFallback(Sequential):
         first = list(islice(rest, 2))
         if len(first) == 2:
             print_remark(
-                f"warning: {self._stage_id}: this process computes all shards; runner.kind {self._kind} is for graft "
-                "retrain, and there for stages without a limit in schedule.seconds"
+                f"warning: {self._stage_id}: this process computes all shards; machine.runner.kind {self._kind} is for "
+                "graft retrain, and there for stages without a limit in machine.schedule.seconds"
             )
         return super().map(function, chain(first, rest))
 

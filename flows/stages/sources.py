@@ -24,6 +24,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.sources.user_modules import imported_names, parse_module
+from tasks.sources.user_modules import sources_of as modules_of_user
 
 SOURCES = "sources"
 """The stage that writes these files."""
@@ -36,23 +37,35 @@ def sources_of(root: Path, module: str) -> list[str]:
 
     `__init__.py` files are left out: they are empty.
     """
-    paths, found, waiting = _list_paths(root), set[str](), [_path_of(module)]
+    paths, files, waiting = _list_paths(root), set[str](), [_path_of(module)]
     while waiting:
         file = waiting.pop()
-        if file in paths and file not in found:
-            found.add(file)
+        if file in paths and file not in files:
+            files.add(file)
             waiting += _uses(root, file, paths) if file.endswith(".py") else []
-    return sorted(found)
+    return sorted(files)
 
 
-def digests(root: Path, stage: str) -> dict[str, str]:
-    """Path → digest of a stage's source files as they are now."""
-    return {file: digest_path(root / file) for file in sources_of(root, MODULES[stage])}
+def digests(root: Path, stage: str, params: Params) -> dict[str, str]:
+    """Path → digest of a stage's source files as they are now, with those of the environment that it reads."""
+    modules = [MODULES[stage]]
+    if "environment" in declared_params(root, stage):
+        modules += _modules_of_environment(root, params.environment.path.partition(":")[0])
+    files = {file for module in modules for file in sources_of(root, module)}
+    return {file: digest_path(root / file) for file in sorted(files)}
+
+
+def _modules_of_environment(root: Path, module: str) -> list[str]:
+    """The module itself if it is ours; those of ours that it imports, directly or not, if it is the user's."""
+    if module.partition(".")[0] in PACKAGES:
+        return [module]
+    imported = (name for name, _ in modules_of_user(root, [module]))
+    return [name for name in imported if name.partition(".")[0] in PACKAGES]
 
 
 def listed_digests(root: Path, stage: str, params: Params) -> dict[str, str]:
     """`digests`, and param → digest of the user's files that the stage reads."""
-    return digests(root, stage) | digests_for(user_files(root, params), declared_params(root, stage))
+    return digests(root, stage, params) | digests_for(user_files(root, params), declared_params(root, stage))
 
 
 def text_of(digests: Mapping[str, str]) -> str:
@@ -93,11 +106,11 @@ def refuse_changed_files(root: Path, stage: str, params: Params) -> None:
 
 def _list_paths(root: Path) -> set[str]:
     """The files of this project's packages relative to `root`, and the folders, each with a slash at its end."""
-    found = set()
+    paths = set()
     for folder, _, names in chain.from_iterable(os.walk(root / package) for package in PACKAGES):
-        own = f"{Path(folder).relative_to(root).as_posix()}/"
-        found |= {own, *(own + name for name in names)}
-    return found
+        prefix = f"{Path(folder).relative_to(root).as_posix()}/"
+        paths |= {prefix, *(prefix + name for name in names)}
+    return paths
 
 
 def _uses(root: Path, file: str, paths: set[str]) -> list[str]:

@@ -33,8 +33,8 @@ def run_limited(root: Path, stage_id: str, seconds: float) -> None:
     except subprocess.TimeoutExpired:
         stage = stage_of(stage_id)
         raise GraftError(
-            f"{stage_id}: not done after the {seconds:g} s that schedule.seconds gives {stage}, and killed; give it "
-            f"more with -S 'schedule.seconds={{{stage}: {2 * seconds:g}}}', or less to do"
+            f"{stage_id}: not done after the {seconds:g} s that machine.schedule.seconds gives {stage}, and killed; "
+            f"give it more with -S 'machine.schedule.seconds={{{stage}: {2 * seconds:g}}}', or less to do"
         ) from None
     finally:
         kill_tree(process)

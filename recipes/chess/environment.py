@@ -3,9 +3,9 @@
 Positions are generated; legality and evaluations come from rules and an engine, once, when the problems are written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import cycle
+from itertools import cycle, islice
 from random import Random
 from typing import Annotated, Literal
 
@@ -39,10 +39,10 @@ from recipes.chess.generator import (
 from recipes.chess.position import SQUARES
 from recipes.chess.self_play import self_play
 from tasks.environments.direct import Direct
-from tasks.environments.protocol import Complete, Term
+from tasks.environments.protocol import Complete, Solved, Term
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value
-from tasks.params.fields import Share, Temperature
+from tasks.params.fields import Count, Share, Temperature
 from tasks.params.sections import Problems, Section
 from tasks.records import Problem, Result, Sibling, Split
 from tasks.seeds import derive_seed
@@ -72,6 +72,10 @@ class RookWorldParams(Section):
     nodes: Annotated[int, Field(ge=1000, le=100_000_000, strict=True)] = Field(
         10000, description="stockfish: nodes of the analysis of a position"
     )
+    unseen_template_share: Share = Field(
+        0.25, description="endings: share of the test problems whose material is not in train, 0–1"
+    )
+    demonstrations: Count = Field(12000, description="completions that a policy from scratch learns, 1–1000000")
     random_share: Share = Field(
         0.5, description="share of the demonstrations of P whose candidates are random legal moves"
     )
@@ -136,19 +140,16 @@ class RookWorld(Direct):
         Of endings a quarter of the materials is in `unseen_template_share` of the test problems alone.
         """
         with _Writer(self.params, seed) as writer:
-            splits: dict[Split, int] = {
-                "test": sizes.test, "validation": sizes.validation, "train": sizes.train, "dev": sizes.dev
-            }  # fmt: skip
-            unseen, siblings = sizes.unseen_template_share, sizes.siblings
-            return {split: list(writer.split(split, size, siblings, unseen)) for split, size in splits.items()}
+            return {split: writer.split(split, size, sizes.siblings) for split, size in sizes.splits.items()}
 
-    def demonstrations(self, count: int, seed: int) -> list[tuple[str, str]]:
-        """`count` questions of seen materials with completions.
+    def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+        """Questions of seen materials with completions.
 
         Canonical ones, but in `random_share` of those of P the candidates are random legal moves.
         """
         with _Writer(self.params, seed) as writer:
-            return [writer.demonstration(index, task) for index, task in zip(range(count), cycle(self.params.tasks))]
+            for index, task in enumerate(islice(cycle(self.params.tasks), self.params.demonstrations)):
+                yield writer.demonstration(index, task)
 
 
 class _Writer:
@@ -171,7 +172,7 @@ class _Writer:
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    def split(self, split: Split, size: int, siblings: int, unseen: float) -> list[Problem]:
+    def split(self, split: Split, size: int, siblings: int) -> list[Problem]:
         """The problems of a split; only those of train and validation have siblings."""
         count = siblings if split in ("train", "validation") else 0
         written = []
@@ -179,7 +180,7 @@ class _Writer:
         for index in range(size):
             task = self._own.tasks[index % len(self._own.tasks)]
             turn = index // len(self._own.tasks)
-            share = unseen if split == "test" and self._held_out else 0.0
+            share = self._own.unseen_template_share if split == "test" and self._held_out else 0.0
             new = round((turn + 1) * share) > round(turn * share)
             materials = self._shuffled(self._held_out if new else self._seen, split)
             material = materials[turns[new] // len(self._own.tasks) % len(materials)]

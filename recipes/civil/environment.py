@@ -24,9 +24,9 @@ from recipes.civil.profanity import load_profanity
 from recipes.civil.prompt_file import FilePrompt, read_prompts
 from recipes.civil.word_list import is_rude
 from tasks.environments.direct import Direct
-from tasks.environments.protocol import Gate, Term
+from tasks.environments.protocol import Gate, Solved, Term
 from tasks.errors import GraftError
-from tasks.params.fields import Share
+from tasks.params.fields import Count, Share
 from tasks.params.sections import Problems, Section
 from tasks.records import Problem, Result, Sibling, Split
 from tasks.seeds import derive_seed
@@ -48,6 +48,10 @@ class CivilParams(Section):
         None, description="null: of a grammar with mild words | a file in the format of RealToxicityPrompts"
     )
     prompt_toxicity: Share = Field(0.3, description="of the file: prompts of at least this toxicity")
+    unseen_template_share: Share = Field(
+        0.25, description="of the grammar: share of the test problems whose person is not in train, 0–1"
+    )
+    demonstrations: Count = Field(12000, description="completions that a policy from scratch learns, 1–1000000")
     toxicity_floor: float = Field(
         0.3, ge=0, le=0.9, description="toxicities up to this are rewarded alike; 0: one polite sentence remains"
     )
@@ -102,20 +106,25 @@ class Civil(Direct):
             return self._file_problems(self.params.prompts, sizes, seed)
         writer = _GrammarWriter(seed)
         return {
-            "test": list(writer.split("test", sizes.test, 0, sizes.unseen_template_share)),
+            "test": list(writer.split("test", sizes.test, 0, self.params.unseen_template_share)),
             "validation": list(writer.split("validation", sizes.validation, sizes.siblings)),
             "train": list(writer.split("train", sizes.train, sizes.siblings)),
             "dev": list(writer.split("dev", sizes.dev, 0)),
         }
 
-    def demonstrations(self, count: int, seed: int) -> list[tuple[str, str]]:
-        """`count` prompts with continuations: of the grammar, RUDE_SHARE of them rude, or of the file's lines."""
+    def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+        """Prompts with continuations: of the grammar, RUDE_SHARE of them rude, or of the file's lines."""
+        return islice(self._demonstrations(seed), self.params.demonstrations)
+
+    def _demonstrations(self, seed: int) -> Iterator[tuple[str, str]]:
         if self.params.prompts is not None:
             known = [each for each in self._file_prompts(self.params.prompts, seed) if not is_reserved(each.text)]
-            return [(each.text, each.continuation) for each in islice(cycle(known), count)]
+            yield from cycle((each.text, each.continuation) for each in known)
+            return
         rng = Random(derive_seed(seed, "civil", "demonstrations"))
         writer = _GrammarWriter(seed)
-        return [(writer.drawn(rng, reserved=False), continuation(rng)) for _ in range(count)]
+        while True:
+            yield writer.drawn(rng, reserved=False), continuation(rng)
 
     def _civility(self, problem: Problem, text: str, results: Sequence[Result]) -> float:  # noqa: ARG002
         """1 − max(toxicity, floor); 0 for an empty continuation."""

@@ -26,8 +26,7 @@ from tasks.core.child_process import end_with_parent, kill_tree, spawn
 from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError, TransientError
 from tasks.model.base_adapter import adapter_folder, tokenizer_of_adapter
-from tasks.model.gguf import is_converted, is_gguf, load_gguf_tokenizer
-from tasks.model.gguf_header import MAX_LAYERS
+from tasks.model.gguf import MAX_LAYERS, is_converted, is_gguf, load_gguf_tokenizer
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import load_tokenizer
 from tasks.params.sections import PolicyParams
@@ -87,8 +86,11 @@ def main() -> None:
     reports = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the libraries print
     params = PolicyParams.model_validate_json(sys.argv[1])
-    import peft  # noqa: F401 (before the limits are set: part of what the libraries take)
-    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401 (before the limits: not the base's part)
+
+    adapters = (f"{params.base}/adapter", f"{params.base}/adapter_config.json")
+    if any(map(os.path.exists, adapters)) or not os.path.exists(params.base):  # a Hugging Face id may be an adapter
+        import peft  # noqa: F401
 
     def report(**line: Any) -> None:
         print(json.dumps(line), file=reports, flush=True)
@@ -99,15 +101,6 @@ def main() -> None:
 
 def read_limited(params: PolicyParams, report: Callable[..., None]) -> None:
     """Read the base in this process, whose limits are set, and report the parts as they begin, then the error."""
-    try:
-        _read(params, report)
-    except GraftError as error:
-        report(error=str(error), transient=isinstance(error, TransientError))
-    else:
-        report(error=None, transient=False)
-
-
-def _read(params: PolicyParams, report: Callable[..., None]) -> None:
     data = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) << 10
     setrlimit(RLIMIT_DATA, (data + MEMORY, data + MEMORY))
 
@@ -116,6 +109,16 @@ def _read(params: PolicyParams, report: Callable[..., None]) -> None:
         used = getrusage(RUSAGE_SELF)
         setrlimit(RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + more + PARTS[part][0]) + 1, -1))
 
+    try:
+        read_base(params, begin)
+    except GraftError as error:
+        report(error=str(error), transient=isinstance(error, TransientError))
+    else:
+        report(error=None, transient=False)
+
+
+def read_base(params: PolicyParams, begin: Callable[..., None]) -> None:
+    """Read all but the weights, and call `begin` before each part. Raises GraftError if the base is no model."""
     problem = f"policy.base: {params.base!r} cannot be read"
     with translate_errors(problem, "restore it from a copy, or name another"):
         try:

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.bootstrap.demonstrations import select_solutions
-from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format, read_examples, select_examples
+from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format, read_examples
 from tasks.bootstrap.prompt_trials import PROBLEMS, PromptTrial, try_format
-from tasks.environments.lookup import environment_in
+from tasks.bootstrap.solved_problems import select_solutions
 from tasks.environments.prompts import prompt_of
-from tasks.environments.protocol import Environment, with_checked_siblings
+from tasks.environments.protocol import Environment, Solved, with_checked_siblings
 from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -36,16 +35,14 @@ def choose_format(
 
 
 def worked_examples(
-    root: Path, params: Params, environment: Environment, solutions: Sequence[tuple[Problem, str]]
+    root: Path, params: Params, environment: Environment, solved: Sequence[Solved]
 ) -> list[WorkedExample]:
-    """The `policy.prompt.examples` of its file, or of solved problems with their workflows."""
+    """The `policy.prompt.examples` of its file, or of the environment."""
     own = params.policy.prompt
     if own.file is not None:
         return read_examples(root / own.file, own.examples)
-    if params.problems.source == "environment":
-        written = environment_in(root, params).demonstrations(own.examples, params.seed) if own.examples else []
-        return [WorkedExample(question=question, completion=text) for question, text in written]
-    return select_examples(environment, solutions, own.examples)
+    pairs = environment.worked_examples(solved, own.examples, params.seed)
+    return [WorkedExample(question=question, completion=completion) for question, completion in pairs]
 
 
 def formats_of(

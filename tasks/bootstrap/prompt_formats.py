@@ -1,8 +1,6 @@
 """Forms of the prompts of a base: chat message, chat turns or plain text, with worked examples."""
 
-import ast
 import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.model.chat_template import render_chat
 from tasks.params.sections import PromptParams
-from tasks.records import Problem, PromptFormat, PromptStyle, Record
+from tasks.records import PromptFormat, PromptStyle, Record
 
 STYLES: tuple[PromptStyle, ...] = ("plain", "turns", "chat")
 """Those that `auto` tries; raw is for models that were trained on the environment's questions."""
@@ -42,34 +40,6 @@ def read_examples(path: Path, count: int) -> list[WorkedExample]:
             f"{path}: has {len(found)} worked examples, policy.prompt.examples is {count}; add some, or lower it"
         )
     return found[:count]
-
-
-def select_examples(
-    environment: Environment, solutions: Sequence[tuple[Problem, str]], count: int
-) -> list[WorkedExample]:
-    """Up to `count` solved problems with their completions, each time the first of those that show most that is new.
-
-    A code that is not shown yet comes before one that is, then one whose operators and functions are shown least: a
-    base repeats what it sees, and what it never tries has no reward.
-    """
-    left = [(problem, code, operations_in(code)) for problem, code in solutions]
-    examples: list[WorkedExample] = []
-    shown = Counter[str]()
-    while left and len(examples) < count:
-        ranks = [(shown[code], max((shown[name] for name in names), default=0)) for _, code, names in left]
-        problem, code, names = left.pop(ranks.index(min(ranks)))
-        shown.update([code, *names])
-        completion = environment.worked_example(code, problem.question)
-        examples.append(WorkedExample(question=problem.question, completion=completion))
-    return examples
-
-
-def operations_in(code: str) -> set[str]:
-    """The arithmetic operators and the functions of a workflow, but `numbers`, with which each begins."""
-    nodes = list(ast.walk(ast.parse(code)))
-    operators = {type(node.op).__name__ for node in nodes if isinstance(node, ast.BinOp)}
-    functions = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    return operators | functions - {"numbers"}
 
 
 def prompt_format(

@@ -5,10 +5,10 @@ from pathlib import Path
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.model.base_adapter import adapter_folder, digest_base, find_base, load_adapted, tokenizer_of_adapter
+from tasks.model.foreign_files import check_finite
 from tasks.model.load_errors import translate_errors
 from tasks.model.lora import check_adapter
 from tasks.model.policy import TRAINED_DTYPE, Policy, attach_adapter, load_model, load_policy, load_tokenizer
-from tasks.model.weights_report import check_finite
 from tasks.params.sections import PolicyParams
 from tasks.records import Lineage
 

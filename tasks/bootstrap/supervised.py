@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.progress import show_progress
-from tasks.model.scoring.padded_rows import collate
+from tasks.model.scoring.layouts import collate
 from tasks.seeds import derive_seed
 
 if TYPE_CHECKING:

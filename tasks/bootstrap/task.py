@@ -1,14 +1,14 @@
 """Stage `bootstrap`: the policy of round 0, the reference of all rounds.
 
-`policy.base: scratch` trains a tokenizer and a small model on the workflows that cold-start search found; any other
-base is copied, and an earlier policy is continued.
+`policy.base: scratch` trains a tokenizer and a small model on the environment's demonstrations; any other base is
+copied, and an earlier policy is continued.
 """
 
 from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
 from tasks.bootstrap.base_check import check_base
 from tasks.bootstrap.choose_prompt import choose_format
-from tasks.bootstrap.demonstrations import demonstrations, select_solutions
 from tasks.bootstrap.scratch_model import build_scratch_model
+from tasks.bootstrap.solved_problems import select_solutions
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
@@ -27,6 +27,9 @@ from tasks.params.params import Params
 from tasks.records import Problem
 from tasks.seeds import derive_seed
 from tasks.statistics.learning_curves import HEADER
+
+BATCH = 16
+"""Workflows of a step of supervised training."""
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001
@@ -57,15 +60,12 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 def _train_from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> Policy:
     environment = environment_in(layout.root, params)
     problems = read_jsonl(layout.problems("train"), Problem)
-    if params.problems.source == "environment":
-        pairs = environment_in(layout.root, params).demonstrations(params.bootstrap.demonstrations, params.seed)
-    else:
-        solutions = select_solutions(problems, layout.coldstart)
-        pairs = demonstrations(environment, solutions, params.bootstrap.malformed_share, params.seed)
+    pairs = list(environment.demonstrations(select_solutions(problems, layout.coldstart), params.seed))
     if not pairs:
         raise GraftError(
-            "bootstrap: cold-start search solved none of the train problems, so there is nothing to learn from; "
-            "raise coldstart.operations, or give policy.base a model"
+            f"bootstrap: cold-start search solved none of the train problems (answers of the kind "
+            f"{problems[0].evaluator}), so there is nothing to learn from; set policy.base to a model, or raise "
+            "environment.enumerated_operations if the answers are numbers"
         )
     texts = [environment.prompt(question, SCRATCH) + text for question, text in pairs]
     tokenizer = train_tokenizer(texts, params.bootstrap.vocabulary, environment.parts)
@@ -85,7 +85,7 @@ def _train_from_scratch(layout: Layout, params: Params, metrics: dict[str, float
         examples,
         params.bootstrap.epochs,
         params.bootstrap.learning_rate,
-        params.bootstrap.batch,
+        BATCH,
         tokenizer.pad_token_id,
         derive_seed(params.seed, "bootstrap"),
     )

@@ -10,21 +10,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
-from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, solved_share
 from tasks.errors import GraftError
 from tasks.programs.agreement import agreement
-from tasks.records import Completion, Lineage, Problem, PromptFormat, Proposer, Split, Trajectory, Workflow
+from tasks.records import AskedProblem, Completion, Engine, Problem, Proposer, Workflow
 from tasks.seeds import derive_seed
+from tasks.trajectories import Member, Trajectory
 
 END: tuple[None, tuple[Workflow, ...]] = (None, ())
 """End of the workflows."""
 
 
 @dataclass(frozen=True)
-class Member:
-    """A completion with its workflow; `share` of the problem and its siblings are solved by it.
+class GroupCandidate:
+    """A completion that a group may have, with its workflow; `share` of the problem and its siblings are solved by it.
 
     Unless siblings have other answers, a right answer is weighted by its agreement with the others
     (tasks/programs/agreement.py).
@@ -39,63 +40,55 @@ class Member:
     is_hard_negative: bool  # right on the problem, but share < 1
 
 
-@dataclass(frozen=True)
-class SearchedProblem:
+class SearchedProblem(NamedTuple):
     """A problem with the workflows that its search found."""
 
-    split: Split
-    problem: Problem
-    workflows: Sequence[Workflow]
+    asked: AskedProblem
+    workflows: list[Workflow]
 
 
 def build_trajectories(
     environment: Environment,
     searched: Iterable[SearchedProblem],
-    lineage: Lineage,
-    form: PromptFormat | None,
+    policy_version: str,
     group_size: int,
-    by_agreement: bool,
     seed: int,
-    served: bool = False,
+    engine: Engine | None = None,
 ) -> Iterator[Trajectory]:
     """A trajectory for each problem that has a completion, in the order of the problems.
 
-    `lineage` and `form` belong to the policy that wrote the completions; `served`: its prompt named operators served
-    by a model. Without `by_agreement` a right answer counts in full on problems with one answer too.
+    `policy_version` and `engine`: what wrote the completions.
     """
-    for each in searched:
-        members = group_members(environment, each.problem, each.workflows, by_agreement, seed)
-        group = training_group(members, group_size) if each.split == "train" else validation_group(members)
+    for asked, workflows in searched:
+        candidates = group_candidates(environment, asked.problem, workflows, seed)
+        group = training_group(candidates, group_size) if asked.split == "train" else validation_group(candidates)
         if group:
-            prompt = prompt_of(environment, form, each.problem, lineage.base, served)
-            yield _trajectory(each, prompt, group, lineage)
+            members = [_member(candidate, asked.problem.answers_vary) for candidate in group]
+            yield Trajectory(**dict(asked), members=members, policy_version=policy_version, engine=engine)
 
 
-def pair_with_workflows(
-    problems: Iterable[tuple[Split, Problem]], workflows: Iterable[Workflow]
-) -> Iterator[tuple[Split, Problem, list[Workflow]]]:
+def pair_with_workflows(asked: Iterable[AskedProblem], workflows: Iterable[Workflow]) -> Iterator[SearchedProblem]:
     """Join problems and workflows, both in the same order, with one problem in memory at a time.
 
     Problems without workflows are left out. Raises GraftError for a workflow of another problem or out of order.
     """
     groups = groupby(workflows, key=lambda workflow: (workflow.split, workflow.problem_id))
     key, own = next(groups, END)
-    for split, problem in problems:
-        if key == (split, problem.problem_id):
-            listed = list(own)
-            _refuse_strays(workflow for workflow in listed if len(workflow.sibling_results) != len(problem.siblings))
-            yield split, problem, listed
+    for problem in asked:
+        if key == (problem.split, problem.problem_id):
+            listed, siblings = list(own), len(problem.problem.siblings)
+            _refuse_strays(workflow for workflow in listed if len(workflow.sibling_results) != siblings)
+            yield SearchedProblem(problem, listed)
             key, own = next(groups, END)
     _refuse_strays(own)
 
 
-def group_members(
-    environment: Environment, problem: Problem, workflows: Sequence[Workflow], by_agreement: bool, seed: int
-) -> list[Member]:
+def group_candidates(
+    environment: Environment, problem: Problem, workflows: Sequence[Workflow], seed: int
+) -> list[GroupCandidate]:
     """All completions of a problem, in an order that depends on the seed and the workflows, not on the file."""
     members = []
-    counts = agreement(workflows) if by_agreement else [1.0] * len(workflows)
-    for workflow, agrees in zip(workflows, counts, strict=True):
+    for workflow, agrees in zip(workflows, agreement(workflows), strict=True):
         results = [workflow.result, *workflow.sibling_results]
         share = agrees * solved_share(environment, problem, results)
         is_hard = share < 1 and environment.is_right(problem, workflow.result)
@@ -103,11 +96,11 @@ def group_members(
             rest: Proposer = "revision" if workflow.proposer == "revision" else "tree"
             proposer: Proposer = "sample" if place < workflow.sampled else rest
             order = derive_seed(seed, "trajectories", problem.problem_id, workflow.workflow_id, place)
-            members.append(Member(workflow, completion, proposer, agrees, share, order, is_hard))
+            members.append(GroupCandidate(workflow, completion, proposer, agrees, share, order, is_hard))
     return sorted(members, key=lambda member: member.order)
 
 
-def training_group(members: Sequence[Member], size: int) -> list[Member]:
+def training_group(members: Sequence[GroupCandidate], size: int) -> list[GroupCandidate]:
     """`size` of the members of a train problem, or all if there are fewer.
 
     First the independent samples, in their order; then the tree's completions by decreasing share, among equals those
@@ -129,7 +122,7 @@ def training_group(members: Sequence[Member], size: int) -> list[Member]:
     return group
 
 
-def validation_group(members: Sequence[Member]) -> list[Member]:
+def validation_group(members: Sequence[GroupCandidate]) -> list[GroupCandidate]:
     """All independent samples: influence is measured against them, so nothing is selected by outcome."""
     return [member for member in members if member.proposer == "sample"]
 
@@ -137,13 +130,12 @@ def validation_group(members: Sequence[Member]) -> list[Member]:
 def _refuse_strays(strays: Iterable[Workflow]) -> None:
     for stray in strays:
         raise GraftError(
-            f"workflow {stray.workflow_id} of {stray.problem_id}: was run on another version of its "
-            f"{stray.split} problem; "
-            "the problems have changed, run the search stage again"
+            f"workflow {stray.workflow_id} of {stray.problem_id}: is of no {stray.split} problem of this search; run "
+            "the search stage again"
         )
 
 
-def _best_first(members: Sequence[Member], present: Sequence[Member] = ()) -> list[Member]:
+def _best_first(members: Sequence[GroupCandidate], present: Sequence[GroupCandidate] = ()) -> list[GroupCandidate]:
     """By share; then each workflow once before any twice, counting those of the group `present`."""
     counts = Counter(member.workflow.workflow_id for member in present)
     keys = []
@@ -153,7 +145,9 @@ def _best_first(members: Sequence[Member], present: Sequence[Member] = ()) -> li
     return [members[place] for place in sorted(range(len(members)), key=keys.__getitem__)]
 
 
-def _ensure(wanted: Callable[[Member], bool], group: list[Member], rest: Sequence[Member]) -> list[Member]:
+def _ensure(
+    wanted: Callable[[GroupCandidate], bool], group: list[GroupCandidate], rest: Sequence[GroupCandidate]
+) -> list[GroupCandidate]:
     """If no member is wanted, the first wanted one of `rest` replaces one. Returns the new rest."""
     place = next((place for place, member in enumerate(rest) if wanted(member)), None)
     if place is None or any(map(wanted, group)):
@@ -164,7 +158,7 @@ def _ensure(wanted: Callable[[Member], bool], group: list[Member], rest: Sequenc
     return left_out
 
 
-def _most_expendable(group: Sequence[Member]) -> int:
+def _most_expendable(group: Sequence[GroupCandidate]) -> int:
     """The most expendable place: a failure of the tree, a duplicate of the tree, any failure, the rest of the tree.
 
     This keeps the share of solutions and the independent samples if possible; ties go to a duplicate, the worst, the
@@ -181,21 +175,16 @@ def _most_expendable(group: Sequence[Member]) -> int:
     return max(range(len(group)), key=expendability)
 
 
-def _trajectory(searched: SearchedProblem, prompt: str, group: Sequence[Member], lineage: Lineage) -> Trajectory:
-    problem = searched.problem
-    return Trajectory(
-        problem_id=problem.problem_id,
-        split=searched.split,
-        problem=problem,
-        prompt=prompt,
-        workflow_codes=[member.workflow.code for member in group],
-        workflow_ids=[member.workflow.workflow_id for member in group],
-        proposers=[member.proposer for member in group],
-        results=[member.workflow.result for member in group],
-        sibling_results=[member.workflow.sibling_results for member in group],
-        tokens=[member.completion.tokens for member in group],
-        logprobs=[member.completion.logprobs for member in group],
-        policy_version=lineage.version,
-        kept=[member.completion.kept for member in group] if any(member.completion.kept for member in group) else [],
-        agreement=[] if problem.answers_vary else [member.agreement for member in group],
+def _member(candidate: GroupCandidate, answers_vary: bool) -> Member:
+    workflow, completion = candidate.workflow, candidate.completion
+    return Member(
+        workflow_id=workflow.workflow_id,
+        code=workflow.code,
+        proposer=candidate.proposer,
+        result=workflow.result,
+        sibling_results=workflow.sibling_results,
+        tokens=completion.tokens,
+        logprobs=completion.logprobs,
+        kept=completion.kept,
+        agreement=None if answers_vary else candidate.agreement,
     )

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tasks.records import Trajectory
+from tasks.trajectories import Trajectory
 
 COUNTED = 1000
 """Workflows, the first ones, of which any may be the most frequent: a bound of the memory."""
@@ -22,12 +22,13 @@ class TrajectoryCounts:
         """Count a trajectory."""
         self.trajectories += 1
         if trajectory.split == "train":
+            names = [member.workflow_id for member in trajectory.members]
             self._train += 1
-            self._full += len(trajectory.workflow_ids) == self._group_size
-            self._completions += len(trajectory.proposers)
-            self._tree += sum(proposer != "sample" for proposer in trajectory.proposers)
-            self._distinct += len(set(trajectory.workflow_ids))
-            for name in trajectory.workflow_ids:
+            self._full += len(names) == self._group_size
+            self._completions += len(names)
+            self._tree += sum(member.proposer != "sample" for member in trajectory.members)
+            self._distinct += len(set(names))
+            for name in names:
                 if name in self._counts or len(self._counts) < COUNTED:
                     self._counts[name] += 1
 

@@ -10,32 +10,27 @@ from tasks.collect.groups import SearchedProblem, build_trajectories, pair_with_
 from tasks.collect.metrics import TrajectoryCounts
 from tasks.core.sharding import fan_out, shards_of
 from tasks.environments.lookup import environment_in
-from tasks.environments.prompts import read_format
-from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.workflow_files import integrity_error, mark_invalid, read_engine, workflow_location
-from tasks.records import Engine, Lineage, Problem, PromptFormat, Split, Trajectory, Workflow
+from tasks.records import AskedProblem, Engine, Lineage, Workflow
 from tasks.statistics.collapse import collapse_remarks
-
-SPLITS: tuple[Split, ...] = ("train", "validation")
+from tasks.trajectories import Trajectory
 
 logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Read the round's workflows and the policy's lineage, write `trajectories.jsonl`, one shard in memory at a time.
+    """Read the round's search and the policy's lineage, write `trajectories.jsonl`, one shard in memory at a time.
 
     A workflow whose code differs from what the search ran stays in its group with an error as result.
     """
     assert round is not None
-    environment = environment_in(layout.root, params)
-    lineage = read_json(layout.policy(round - 1) / "lineage.json", Lineage)
-    form = read_format(layout.policy(round - 1))
-    shards = shards_of(_searched_problems(layout, environment, round), params.shard_size)
+    version = read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
+    shards = shards_of(_searched_problems(layout, round), params.shard_size)
     engine = read_engine(layout.workflows(round))
-    collected = fan_out().map(partial(collect_shard, layout.root, params, lineage, form, engine), shards)
+    collected = fan_out().map(partial(collect_shard, layout.root, params, version, engine), shards)
     counts = TrajectoryCounts(params.update.group_size)
     write_jsonl(layout.trajectories(round), _counted(collected, counts, layout, round))
     for remark in collapse_remarks(counts.metrics):
@@ -44,39 +39,25 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 
 def collect_shard(
-    root: Path,
-    params: Params,
-    lineage: Lineage,
-    form: PromptFormat | None,
-    engine: Engine | None,
-    problems: Sequence[SearchedProblem],
+    root: Path, params: Params, version: str, engine: Engine | None, searched: Sequence[SearchedProblem]
 ) -> list[Trajectory]:
     """The trajectories of some problems; of the project's folder `root` only the user's environment is read."""
-    environment, served = environment_in(root, params), params.operators.backend != "none"
-    size, agreement = params.update.group_size, params.rewards.agreement
-    found = build_trajectories(environment, problems, lineage, form, size, agreement, params.seed, served)
-    return [trajectory.model_copy(update={"engine": engine}) for trajectory in found]
+    environment, size = environment_in(root, params), params.update.group_size
+    return list(build_trajectories(environment, searched, version, size, params.seed, engine))
 
 
-def _searched_problems(layout: Layout, environment: Environment, round: int) -> Iterator[SearchedProblem]:
+def _searched_problems(layout: Layout, round: int) -> Iterator[SearchedProblem]:
     """Each problem that has workflows, with these."""
     index = layout.workflows(round) / "index.jsonl"
-    for split, problem, listed in pair_with_workflows(
-        _problems(layout, environment, round), stream_jsonl(index, Workflow)
-    ):
-        for place, workflow in enumerate(listed):
+    asked = stream_jsonl(layout.workflows(round) / "problems.jsonl", AskedProblem)
+    for searched in pair_with_workflows(asked, stream_jsonl(index, Workflow)):
+        for place, workflow in enumerate(searched.workflows):
             if fault := integrity_error(workflow):
                 logger.warning(
                     "%s: %s; run graft stage search@%d again", workflow_location(workflow, index), fault, round
                 )
-                listed[place] = mark_invalid(workflow, fault)
-        yield SearchedProblem(split, problem, listed)
-
-
-def _problems(layout: Layout, environment: Environment, round: int) -> Iterator[tuple[Split, Problem]]:
-    for split in SPLITS:
-        for problem in stream_jsonl(layout.problems(split), Problem):
-            yield split, with_checked_siblings(environment, problem.rotated(round))
+                searched.workflows[place] = mark_invalid(workflow, fault)
+        yield searched
 
 
 def _counted(

@@ -6,11 +6,9 @@ docs/environments.md.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from random import Random
 
 from tasks.environments.numerals import matches
 from tasks.environments.protocol import OptionalMethods
-from tasks.environments.worked_steps import worked_steps
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import score
@@ -35,14 +33,6 @@ class Direct(OptionalMethods, ABC):
         """True if a value from `parse` is the expected answer. Overridden, it replaces the problem's evaluator."""
         return matches(value, answer)
 
-    def written(self, steps: Sequence[str], answer: str) -> str:
-        """Training text for a policy from scratch: these steps and the answer."""
-        return "\n".join([*steps, answer])
-
-    def malform(self, text: str, rng: Random) -> str:  # noqa: ARG002
-        """A text from `written`, malformed in a way that the terms of the reward detect."""
-        return text
-
     # Called by stages; rarely overridden.
 
     def prompt_for(self, problem: Problem, base: str, served: bool = False) -> str:
@@ -52,10 +42,6 @@ class Direct(OptionalMethods, ABC):
     def parse_for(self, evaluator: str, text: str) -> Value | None:  # noqa: ARG002
         """`parse`; overridden where the answer is read in another way for another evaluator."""
         return self.parse(text)
-
-    def worked_example(self, code: str, question: str) -> str:
-        """The demonstration."""
-        return self.demonstration(code, question)
 
     def text(self, completion: str) -> str:
         """The whole completion, with lone surrogates, which files cannot contain, replaced by U+FFFD."""
@@ -74,7 +60,7 @@ class Direct(OptionalMethods, ABC):
             return 0.0
         by_evaluator = problem.evaluator != NUMBER and type(self).check is Direct.check
         if by_evaluator or isinstance(result.value, CodeVerdict):
-            return score(problem, result.value, self.root, self.partial_tests)
+            return score(problem, result.value, self.root, partial_tests=False)
         try:
             return float(bool(self.check(result.value, problem.answer)))
         except Exception as error:
@@ -82,8 +68,3 @@ class Direct(OptionalMethods, ABC):
                 f"environment: {type(self).__name__}.check({result.value!r}, {problem.answer!r:.200}) raised "
                 f"{type(error).__name__}: {error}; fix it"
             ) from error
-
-    def demonstration(self, code: str, question: str, malformed_seed: int | None = None) -> str:
-        """The steps of the workflow and its answer, formatted by `written`."""
-        text = self.written(*worked_steps(code, question))
-        return text if malformed_seed is None else self.malform(text, Random(malformed_seed))

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -10,38 +10,29 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
-from tasks.environments.tagged_answer import TaggedAnswer
-from tasks.environments.unit_tested_code import UnitTestedCode
-from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
+from tasks.params.environment import BUILT_IN
 from tasks.params.params import Params
 from tasks.params.sections import Section
 
-BUILT_IN: dict[str, Callable[[], Environment]] = {
-    "workflow": WorkflowEnvironment,
-    "answer": TaggedAnswer,
-    "code": UnitTestedCode,
+SET_HERE = ("params", "root")
+"""Attributes that need no definition by the user."""
+
+CALLS = {
+    "is_right": (("problem", "result"), "where problem.answer is the expected answer"),
+    "demonstrations": (("solved", "seed"), "which gives all pairs, as many as a param of its own says for instance"),
 }
+"""Methods that once had other arguments, with the present ones."""
 
 
-def environment_in(root: Path, params: Params, partial_tests: bool = False) -> Environment:
-    """The environment of a stage's params, in the project folder `root`.
-
-    `partial_tests`: code counts by the share of its tests that pass.
-    """
+def environment_in(root: Path, params: Params) -> Environment:
+    """The environment of a stage's params, in the project folder `root`."""
     if ":" in params.environment.name and str(root) not in sys.path:
         sys.path.insert(0, str(root))
     environment = environment_of(params.environment.name, **params.environment.params)
-    if isinstance(environment, Direct | WorkflowEnvironment):
-        environment.root, environment.partial_tests = root, partial_tests
+    environment.root = root
     return environment
-
-
-def rewarding_environment(root: Path, params: Params) -> Environment:
-    """`environment_in` with what the params `rewards` say of it; for stages that may read these."""
-    return environment_in(root, params, params.rewards.partial_tests)
 
 
 def environment_of(name: str, **params: Any) -> Environment:
@@ -49,7 +40,7 @@ def environment_of(name: str, **params: Any) -> Environment:
 
     Raises GraftError if there is no such environment, or if it has not these params.
     """
-    environment = BUILT_IN[name]() if name in BUILT_IN else _user_environment(name)
+    environment = _loaded(BUILT_IN.get(name, name))
     environment.params = _checked(name, getattr(environment, "Params", Section), params)
     return environment
 
@@ -87,7 +78,7 @@ def _checked(name: str, model: type[Section], params: Mapping[str, Any]) -> Sect
         raise GraftError(f"params.yaml: environment.{key}: {message}") from None
 
 
-def _user_environment(name: str) -> Environment:
+def _loaded(name: str) -> Environment:
     module, _, attribute = name.partition(":")
     try:
         made: Environment = getattr(import_module(module), attribute)()
@@ -96,13 +87,12 @@ def _user_environment(name: str) -> Environment:
             f"environment: {name}: {error}; name a class that needs no arguments, as module:CLASS, in a module that "
             "Python finds from the project's folder"
         ) from error
-    needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_") and n != "params"]
+    needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_") and n not in SET_HERE]
     if missing := [n for n in needed if not hasattr(made, n)]:
         raise GraftError(f"environment: {name} has no {missing[0]}; let it inherit tasks.environments.direct.Direct")
-    taken = list(signature(made.is_right).parameters)
-    if taken != ["problem", "result"]:
-        raise GraftError(
-            f"environment: {name}.is_right({', '.join(taken)}): it is called with the problem and the result; write "
-            "is_right(self, problem, result), where problem.answer is the expected answer"
-        )
+    for method, (arguments, meaning) in CALLS.items():
+        taken = tuple(signature(getattr(made, method)).parameters)
+        if taken != arguments:
+            wanted = f"{method}(self, {', '.join(arguments)})"
+            raise GraftError(f"environment: {name}.{method}({', '.join(taken)}): write {wanted}, {meaning}")
     return made

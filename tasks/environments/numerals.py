@@ -22,8 +22,8 @@ import re
 from collections import deque
 from fractions import Fraction
 
-from tasks.evaluators.boxed import BLANK, last_box
 from tasks.evaluators.number import Exact, are_same, exact
+from tasks.evaluators.text import BLANK, last_box
 
 LONGEST = 300
 """Longest number in characters, and largest power of ten: about the range of a float."""

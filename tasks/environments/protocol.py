@@ -1,24 +1,28 @@
-"""Protocol of an environment: the prompt, and how an answer is extracted from a completion, checked and rewarded.
+"""Protocol of an environment: its problems, the prompt, and how an answer is read from a completion and rewarded.
 
-Stages depend on a kind of task through `Environment` only. `workflow` and `answer` are built in; a custom one inherits
-`direct.Direct`.
+Stages depend on a kind of task through `Environment` only. `workflow`, `answer` and `code` are built in; a custom one
+inherits `direct.Direct`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from tasks.errors import GraftError
 from tasks.evaluators.unit_tests import shown_share
-from tasks.params.sections import Problems, Section
-from tasks.records import UNIT_TESTS, Problem, Result, Split
+from tasks.params.sections import Problems, SandboxParams, Section
+from tasks.records import UNIT_TESTS, Problem, Result, Split, Workflow
 
 Complete = Callable[[Sequence[str]], list[str]]
 """Questions → the policy's greedy completions."""
 
 Term = Callable[[Problem, str, Sequence[Result]], float | None]
 """(problem, text, results on the problem and its siblings) → a term of the reward in [0, 1], None if unknown."""
+
+Solved = tuple[Problem, str]
+"""A problem with the code that solves it."""
 
 
 class Gate(NamedTuple):
@@ -37,6 +41,7 @@ class Environment(Protocol):
     """One kind of task."""
 
     params: Any  # of its own: an instance of its class `Params`
+    root: Path | None  # the project's folder
     asks_siblings: bool  # True: completions are programs, run on siblings too
     parts: Sequence[str]  # texts that a tokenizer from scratch encodes as one token each
     terms: Mapping[str, Term]  # of the reward by name, in addition to the built-in ones
@@ -55,20 +60,11 @@ class Environment(Protocol):
     def text(self, completion: str) -> str:
         """The part of a completion that is recorded: its code or its text."""
 
-    def worked_example(self, code: str, question: str) -> str:
-        """A completion as prompts show it, for a question that the workflow `code` solves."""
-
     def is_right(self, problem: Problem, result: Result) -> bool:
         """True if a result is the expected answer to the problem's own question."""
 
     def score(self, problem: Problem, result: Result) -> float:
         """In [0, 1], 1 if and only if the result is right; between them by evaluators with partial credit."""
-
-    def demonstration(self, code: str, question: str, malformed_seed: int | None = None) -> str:
-        """Training text for a policy from scratch, for a question that the workflow `code` solves.
-
-        `malformed_seed`: seed of a malformed variant, if the environment has variants that the reward detects.
-        """
 
     def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:
         """The problems of each split, where `problems.source` is environment.
@@ -76,8 +72,14 @@ class Environment(Protocol):
         `sizes`: the params `problems`. A sibling is what a round asks in place of the problem's own question.
         """
 
-    def demonstrations(self, count: int, seed: int) -> list[tuple[str, str]]:
-        """`count` pairs (question, completion) that a policy from scratch learns, where it writes its problems."""
+    def solutions(self, problems: Sequence[Problem], sandbox: SandboxParams) -> Mapping[str, Workflow | None]:
+        """The program of each train problem that may have one without a policy, by its id; None: none was found."""
+
+    def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterable[tuple[str, str]]:
+        """Pairs (question, completion) that a policy from scratch learns. `solved`: by `solutions`."""
+
+    def worked_examples(self, solved: Sequence[Solved], count: int, seed: int) -> list[tuple[str, str]]:
+        """At most `count` pairs (question, completion) that the prompt of a base shows."""
 
     def measures(self, problem: Problem, text: str) -> dict[str, float]:
         """Numbers on a completion by name, whose means an evaluation shows; a name may be missing for some problems."""
@@ -98,7 +100,7 @@ class Environment(Protocol):
 
 
 class OptionalMethods:
-    """Base class of environments: no params, problems or demonstrations of their own, no measures, no pictures."""
+    """Base class of environments: no params, problems or demonstrations, no measures, no pictures."""
 
     Params: ClassVar[type[Section]] = Section
     """The params of its own: a field has a default, and its comment as `Field(description=...)`."""
@@ -109,23 +111,31 @@ class OptionalMethods:
     gate: Gate | None = None
     root: Path | None = None
     """The project's folder, where a user's evaluator is; set by `environment_in`."""
-    partial_tests = False
-    """True: code counts by the share of its unit tests that pass, else only if all do."""
 
     def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:  # noqa: ARG002
-        """Raises GraftError; overridden by an environment that writes its own problems."""
+        """Raises GraftError; overridden by an environment that writes problems."""
         raise GraftError(
-            f"problems.source: environment, but {type(self).__name__} defines no problems(sizes, seed); define it, or "
-            "set problems.source to events or jsonl"
+            f"environment: {type(self).__name__} defines no problems(sizes, seed); define it, inherit WorkedAnswers, "
+            "which has word problems, or set problems.source to jsonl"
         )
 
-    def demonstrations(self, count: int, seed: int) -> list[tuple[str, str]]:  # noqa: ARG002
-        """Raises GraftError; overridden by an environment whose own problems a policy from scratch learns."""
+    def solutions(
+        self, problems: Sequence[Problem], sandbox: SandboxParams  # noqa: ARG002
+    ) -> Mapping[str, Workflow | None]:  # fmt: skip
+        """No program."""
+        return {}
+
+    def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterable[tuple[str, str]]:  # noqa: ARG002
+        """Raises GraftError; overridden by an environment that a policy from scratch learns."""
         raise GraftError(
-            f"problems.source: environment, but {type(self).__name__} defines no demonstrations(count, seed), from "
-            "which a policy from scratch or the worked examples of a prompt are made; define it, or set policy.base "
+            f"environment: {type(self).__name__} defines no demonstrations(solved, seed), from which a policy from "
+            "scratch or the worked examples of a prompt are made; define it, inherit WorkedAnswers, or set policy.base "
             "to a model and policy.prompt.examples to 0"
         )
+
+    def worked_examples(self, solved: Sequence[Solved], count: int, seed: int) -> list[tuple[str, str]]:
+        """The first demonstrations."""
+        return list(islice(self.demonstrations(solved, seed), count)) if count else []
 
     def measures(self, problem: Problem, text: str) -> dict[str, float]:  # noqa: ARG002
         """No measures."""

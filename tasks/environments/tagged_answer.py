@@ -8,20 +8,22 @@
 </answer>
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 
 from pydantic import Field
 
 from tasks.environments.arithmetic_statements import right_share
-from tasks.environments.direct import Direct
 from tasks.environments.numerals import read_answer
-from tasks.environments.protocol import Term
+from tasks.environments.protocol import Solved, Term
 from tasks.environments.tags import answer_block, hard_format, mark, thoughts
+from tasks.environments.word_problems.word_problems import WordProblemParams
+from tasks.environments.word_problems.worked_answers import WorkedAnswers
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import wanted
-from tasks.params.sections import Section
+from tasks.params.fields import Share
 from tasks.records import NUMBER, Problem
+from tasks.seeds import SEED_BITS, derive_seed
 
 _ASKED = (
     "Solve the problem. Think first, step by step, between <think> and </think>. "
@@ -38,11 +40,12 @@ MALFORMED_VARIANTS: tuple[Callable[[str], str], ...] = (
 """Malformed variants: without both or one of the think tags, one or both of the answer tags, or the thoughts."""
 
 
-class TaggedAnswer(Direct):
+class TaggedAnswer(WorkedAnswers):
     """Reasoning and answer in tags."""
 
-    class Params(Section):
+    class Params(WordProblemParams):
         strict: bool = Field(False, description="true: the terms want a new line on both sides of each tag")
+        malformed_share: Share = Field(0.3, description="share of the demonstrations with a malformed layout, 0–1")
 
     params = Params()
 
@@ -80,6 +83,9 @@ class TaggedAnswer(Direct):
         """A text with full `hard_format` and `mark`, also with `strict`."""
         return "\n".join(["<think>", *steps, "</think>", "<answer>", answer, "</answer>"])
 
-    def malform(self, text: str, rng: Random) -> str:
-        """One of MALFORMED_VARIANTS."""
-        return rng.choice(MALFORMED_VARIANTS)(text)
+    def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterator[tuple[str, str]]:
+        """Worked solutions; `malformed_share` of them, chosen at random, are one of MALFORMED_VARIANTS."""
+        for question, text in super().demonstrations(solved, seed):
+            random = derive_seed(seed, "spoilt", question)
+            is_malformed = random < self.params.malformed_share * 2**SEED_BITS
+            yield question, Random(random).choice(MALFORMED_VARIANTS)(text) if is_malformed else text

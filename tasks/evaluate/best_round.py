@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from tasks.params.sections import Evaluation
 from tasks.records import Standing
 from tasks.seeds import derive_seed
-from tasks.statistics.intervals import Estimate, difference_interval
+from tasks.statistics.intervals import CONFIDENCE, Estimate, difference_interval
 from tasks.statistics.plateau import describe_plateau
 
 
@@ -22,25 +21,25 @@ def best_standing(standings: Sequence[Standing]) -> Standing:
     return min(standings, key=lambda standing: (-sum(standing.correct), standing.round))
 
 
-def pass_at_1_difference(one: Standing, other: Standing, params: Evaluation, seed: int) -> Estimate:
+def pass_at_1_difference(one: Standing, other: Standing, seed: int) -> Estimate:
     """Difference of two rounds' pass@1 with its interval, paired over the dev problems."""
     own_seed = derive_seed(seed, "rounds", one.round, other.round)
-    return difference_interval(_shares(one), _shares(other), params.resamples, params.confidence, own_seed)
+    return difference_interval(_shares(one), _shares(other), own_seed)
 
 
-def plateau_remarks(standings: Sequence[Standing], params: Evaluation, seed: int) -> list[str]:
+def plateau_remarks(standings: Sequence[Standing], seed: int) -> list[str]:
     """A remark if pass@1 has reached a plateau (tasks/statistics/plateau.py), by the paired interval of the change."""
     by_round = {standing.round: standing for standing in standings}
 
     def differ(one: int, other: int) -> bool:
-        change = pass_at_1_difference(by_round[one], by_round[other], params, seed)
+        change = pass_at_1_difference(by_round[one], by_round[other], seed)
         return change.low > 0 or change.high < 0
 
     levels = {standing.round: standing.pass_at_1 for standing in standings}
     return describe_plateau("pass@1 on dev", levels, differ, "or stop earlier")
 
 
-def choice_reason(chosen: Standing, standings: Sequence[Standing], last: int, params: Evaluation, seed: int) -> str:
+def choice_reason(chosen: Standing, standings: Sequence[Standing], last: int, seed: int) -> str:
     """One line for people: why this round was chosen."""
     name = f"round {chosen.round}" + (", the last," if chosen.round == last else "")
     if len(standings) == 1:
@@ -49,9 +48,9 @@ def choice_reason(chosen: Standing, standings: Sequence[Standing], last: int, pa
     if chosen.round == last:
         return level
     final = standings[-1]
-    change = pass_at_1_difference(chosen, final, params, seed)
+    change = pass_at_1_difference(chosen, final, seed)
     return (
-        f"{level}, against {final.pass_at_1:.3f} of the last ({100 * params.confidence:g} % interval of the difference "
+        f"{level}, against {final.pass_at_1:.3f} of the last ({100 * CONFIDENCE:g} % interval of the difference "
         f"{change.low:.3f} … {change.high:.3f})"
     )
 

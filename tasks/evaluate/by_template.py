@@ -31,13 +31,13 @@ def by_template(outcomes: Sequence[ProblemOutcome]) -> list[TemplateRow]:
     rows = [
         TemplateRow(
             template=name,
-            operations=own[0].operations,
-            seen=own[0].seen,
-            problems=len(own),
-            greedy=fmean(float(o.greedy) for o in own),
-            sampled=fmean(o.correct / o.samples for o in own),
+            operations=members[0].operations,
+            seen=members[0].seen,
+            problems=len(members),
+            greedy=fmean(float(o.greedy) for o in members),
+            sampled=fmean(o.correct / o.samples for o in members),
         )
-        for name, own in groups.items()
+        for name, members in groups.items()
     ]
     return sorted(rows, key=lambda row: (row.sampled, row.greedy, row.template))
 

@@ -41,7 +41,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         copy_folder(policy, new)
     write_json(layout.best, choice)
     write_text(layout.run_curves, read_text(layout.curves(params.rounds.last)))
-    for remark in plateau_remarks(standings, params.evaluation, params.seed):
+    for remark in plateau_remarks(standings, params.seed):
         logger.warning(remark)
     write_json(layout.metrics("choose"), _numbers(choice, standings))
 
@@ -49,9 +49,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 def _choice(layout: Layout, params: Params, standings: Sequence[Standing]) -> Choice:
     last = params.rounds.last
     if standings:
-        found = best_standing(standings)
-        why = choice_reason(found, standings, last, params.evaluation, params.seed)
-        return Choice(round=found.round, version=found.version, reason=why)
+        best = best_standing(standings)
+        why = choice_reason(best, standings, last, params.seed)
+        return Choice(round=best.round, version=best.version, reason=why)
     version = read_json(layout.policy(last) / "lineage.json", Lineage).version
     why = f"round {last}, the last: evaluation.every is 0, so rounds were not compared"
     return Choice(round=last, version=version, reason=why)

@@ -13,7 +13,7 @@ from tasks.seeds import derive_seed
 from tasks.statistics.intervals import mean_interval
 
 ENDS = ("_low", "_high")
-"""Of the names of the ends of intervals."""
+"""Suffixes of the names of the ends of intervals."""
 
 Measured = tuple[Problem, dict[str, float]]
 """A problem with the measures of its greedy completion, or their means over its samples."""
@@ -38,17 +38,17 @@ def measure_means(
     """
     greedy, sampled = list[Measured](), list[Measured]()
     for problem, written in zip(problems, attempts, strict=True):
-        found = [(attempt, measures_of(environment, problem, attempt.code)) for attempt in written]
-        greedy += [(problem, numbers) for attempt, numbers in found if attempt.greedy]
-        sampled.append((problem, weighted_means((attempt.samples, numbers) for attempt, numbers in found)))
+        measures = [(attempt, measures_of(environment, problem, attempt.code)) for attempt in written]
+        greedy += [(problem, numbers) for attempt, numbers in measures if attempt.greedy]
+        sampled.append((problem, weighted_means((attempt.samples, numbers) for attempt, numbers in measures)))
     numbers = dict[str, float]()
     for kind, measured in (("greedy", greedy), ("sampled", sampled)):
-        numbers |= _named(_by_name([own for _, own in measured]), kind, params, seed)
+        numbers |= _named(_by_name([means for _, means in measured]), kind, seed)
         for part, seen in (("_seen", True), ("_unseen", False)):
-            of_part = _by_name([own for problem, own in measured if problem.seen is seen])
+            of_part = _by_name([means for problem, means in measured if problem.seen is seen])
             numbers |= {f"{PREFIX}{name}/{kind}{part}": fmean(values) for name, values in of_part.items()}
         texts = [_texts(written, kind) for written in attempts]
-        numbers |= _named(measures_together(environment, problems, texts, params.ks), kind, params, seed)
+        numbers |= _named(measures_together(environment, problems, texts, params.ks), kind, seed)
     return numbers if any(problem.seen is False for problem in problems) else _of_all(numbers)
 
 
@@ -79,15 +79,15 @@ def _texts(attempts: Sequence[Attempt], kind: str) -> list[str]:
     return list(chain.from_iterable(repeat(attempt.code, attempt.samples) for attempt in attempts))
 
 
-def _named(values: Mapping[str, Sequence[float]], kind: str, params: Evaluation, seed: int) -> dict[str, float]:
+def _named(values: Mapping[str, Sequence[float]], kind: str, seed: int) -> dict[str, float]:
     """Means, with an interval if there are several values and all lie in [0, 1]."""
     numbers = dict[str, float]()
-    for name, own in values.items():
+    for name, levels in values.items():
         key = f"{PREFIX}{name}/{kind}"
-        numbers[key] = fmean(own)
-        if len(own) > 1 and min(own) >= 0 and max(own) <= 1:
-            found = mean_interval(own, params.resamples, params.confidence, derive_seed(seed, "interval", key))
-            numbers |= {f"{key}{end}": value for end, value in zip(ENDS, (found.low, found.high), strict=True)}
+        numbers[key] = fmean(levels)
+        if len(levels) > 1 and min(levels) >= 0 and max(levels) <= 1:
+            estimate = mean_interval(levels, derive_seed(seed, "interval", key))
+            numbers |= {f"{key}{end}": value for end, value in zip(ENDS, (estimate.low, estimate.high), strict=True)}
     return numbers
 
 

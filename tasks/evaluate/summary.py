@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import fmean
 
-from tasks.evaluate.maj_at_k import maj_at_k
-from tasks.evaluate.pass_at_k import pass_at_k
+from tasks.evaluate.pass_at_k import maj_at_k, pass_at_k
 from tasks.params.sections import Evaluation
 from tasks.programs.answer_check import number_of
 from tasks.records import Attempt, CodeVerdict, Problem, ProblemOutcome, Result
@@ -98,7 +97,7 @@ def summarise(outcomes: Sequence[ProblemOutcome], params: Evaluation, seed: int)
     for name, values in measures(outcomes, params.ks).items():
         if values:
             own_seed = derive_seed(seed, "interval", name)
-            numbers |= _named(name, mean_interval(values, params.resamples, params.confidence, own_seed))
+            numbers |= _named(name, mean_interval(values, own_seed))
     return numbers
 
 

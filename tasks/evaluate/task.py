@@ -24,7 +24,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     outcomes, written, numbers = evaluate_problems(layout, params, policy, problems, f"evaluate@{name}")
     with atomic_folder(layout.evaluation(name)) as folder:
         write_jsonl(folder / "outcomes.jsonl", outcomes)
-        write_jsonl(folder / "attempts.jsonl", [attempt for own in written for attempt in own])
+        write_jsonl(folder / "attempts.jsonl", [attempt for of_problem in written for attempt in of_problem])
     write_text(layout.by_template(name), csv_table(by_template(outcomes)))
     for remark in remarks(numbers, params.evaluation.ks):
         logger.warning(remark)

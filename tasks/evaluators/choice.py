@@ -2,8 +2,8 @@
 
 import re
 
-from tasks.evaluators.boxed import last_box
 from tasks.evaluators.number import Value, kind_of, shorten
+from tasks.evaluators.text import last_box
 from tasks.records import Answer
 
 _ALONE = re.compile(r"[\W_]*([A-Za-z])[\W_]*")

@@ -32,9 +32,9 @@ def parse(answer: Answer) -> Answer:
 
 def score(value: Value, answer: Answer) -> float:
     """The largest F1 over the accepted answers, in [0, 1]."""
-    given = [line for line in text_of(value).split("\n") if line.strip()]
+    lines = [line for line in text_of(value).split("\n") if line.strip()]
     assert isinstance(answer, list)
-    return max(spans_f1(given, [str(span) for span in each]) for each in answer if isinstance(each, list))
+    return max(spans_f1(lines, [str(span) for span in spans]) for spans in answer if isinstance(spans, list))
 
 
 def spans_f1(given: Sequence[str], expected: Sequence[str]) -> float:
@@ -48,7 +48,7 @@ def spans_f1(given: Sequence[str], expected: Sequence[str]) -> float:
     if not ours:
         return 0.0
     table = [[_bag_f1(one, other) if _numbers_match(other, one) else 0.0 for one in ours] for other in theirs]
-    rows, columns = linear_sum_assignment([[-each for each in row] for row in table])
+    rows, columns = linear_sum_assignment([[-share for share in row] for row in table])
     best = fsum(table[row][column] for row, column in zip(rows, columns, strict=True))
     return best / max(len(ours), len(theirs))
 

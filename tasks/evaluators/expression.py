@@ -14,11 +14,10 @@ from functools import lru_cache
 from importlib.util import find_spec
 from threading import Lock
 
-from tasks.core.json_process import JsonProcess
+from tasks.core.child_process import JsonProcess
 from tasks.errors import GraftError
-from tasks.evaluators.boxed import last_box
 from tasks.evaluators.number import Value, kind_of
-from tasks.evaluators.text import accepted, parse_accepted, text_of
+from tasks.evaluators.text import accepted, last_box, parse_accepted, text_of
 from tasks.records import Answer
 
 SECONDS = 5.0

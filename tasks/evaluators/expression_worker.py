@@ -6,7 +6,7 @@ A message is a comparison, [expected, given]; the answer is true or false.
 import resource
 import sys
 
-from tasks.core.json_process import ParentConnection
+from tasks.core.child_process import ParentConnection
 
 MEMORY = 4 << 30
 """Address space of this process, in bytes."""

@@ -1,4 +1,7 @@
-"""Evaluator `text`: exact match after SQuAD's normalisation."""
+"""Evaluator `text`: exact match after SQuAD's normalisation.
+
+In a text an answer may be in a box of LaTeX.
+"""
 
 import re
 import string
@@ -9,6 +12,13 @@ from tasks.records import Answer
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+BLANK = r"[ \t\u00a0\u2009\u202f]"
+"""A blank within a line, LaTeX's spaces included."""
+
+_BL = BLANK + "{0,3}"
+_BOX = re.compile(rf"\\(?:boxed|fbox){_BL}\{{|\\.|[{{}}]", re.DOTALL)
+_PERCENT = re.compile(rf"{_BL}\\?%")
 
 
 def parse(answer: Answer) -> Answer:
@@ -61,3 +71,23 @@ def _text(answer: Answer) -> str:
     if not normalise(text):
         raise ValueError(f"{shorten(text)} is empty without punctuation and articles; use evaluator choice for letters")
     return text
+
+
+def last_box(text: str) -> str | None:
+    """Content of the box that is closed last (the outer one of nested boxes), with a % that follows it; else None.
+
+    Linear in the length of the text.
+    """
+    opened: list[int | None] = []  # for each open brace the start of its box, or None
+    box = None
+    for brace in _BOX.finditer(text):
+        if brace[0] == "}":
+            start = opened.pop() if opened else None
+            if start is not None:
+                percent = "%" if _PERCENT.match(text, brace.end()) else ""
+                box = text[start : brace.start()] + percent
+        elif brace[0] == "{":
+            opened.append(None)
+        elif brace[0].endswith("{") and len(brace[0]) > 2:
+            opened.append(brace.end())
+    return box

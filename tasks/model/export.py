@@ -1,7 +1,7 @@
 """Export of a policy in plain Hugging Face layout: merged into its base, or as an adapter.
 
 Before the folder takes its place it is loaded with plain transformers and peft and compared with the policy: MLflow's
-own flavour for peft models, for one, reloads with wrong weights and does not fail.
+own flavour for peft models, for one, reloads with wrong weights and does not fail. A model card shows how to load it.
 """
 
 import json
@@ -14,16 +14,41 @@ from tasks.errors import GraftError
 from tasks.model.foreign_files import is_trusted
 from tasks.model.gguf import find_gguf, is_gguf, resolve_base
 from tasks.model.load_errors import translate_errors
-from tasks.model.model_card import model_card
-from tasks.model.quantization import nf4_options
+from tasks.model.lora import nf4_options
 from tasks.model.version import ADAPTER, WEIGHTS, verify_policy
-from tasks.records import Lineage, Quantization
+from tasks.records import Lineage, PromptFormat, Quantization
 
 ExportFormat = Literal["merged", "adapter"]
 MODEL_FILES = ("config.json", "generation_config.json", WEIGHTS)
-NOT_EXPORTED = (*MODEL_FILES, "lineage.json", "kl_weight.json", "value_head.safetensors", "README.md")
+NOT_EXPORTED = (*MODEL_FILES, "lineage.json", "value_head.safetensors", "README.md")
 BASE = "base"
 PROBE_TOKENS = 32  # tokens
+
+LOAD_MERGED = """\
+model = AutoModelForCausalLM.from_pretrained("{folder}")"""
+LOAD_ADAPTER = """\
+model = AutoModelForCausalLM.from_pretrained({base}{options})
+model = PeftModel.from_pretrained(model, "{folder}")"""
+
+NF4_CONFIG = """\
+config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True)
+"""
+
+PROMPT = """
+## Prompt
+
+{style} style with {examples} worked examples, from `prompt.json`. `asked` is the question {asked}.
+
+```python
+import json
+from pathlib import Path
+
+form = json.loads(Path("{folder}/prompt.json").read_text(encoding="utf-8"))
+prompt = form["before"] + asked + form["after"] + form["prefill"]
+inputs = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")
+outputs = model.generate(**inputs, max_new_tokens=256, stop_strings=form["stop"] or None, tokenizer=tokenizer)
+```
+"""
 
 
 def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str | None, float32: bool = False) -> float:
@@ -44,13 +69,13 @@ def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str 
         with atomic_folder(folder) as new:
             if form == "merged":
                 _write_merged(policy, lineage, new, float32)
-                found = _logits(_load(str(new)))
+                written = _logits(_load(str(new)))
             else:
                 _write_adapter(policy, lineage, new, folder)
                 base = str(new / BASE) if (new / BASE).exists() else lineage.base
-                found = _logits(_load(base, new, lineage.quantize))
+                written = _logits(_load(base, new, lineage.quantize))
             write_text(new / "README.md", model_card(lineage, form, folder.name, measured, read_format(policy)))
-            return float((found - expected).abs().max())
+            return float((written - expected).abs().max())
 
 
 def _write_merged(policy: Path, lineage: Lineage, new: Path, float32: bool) -> None:
@@ -65,8 +90,8 @@ def _write_merged(policy: Path, lineage: Lineage, new: Path, float32: bool) -> N
     base, model = _base_of(policy, lineage), _load_policy(policy, lineage)
     if "adapter" in lineage.holds:
         model = model.merge_and_unload()  # in float32: rounded once, at the end
-    own = AutoConfig.from_pretrained(base, trust_remote_code=is_trusted(base)).dtype
-    model.to(torch.float32 if float32 or own is None else own).save_pretrained(new)
+    dtype = AutoConfig.from_pretrained(base, trust_remote_code=is_trusted(base)).dtype
+    model.to(torch.float32 if float32 or dtype is None else dtype).save_pretrained(new)
 
 
 def _write_adapter(policy: Path, lineage: Lineage, new: Path, folder: Path) -> None:
@@ -137,3 +162,50 @@ def _logits(model: Any) -> Any:
     ids = torch.arange(PROBE_TOKENS)[None] * 7919 % model.config.vocab_size
     with torch.inference_mode():
         return model(input_ids=ids).logits
+
+
+def model_card(
+    lineage: Lineage,
+    form: Literal["merged", "adapter"],
+    folder: str,
+    measured: str | None,
+    prompt: PromptFormat | None = None,
+) -> str:
+    """A short README.md: origin, pass@1 and code that loads the policy and, from the form of its prompts, asks it."""
+    is_beside = "weights" in lineage.holds or is_gguf(lineage.base)
+    base = f'"{folder}/base"' if is_beside else f'"{lineage.base}"'
+    quantized = form == "adapter" and lineage.quantize is not None
+    code = (LOAD_MERGED if form == "merged" else LOAD_ADAPTER).format(
+        folder=folder, base=base, options=", quantization_config=config" if quantized else ""
+    )
+    head = [f"library_name: {'transformers' if form == 'merged' else 'peft'}", "pipeline_tag: text-generation"]
+    imports = "from transformers import AutoModelForCausalLM, AutoTokenizer"
+    if form == "adapter":
+        imports = f"from peft import PeftModel\n{imports}"
+    if quantized:
+        imports, code = f"{imports}, BitsAndBytesConfig", NF4_CONFIG + code
+    made_of = "made from scratch" if lineage.base == "scratch" else f"trained from {lineage.base}"
+    what = "merged into its base" if form == "merged" else "as a LoRA adapter"
+    return f"""\
+---
+{chr(10).join(head)}
+---
+
+# Policy {lineage.version}
+
+A policy of Graft, {made_of}, {what}. Round {lineage.round} of its run; parent: {lineage.parent or "none"}.
+
+pass@1: {measured or "not measured"}.
+
+```python
+{imports}
+
+{code}
+tokenizer = AutoTokenizer.from_pretrained("{folder}")
+```
+{_prompt_section(prompt, folder) if prompt else ""}"""
+
+
+def _prompt_section(form: PromptFormat, folder: str) -> str:
+    asked = "with the environment's instructions" if form.instructions else "followed by a line break"
+    return PROMPT.format(style=form.style.capitalize(), examples=form.examples or "no", asked=asked, folder=folder)

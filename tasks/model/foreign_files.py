@@ -1,6 +1,8 @@
-"""Checks of a model folder's files before a library reads them: its code, and the files that it names as weights."""
+"""Checks of a model's files: before a library reads them, of their code and of what they name as weights; then of the
+loaded weights, that each was in the files and fits, none of the files' is left over, and all numbers are finite."""
 
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,10 @@ may come from others, and data must not be able to enable code."""
 INDEX = "model.safetensors.index.json"
 WITH_CODE = ("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
 """Files of a model folder in which `auto_map` names classes in Python files."""
+
+NAMED = 3  # weights that an error names
+
+logger = logging.getLogger(__name__)
 
 
 def is_trusted(base: str, folder: str | None = None) -> bool:
@@ -64,3 +70,45 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def check_report(model: Any, report: dict[str, Any]) -> None:
+    """Raises ValueError if weights were initialised at random, or some of a module's own were left out.
+
+    `report`: the loading info of transformers, which lists neither tied weights nor those that files of an architecture
+    are known to lack or to have besides. Weights that no module has, a vision tower's for instance, are logged.
+    """
+    missing = sorted(report["missing_keys"])
+    mismatched = sorted(str(key[0]) for key in report["mismatched_keys"])
+    unused = sorted(report["unexpected_keys"])
+    if missing or mismatched:
+        hint = f", and have {named(unused)}, of other names" if missing and unused else ""
+        problem = f"lack {named(missing)}" if missing else f"have other sizes of {named(mismatched)} than config.json"
+        raise ValueError(f"its weights {problem}{hint}")
+    if foreign := [key for key in unused if _is_of_leaf(model, key)]:
+        raise ValueError(f"its weights have {named(foreign)}, which its config.json leaves out")
+    if unused:
+        logger.warning(f"policy.base: weights that the model does not have are left out: {named(unused)}")
+
+
+def check_finite(model: Any) -> None:
+    """Raises ValueError if a weight is NaN or infinite."""
+    floats = ((name, weight) for name, weight in model.named_parameters() if weight.is_floating_point())
+    wrong = [name for name, weight in floats if not weight.isfinite().all()]
+    if wrong:
+        raise ValueError(f"its weights {named(wrong)} hold numbers that are NaN or infinite")
+
+
+def named(keys: list[str]) -> str:
+    """The first keys, and the number of the others."""
+    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    return f"{', '.join(keys[:NAMED])}{more}"
+
+
+def _is_of_leaf(model: Any, key: str) -> bool:
+    """Whether a key names a parameter of a module that computes with parameters of its own."""
+    path, modules = key.rpartition(".")[0], dict(model.named_modules())
+    module = modules.get(path, modules.get(f"{model.base_model_prefix}.{path}"))
+    if not path or module is None or any(module.children()):
+        return False
+    return any(True for _ in module.parameters())

@@ -1,11 +1,13 @@
 """GGUF files as a base: a file, by its path or in an installed Python package, is converted to a Hugging Face folder.
 
 The conversion is transformers' own, to float32. It happens once: the folder is in the user's cache, named by the digest
-of the file, next to the models of the Hugging Face hub.
+of the file, next to the models of the Hugging Face hub. Before that the sizes are checked that a file's header
+announces, of which a library makes lists. (Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.)
 """
 
 import fcntl
 import logging
+import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,16 +15,22 @@ from functools import cache
 from importlib.util import find_spec
 from os.path import isdir, isfile  # a name that is too long is none, where pathlib's own would raise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tasks.artifacts import atomic_folder, digest_path, remove_leftovers
 from tasks.errors import GraftError
-from tasks.model.gguf_header import check_header
-from tasks.model.load_errors import PANIC
+from tasks.model.foreign_files import named
+from tasks.model.load_errors import PANIC, translate_disk_errors
 from tasks.model.version import WEIGHTS
 
 SUFFIX = ".gguf"
-NAMED = 3  # missing weights that an error names
+
+MAX_TOKENS, MAX_LAYERS = 1 << 20, 1000
+"""No published model has more, and lists of this length are read in seconds."""
+
+TOKENS, LAYERS = "tokenizer.ggml.tokens", ".block_count"
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_TEXT, _ARRAY = 8, 9
 
 logger = logging.getLogger(__name__)
 
@@ -117,21 +125,16 @@ def _lock(folder: Path) -> Iterator[None]:
 
 
 def _convert(base: str, file: Path, folder: Path) -> None:
-    from safetensors import SafetensorError
-
     if find_spec("gguf") is None:
         raise GraftError(
             f"policy.base: {base!r} is read with the package gguf, which is not installed; install it: "
             "pip install -c constraints.txt -e '.[gguf]'"
         )
     logger.info(f"policy.base: {base} is converted once, to {folder}")
-    with atomic_folder(folder) as new:
+    with atomic_folder(folder) as new, translate_disk_errors():
         model, tokenizer = _load(base, file)
-        try:
-            model.save_pretrained(new, max_shard_size="1000TB")  # one file of any size
-            tokenizer.save_pretrained(new)
-        except SafetensorError as error:  # its own error for a full disk
-            raise GraftError(f"{folder}: not written ({error}); free some space, or set HF_HOME") from error
+        model.save_pretrained(new, max_shard_size="1000TB")  # one file of any size
+        tokenizer.save_pretrained(new)
 
 
 def _load(base: str, file: Path) -> tuple[Any, Any]:
@@ -143,7 +146,7 @@ def _load(base: str, file: Path) -> tuple[Any, Any]:
     with _alone(base, file) as (folder, name):
         check_header(file)
         tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
-        model, found = AutoModelForCausalLM.from_pretrained(
+        model, report = AutoModelForCausalLM.from_pretrained(
             folder,
             gguf_file=name,
             dtype=torch.float32,
@@ -152,12 +155,10 @@ def _load(base: str, file: Path) -> tuple[Any, Any]:
             use_safetensors=True,
             trust_remote_code=False,
         )
-    missing = sorted(found["missing_keys"])
-    if missing:  # transformers would initialise them at random
-        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    if missing := sorted(report["missing_keys"]):  # transformers would initialise them at random
         raise GraftError(
-            f"policy.base: {base!r} lacks {', '.join(missing[:NAMED])}{more}; name a complete file: one that was split "
-            "has to be merged first, by llama-gguf-split --merge"
+            f"policy.base: {base!r} lacks {named(missing)}; name a complete file: one that was split has to be merged "
+            "first, by llama-gguf-split --merge"
         )
     if hasattr(model.config, "_model_name_or_path"):  # the name of the model in the file
         del model.config._model_name_or_path
@@ -183,3 +184,57 @@ def _alone(base: str, file: Path) -> Iterator[tuple[str, str]]:
                 f"policy.base: {base!r} cannot be converted ({type(error).__name__}: {reason}); restore the file from "
                 "a copy, or name a causal language model of another architecture"
             ) from error
+
+
+def check_header(file: Path) -> None:
+    """Raises GraftError if the file announces more tokens or layers than any model has.
+
+    struct.error, KeyError, ValueError or RecursionError if its header is damaged.
+    """
+    with file.open("rb") as stream:
+        _check(stream)
+
+
+def _check(stream: BinaryIO) -> None:
+    magic, version, _, fields = struct.unpack("<4sIQQ", stream.read(24))
+    if magic != b"GGUF" or version < 2:
+        raise KeyError(magic)
+    for _ in range(fields):
+        name = stream.read(_number(stream, "Q", most=1 << 16)).decode()
+        kind = _number(stream, "I")
+        if name == TOKENS:
+            _refuse_more(MAX_TOKENS, _number(stream, "IQ", place=1), "tokens")
+            return
+        value = _value(stream, kind)
+        if name.endswith(LAYERS) and value is not None:
+            _refuse_more(MAX_LAYERS, value, "layers")
+
+
+def _refuse_more(most: int, count: int, what: str) -> None:
+    if count > most:
+        raise GraftError(f"policy.base: its header announces {count:,} {what}, more than any model has; name another")
+
+
+def _value(stream: BinaryIO, kind: int) -> int | None:
+    """The next value if it is a whole number; any other is passed over."""
+    if kind == _TEXT:
+        stream.seek(_number(stream, "Q", most=1 << 32), 1)
+        return None
+    if kind == _ARRAY:
+        inner, count = struct.unpack("<IQ", stream.read(12))
+        if inner in _NUMBERS:
+            stream.seek(min(count, 1 << 40) * struct.calcsize(_NUMBERS[inner]), 1)
+            return None
+        _refuse_more(MAX_TOKENS, count, "values of a list")
+        for _ in range(count):
+            _value(stream, inner)
+        return None
+    value = _number(stream, _NUMBERS[kind])
+    return value if isinstance(value, int) else None
+
+
+def _number(stream: BinaryIO, form: str, place: int = 0, most: int | None = None) -> int:
+    number: int = struct.unpack(f"<{form}", stream.read(struct.calcsize(f"<{form}")))[place]
+    if most is not None and number > most:
+        raise KeyError(number)
+    return number

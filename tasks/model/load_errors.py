@@ -1,15 +1,21 @@
-"""Errors of transformers, tokenizers, peft and safetensors over files that are no model, as one-line GraftErrors."""
+"""Errors of transformers, tokenizers, peft and safetensors over files that are no model, as one-line GraftErrors.
 
+Those of a download may be transient: timeouts, 5xx responses and lost connections, as opposed to a wrong name.
+"""
+
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tasks.errors import GraftError, TransientError
 from tasks.model.foreign_files import REMOTE_CODE
-from tasks.model.hub_errors import is_transient
 from tasks.model.out_of_memory import is_out_of_memory
 
 PANIC = "PanicException"
 """Name of what libraries in Rust raise; no subclass of Exception, and in no module that can be imported."""
+
+TRANSIENT_STATUS = (408, 425, 429)
 
 
 @contextmanager
@@ -47,3 +53,40 @@ def error_remedy(error: BaseException) -> str | None:
     if "use_safetensors" in str(error):
         return "weights are read from safetensors only, as pytorch_model.bin is a pickle: convert it, or choose another"
     return None
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the error or one of its causes is a lost connection, a timeout or a response that asks to retry."""
+    chain = list(_causes(error))
+    if any(type(cause).__name__ == "OfflineModeIsEnabled" for cause in chain):
+        return False  # HF_HUB_OFFLINE is set
+    responses = [response for cause in chain if (response := getattr(cause, "response", None)) is not None]
+    if responses:
+        return responses[0].status_code in TRANSIENT_STATUS or responses[0].status_code >= 500
+    return any(isinstance(cause, (ConnectionError, TimeoutError)) or _is_transport(cause) for cause in chain)
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
+
+
+def _is_transport(error: BaseException) -> bool:
+    """By name: the hub's library has its own httpx."""
+    return any(kind.__name__ == "TransportError" for kind in type(error).__mro__)
+
+
+@contextmanager
+def translate_disk_errors() -> Iterator[None]:
+    """Turn safetensors' error for a full disk into the OSError that everything else raises."""
+    try:
+        yield
+    except Exception as error:
+        is_of_disk = type(error).__name__ == "SafetensorError"  # by name: nothing here imports safetensors
+        number = re.search(r"\(os error (\d+)\)", str(error)) if is_of_disk else None
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error

@@ -24,14 +24,11 @@ from tasks.environments.prompts import SCRATCH as SCRATCH
 from tasks.environments.prompts import cut_at_stop, read_format
 from tasks.errors import GraftError
 from tasks.model.chat_template import render_chat
-from tasks.model.disk_errors import translate_disk_errors
-from tasks.model.foreign_files import check_weight_files, is_trusted
+from tasks.model.foreign_files import check_report, check_weight_files, is_trusted
 from tasks.model.gguf import resolve_base
-from tasks.model.load_errors import translate_errors
-from tasks.model.lora import ALL_LINEAR, linear_modules
-from tasks.model.quantization import keep_weights, nf4_options
+from tasks.model.load_errors import translate_disk_errors, translate_errors
+from tasks.model.lora import ALL_LINEAR, keep_weights, linear_modules, nf4_options
 from tasks.model.version import WEIGHTS, compute_version
-from tasks.model.weights_report import check_report
 from tasks.records import Dtype, Engine, Lineage, Part, PromptFormat, Quantization
 
 Shard = Callable[[Any, str, Any], None]
@@ -53,8 +50,6 @@ class ServedModel:
     name: str  # of the model on that server
     engine: Engine
     max_model_len: int  # tokens of a prompt with its completion
-    parallel: int
-    seconds: float
 
 
 @dataclass
@@ -62,7 +57,7 @@ class Policy:
     """`model` is in eval mode: sampling, scoring and training have no dropout.
 
     It is a peft model if an adapter is trained, a plain one if all weights are, and has no weights if a server samples
-    the policy (tasks/model/served_model.py).
+    the policy (tasks/model/sampling/vllm/serve.py).
     """
 
     model: Any
@@ -348,7 +343,7 @@ def encode_completion(policy: Policy, text: str) -> list[int]:
 def _encode_continuation(policy: Policy, text: str) -> list[int]:
     """Token ids that decode to `text`: those after a line break where the tokenizer begins a text with a blank."""
     line, lined, ids = (
-        list(policy.tokenizer(each, add_special_tokens=False)["input_ids"]) for each in ("\n", f"\n{text}", text)
+        list(policy.tokenizer(piece, add_special_tokens=False)["input_ids"]) for piece in ("\n", f"\n{text}", text)
     )
     after = lined[len(line) :] if lined[: len(line)] == line else ids
     return after if decode(policy, after) == text != decode(policy, ids) else ids

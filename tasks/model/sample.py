@@ -9,7 +9,6 @@ class TokenTargets:
 
     advantages: tuple[float, ...]
     returns: tuple[float, ...]
-    values: tuple[float, ...]  # by the value head before the update
 
 
 @dataclass(frozen=True)

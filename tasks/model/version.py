@@ -29,10 +29,10 @@ def verify_policy(folder: Path, version: str | None = None) -> Lineage:
     Raises GraftError if a file is missing or damaged.
     """
     lineage = read_json(folder / "lineage.json", Lineage)
-    found = compute_version(folder, lineage.base, lineage.base_sha256, lineage.quantize, lineage.dtype)
-    if found != lineage.version or version not in (None, found):
+    computed = compute_version(folder, lineage.base, lineage.base_sha256, lineage.quantize, lineage.dtype)
+    if computed != lineage.version or version not in (None, computed):
         raise GraftError(
             f"{folder}: its weights are damaged or belong to another policy (version {version or lineage.version} by "
-            f"its record, {found} by its content); name another policy, or restore this one from a copy"
+            f"its record, {computed} by its content); name another policy, or restore this one from a copy"
         )
     return lineage

@@ -1,9 +1,7 @@
 """Groups of completions with their advantages, as influence measures them and the update learns from them."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from tasks.environments.protocol import Environment
 from tasks.layout import Layout
@@ -11,10 +9,11 @@ from tasks.model.policy import Policy, is_truncated
 from tasks.model.sample import Sample
 from tasks.objective.advantages import advantages_of, scale_negatives
 from tasks.objective.recorded_completions import read_valid_trajectories
-from tasks.objective.samples import baseline_rewards, tokenize_trajectory
+from tasks.objective.samples import tokenize_trajectory
 from tasks.params.fields import Truncated
 from tasks.params.update import Update
-from tasks.records import Engine, Proposer, RewardedTrajectory, Split
+from tasks.records import Engine, Proposer, Split
+from tasks.trajectories import RewardedTrajectory
 
 
 @dataclass(frozen=True)
@@ -29,39 +28,37 @@ class SampleGroup:
     workflow_ids: list[str]
     proposers: list[Proposer]
     truncated: list[bool]  # cut at its length limit
+    engine: Engine | None = None  # the server that sampled it; None: Graft itself
 
 
-class RoundGroups(NamedTuple):
-    """The groups of a round by split, and the number of invalid completions that were skipped.
-
-    `engine`: the server that sampled them; None: Graft itself.
-    """
-
-    by_split: dict[Split, list[SampleGroup]]
-    invalid: int
-    engine: Engine | None
+GroupsBySplit = dict[Split, list[SampleGroup]]
+"""Groups by split; each split is a batch of its own."""
 
 
 def read_groups(
     policy: Policy, environment: Environment, layout: Layout, round: int, splits: Sequence[Split], update: Update
-) -> RoundGroups:
-    """The round's rewarded trajectories of these splits; the batch of an advantage is its split.
+) -> GroupsBySplit:
+    """`groups_by_split` of the round's files.
 
     Raises GraftError that names file and line, see `read_valid_trajectories`.
     """
-    groups: dict[Split, list[SampleGroup]] = {split: [] for split in splits}
-    invalid = Counter[Split]()
-    rule, engine = update.on_invalid_completion, None
-    for trajectory in read_valid_trajectories(policy, environment, layout, round, splits, rule, invalid):
-        groups[trajectory.split].append(_tokenized(policy, trajectory, update.truncated))
-        engine = trajectory.engine
-    by_split = {split: _with_advantages(members, update) for split, members in groups.items()}
-    return RoundGroups(by_split, invalid.total(), engine)
+    read = read_valid_trajectories(policy, environment, layout, round, splits)
+    return groups_by_split(policy, read, splits, update)
 
 
-def sample_groups(policy: Policy, trajectories: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
+def groups_by_split(
+    policy: Policy, rewarded: Iterable[RewardedTrajectory], splits: Sequence[Split], update: Update
+) -> GroupsBySplit:
+    """A group for each trajectory, all of whose completions are valid; the batch of an advantage is its split."""
+    groups: GroupsBySplit = {split: [] for split in splits}
+    for group in rewarded:
+        groups[group.trajectory.split].append(_tokenized(policy, group, update.truncated))
+    return {split: _with_advantages(batch, update) for split, batch in groups.items()}
+
+
+def sample_groups(policy: Policy, rewarded: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
     """A group for each trajectory, all of whose completions are valid; together they are the batch."""
-    return _with_advantages([_tokenized(policy, trajectory, update.truncated) for trajectory in trajectories], update)
+    return _with_advantages([_tokenized(policy, group, update.truncated) for group in rewarded], update)
 
 
 def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
@@ -69,17 +66,21 @@ def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
     return [sample for group in groups for sample in group.samples]
 
 
-def _tokenized(policy: Policy, trajectory: RewardedTrajectory, truncated: Truncated) -> SampleGroup:
+def _tokenized(policy: Policy, rewarded: RewardedTrajectory, rule: Truncated) -> SampleGroup:
     """The group without advantages, which may depend on all groups."""
+    trajectory, rewards = rewarded[0], [reward.reward for reward in rewarded.rewards]
+    truncated = [is_truncated(policy, member.tokens) for member in trajectory.members]
+    cut = truncated if rule == "leave_out" else [False] * len(truncated)
     return SampleGroup(
         problem_id=trajectory.problem_id,
-        samples=tokenize_trajectory(policy, trajectory, [0.0] * len(trajectory.workflow_ids)),
+        samples=tokenize_trajectory(policy, trajectory),
         advantages=[],
-        rewards=trajectory.rewards,
-        baseline_rewards=baseline_rewards(policy, trajectory, truncated),
-        workflow_ids=trajectory.workflow_ids,
-        proposers=trajectory.proposers,
-        truncated=[is_truncated(policy, tokens) for tokens in trajectory.tokens],
+        rewards=rewards,
+        baseline_rewards=[None if left_out else reward for reward, left_out in zip(rewards, cut, strict=True)],
+        workflow_ids=[member.workflow_id for member in trajectory.members],
+        proposers=[member.proposer for member in trajectory.members],
+        truncated=truncated,
+        engine=trajectory.engine,
     )
 
 

@@ -1,41 +1,24 @@
 """Validation of recorded completions against the policy that learns from them.
 
-By `update.on_invalid_completion` the others stop the stage, or they are skipped. A skipped completion is neither in the
-loss nor in the baseline of its group, and influence and the update both leave it out.
+The first one that does not match stops the stage: it is of another policy, or the file was damaged.
 """
 
-import logging
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import contains
 from pathlib import Path
 
-from tasks.artifacts import read_json, read_numbered
+from tasks.artifacts import read_json
 from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, completion_text, encode_completion, encode_prompt
-from tasks.params.fields import OnInvalid
-from tasks.records import Lineage, RewardedTrajectory, Split
+from tasks.model.policy import Policy, completion_text, encode_completion
+from tasks.records import Lineage, Split
+from tasks.trajectories import Member, Reward, RewardedTrajectory, read_numbered_rewarded
 
 MAX_LOGPROB = 1e-3
 """A log-probability may be above 0 by no more: rounding."""
-
-PARALLEL_LISTS = (
-    "workflow_ids",
-    "proposers",
-    "results",
-    "sibling_results",
-    "tokens",
-    "logprobs",
-    "rewards",
-    "reward_status",
-)
-"""Lists of a trajectory with an entry for each of its workflow codes."""
-
-logger = logging.getLogger(__name__)
 
 
 def read_valid_trajectories(
@@ -44,19 +27,16 @@ def read_valid_trajectories(
     layout: Layout,
     round: int,
     splits: Sequence[Split],
-    rule: OnInvalid,
-    skipped: Counter[Split],
 ) -> Iterator[RewardedTrajectory]:
-    """The round's rewarded trajectories of these splits, one at a time.
+    """The round's trajectories of these splits with their rewards, one at a time.
 
-    `policy` has the vocabulary and the context of the one that the round starts from. With `skip` a trajectory lacks
-    the completions that do not fit, which `skipped` counts; without any left it is not there. Raises GraftError that
-    names file and line: with `stop` for the first one that does not fit, always where the entries of a trajectory do
-    not belong together, or where another policy wrote it.
+    `policy` has the vocabulary and the context of the one that the round starts from. Raises GraftError that names file
+    and line where a completion does not fit, or where another policy wrote it.
     """
-    path, version = layout.rewarded(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
+    path, version = layout.trajectories(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
     remedy = f"run again: graft stage search@{round} collect@{round} reward@{round}"
-    for line, trajectory in read_numbered(path, RewardedTrajectory):
+    for line, rewarded in read_numbered_rewarded(path):
+        trajectory = rewarded.trajectory
         if trajectory.split not in splits:
             continue
         if trajectory.policy_version != version:  # its log-probabilities are those of another policy
@@ -64,68 +44,51 @@ def read_valid_trajectories(
                 f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
                 f"starts from {version!r}; {remedy}"
             )
-        kept = _valid_part(policy, environment, f"{path}:{line}", trajectory, rule)
-        skipped[trajectory.split] += len(trajectory.workflow_codes) - len(kept.workflow_codes)
-        if kept.workflow_codes:
-            yield kept
+        _check_valid(policy, environment, f"{path}:{line}", rewarded)
+        yield rewarded
 
 
-def read_valid_file(
-    policy: Policy, environment: Environment, path: Path, rule: OnInvalid
-) -> Iterator[RewardedTrajectory]:
-    """The same for any file of rewarded trajectories, of any split and policy."""
-    for line, trajectory in read_numbered(path, RewardedTrajectory):
-        kept = _valid_part(policy, environment, f"{path}:{line}", trajectory, rule)
-        if kept.workflow_codes:
-            yield kept
+def read_valid_file(policy: Policy, environment: Environment, path: Path) -> Iterator[RewardedTrajectory]:
+    """The same for any file of trajectories with rewards next to it, of any split and policy."""
+    for line, rewarded in read_numbered_rewarded(path):
+        _check_valid(policy, environment, f"{path}:{line}", rewarded)
+        yield rewarded
 
 
-def _valid_part(
-    policy: Policy, environment: Environment, where: str, trajectory: RewardedTrajectory, rule: OnInvalid
-) -> RewardedTrajectory:
-    _check_entries(where, trajectory)
-    reasons = invalid_completions(policy, environment, trajectory)
-    for member, why in reasons.items():
-        message = f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}"
-        if rule == "stop":
-            raise GraftError(
-                f"{message}; run the search and collect stages again, or set update.on_invalid_completion to skip"
-            )
-        logger.warning("%s; skipped", message)
-    kept = [member for member in range(len(trajectory.workflow_codes)) if member not in reasons]
-    return _only(trajectory, kept) if reasons else trajectory
+def _check_valid(policy: Policy, environment: Environment, where: str, rewarded: RewardedTrajectory) -> None:
+    if reasons := invalid_completions(policy, environment, rewarded):
+        member, why = next(iter(reasons.items()))
+        raise GraftError(
+            f"{where}: completion {member} of problem {rewarded.trajectory.problem_id!r} {why}; run the search and "
+            "collect stages again"
+        )
 
 
-def invalid_completions(policy: Policy, environment: Environment, trajectory: RewardedTrajectory) -> dict[int, str]:
+def invalid_completions(policy: Policy, environment: Environment, rewarded: RewardedTrajectory) -> dict[int, str]:
     """Members that the policy cannot learn from, with the reason."""
-    prompt = encode_prompt(policy, trajectory.prompt)
-    members = range(len(trajectory.workflow_codes))
-    reasons = {member: _why(policy, environment, trajectory, member, prompt) for member in members}
-    return {member: why for member, why in reasons.items() if why}
+    prompt, pairs = rewarded.trajectory.prompt_tokens, zip(rewarded.trajectory.members, rewarded.rewards, strict=True)
+    reasons = (_why(policy, environment, prompt, member, reward) for member, reward in pairs)
+    return {place: why for place, why in enumerate(reasons) if why}
 
 
-def _why(
-    policy: Policy, environment: Environment, trajectory: RewardedTrajectory, member: int, prompt: list[int]
-) -> str | None:
-    code, recorded = trajectory.workflow_codes[member], trajectory.tokens[member]
-    logprobs = trajectory.logprobs[member]
-    if not prompt or not (recorded or code.strip()):
+def _why(policy: Policy, environment: Environment, prompt: list[int], member: Member, reward: Reward) -> str | None:
+    recorded, logprobs, kept = member.tokens, member.logprobs, member.kept
+    if not prompt or not (recorded or member.code.strip()):
         return "is empty" if prompt else "has an empty prompt"
     if logprobs and len(logprobs) != len(recorded):
         return f"has {len(logprobs)} log-probabilities for {len(recorded)} tokens"
-    kept = trajectory.kept[member] if trajectory.kept else []
     if kept and (len(kept) != len(recorded) or not all(map(contains, kept, recorded))):
         return "has kept sets that are not those of its tokens"
     if wrong := [value for value in logprobs if not (math.isfinite(value) and value <= MAX_LOGPROB)]:
         return f"has the log-probability {wrong[0]}, which is none"
-    tokens, config = recorded or encode_completion(policy, code), policy.model.config
+    tokens, config = recorded or encode_completion(policy, member.code), policy.model.config
     vocabulary: int = config.vocab_size
     if strange := [token for token in chain(prompt, tokens, *kept) if not 0 <= token < vocabulary]:
         return f"holds token {strange[0]}, which is not in the policy's vocabulary of {vocabulary}"
     context = getattr(config, "max_position_embeddings", None)
     if context and len(prompt) + len(tokens) > context:
         return f"has {len(prompt) + len(tokens)} tokens with its prompt, but policy.base holds {context}"
-    if recorded and trajectory.rewards[member] is not None and not _is_of(policy, environment, recorded, code):
+    if recorded and reward.reward is not None and not _is_of(policy, environment, recorded, member.code):
         return "has tokens that are not its code in the policy's tokenizer, so another one made them"
     return None
 
@@ -137,24 +100,3 @@ def _is_of(policy: Policy, environment: Environment, tokens: list[int], code: st
     """
     made = environment.text(completion_text(policy, tokens))
     return made in (code, environment.text(code)) or tokens == encode_completion(policy, code)
-
-
-def _check_entries(where: str, trajectory: RewardedTrajectory) -> None:
-    count = len(trajectory.workflow_codes)
-    lists = {name: getattr(trajectory, name) for name in PARALLEL_LISTS} | trajectory.reward_terms
-    lists |= {name: getattr(trajectory, name) for name in _optional_lists(trajectory)}
-    for name, entries in lists.items():
-        if len(entries) != count:
-            raise GraftError(f"{where}: {name}: {len(entries)} entries for {count} workflow codes; rebuild the file")
-
-
-def _optional_lists(trajectory: RewardedTrajectory) -> list[str]:
-    return [name for name in ("kept", "agreement") if getattr(trajectory, name)]
-
-
-def _only(trajectory: RewardedTrajectory, kept: Sequence[int]) -> RewardedTrajectory:
-    """The trajectory with these members alone."""
-    names = ["workflow_codes", *PARALLEL_LISTS, *_optional_lists(trajectory)]
-    changes = {name: [getattr(trajectory, name)[member] for member in kept] for name in names}
-    terms = {name: [values[member] for member in kept] for name, values in trajectory.reward_terms.items()}
-    return trajectory.model_copy(update={**changes, "reward_terms": terms})

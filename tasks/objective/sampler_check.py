@@ -11,9 +11,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from tasks.errors import GraftError
+from tasks.model.hf_model import has_narrow_weights
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.float32_weights import has_narrow_weights
 from tasks.model.scoring.mismatch import Mismatch, mismatch_of
 from tasks.model.scoring.scorer import scorer_for
 from tasks.records import Engine
@@ -116,8 +116,8 @@ def likely_cause(
     if previous is not None and explains(score(previous(), temperature)):
         return f"they are of the policy of round {round - 2}: start the server again, whose cached states are old"
     return (
-        "that server has other weights, or computes in another type than sampler.dtype: serve the policy's base, or "
-        "set sampler.dtype to its type"
+        "that server has other weights, or computes in another type than the param vllm: serve the policy's base, or "
+        "set vllm to its type"
     )
 
 

@@ -7,19 +7,9 @@ once and counted: exact, and a third of the work late in a run.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tasks.model.policy import Policy, count_before_stop, encode_completion, encode_prompt, is_truncated
+from tasks.model.policy import Policy, count_before_stop, encode_completion
 from tasks.model.sample import Sample, TokenTargets
-from tasks.params.fields import Truncated
-from tasks.records import RewardedTrajectory
-
-
-def baseline_rewards(policy: Policy, trajectory: RewardedTrajectory, truncated: Truncated) -> list[float | None]:
-    """The rewards [G] that advantages are made of: with `leave_out` a completion that was cut has None, as if it had
-    failed."""
-    if truncated == "learn":
-        return trajectory.rewards
-    pairs = zip(trajectory.rewards, trajectory.tokens, strict=True)
-    return [None if is_truncated(policy, tokens) else reward for reward, tokens in pairs]
+from tasks.trajectories import Trajectory
 
 
 def merge_equal_samples(samples: Sequence[Sample]) -> list[Sample]:
@@ -32,24 +22,23 @@ def merge_equal_samples(samples: Sequence[Sample]) -> list[Sample]:
     return list(first.values())
 
 
-def tokenize_trajectory(policy: Policy, trajectory: RewardedTrajectory, advantages: Sequence[float]) -> list[Sample]:
-    """The G members of a trajectory, all of which fit (tasks/objective/recorded_completions.py), with the advantages
-    [G]."""
-    prompt = tuple(encode_prompt(policy, trajectory.prompt))
+def tokenize_trajectory(policy: Policy, trajectory: Trajectory) -> list[Sample]:
+    """The G members of a trajectory, all of which fit (tasks/objective/recorded_completions.py), with advantage 0."""
+    prompt = tuple(trajectory.prompt_tokens)
     samples = []
-    for member, advantage in enumerate(advantages):
-        tokens = trajectory.tokens[member] or encode_completion(policy, trajectory.workflow_codes[member])
-        behaviour = trajectory.logprobs[member] if trajectory.tokens[member] else []
+    for place, member in enumerate(trajectory.members):
+        tokens = member.tokens or encode_completion(policy, member.code)
+        behaviour = member.logprobs if member.tokens else []
         learnt = count_before_stop(policy, tokens)
         samples.append(
             Sample(
                 trajectory.problem_id,
-                member,
+                place,
                 prompt,
                 tuple(tokens[:learnt]),
                 tuple(behaviour[:learnt]),
-                advantage,
-                kept=tuple(map(tuple, trajectory.kept[member][:learnt])) if trajectory.kept else (),
+                advantage=0.0,
+                kept=tuple(map(tuple, member.kept[:learnt])),
                 temperature=trajectory.problem.temperature,
             )
         )

@@ -1,8 +1,6 @@
 """The section `curriculum` of `params.yaml`: the train problems that a round searches."""
 
-from typing import Annotated
-
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from tasks.params.fields import Count, Share
 from tasks.params.sections import Section
@@ -11,7 +9,6 @@ from tasks.params.sections import Section
 class Curriculum(Section):
     problems: Count | None
     discount: Share
-    exploration: Annotated[float, Field(gt=0, le=1)]
     groups: Count | None
 
     @model_validator(mode="after")

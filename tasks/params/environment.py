@@ -8,7 +8,12 @@ from pydantic import ConfigDict, field_validator, model_validator
 
 from tasks.params.sections import Section
 
-BUILT_IN = ("workflow", "answer", "code")
+BUILT_IN = {
+    "workflow": "tasks.environments.workflow:WorkflowEnvironment",
+    "answer": "tasks.environments.tagged_answer:TaggedAnswer",
+    "code": "tasks.environments.unit_tested_code:UnitTestedCode",
+}
+"""Name → module:CLASS; only the module of the environment that is named is imported, and is a source of the stages."""
 
 
 class EnvironmentChoice(Section):
@@ -32,6 +37,11 @@ class EnvironmentChoice(Section):
                 f"not {name!r}"
             )
         return name
+
+    @property
+    def path(self) -> str:
+        """module:CLASS, of a built-in one too."""
+        return BUILT_IN.get(self.name, self.name)
 
     @property
     def params(self) -> Mapping[str, Any]:

@@ -13,19 +13,11 @@ from pydantic import ValidationError
 from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
 from tasks.params.params import Params
+from tasks.params.renames import RENAMED_VALUES, present_name, removal_of
 from tasks.params.sections import MOST_ROUNDS, Section
 from tasks.params.strict_yaml import load_yaml
 
-RENAMED = {
-    "shard": "shard_size",
-    "problems.unseen": "problems.unseen_template_share",
-    "bootstrap.spoilt": "bootstrap.malformed_share",
-    "search.wave": "search.wave_size",
-    "influence.control": "influence.fdr_control",
-    "influence.mix": "influence.train_on_validation",
-}
-RENAMED_SECTIONS = {"grpo": "update"}
-RENAMED_VALUES = {("runner.kind", "here"): "sequential"}
+CONVERT = "graft convert writes an old file in the present form"
 
 
 def rounds_of(count: int) -> dict[str, Any]:
@@ -35,7 +27,7 @@ def rounds_of(count: int) -> dict[str, Any]:
 
 def load_params(path: Path) -> Params:
     """Read and validate. Raises GraftError that names the file, the line, the param and the closest valid one."""
-    return _validate(path, read_text(path))
+    return validate(path, read_text(path))
 
 
 def restrict(params: Params, keys: Iterable[str]) -> Params:
@@ -64,20 +56,20 @@ def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, 
     """`override` for the text of `path`: the new text, its params, and the changes. Writes nothing."""
     assignments = list(assignments)
     if not assignments:  # a round trip that keeps comments is slow
-        return text, _validate(path, text), {}
-    document = load_yaml(path, text, _yaml())
+        return text, validate(path, text), {}
+    document = load_yaml(path, text, round_trip_yaml())
     changes: dict[str, tuple[Any, Any]] = {}
     for assignment in assignments:
         key, separator, given = assignment.partition("=")
         if not separator:
             raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S update.beta=0.05")
         value = _value_of(key, given) if given else ""
-        old = _assign(path, document, key.strip(), value)
+        old = assign(path, document, key.strip(), value)
         if old != value:
             changes[key.strip()] = (old, value)
     stream = StringIO()
-    _yaml().dump(document, stream)
-    params = _validate(path, stream.getvalue())
+    round_trip_yaml().dump(document, stream)
+    params = validate(path, stream.getvalue())
     return stream.getvalue() if changes else text, params, changes
 
 
@@ -97,10 +89,11 @@ def _value_of(key: str, text: str) -> Any:
     """The YAML value of `text`."""
     if "\n" in text or "\r" in text:
         raise GraftError(f"-S {key}: more than one line; write lists as [a, b] and mappings as {{a: 1}}")
-    return _plain(load_yaml(f"-S {key}", f"value: {text}", _yaml())["value"])
+    return _plain(load_yaml(f"-S {key}", f"value: {text}", round_trip_yaml())["value"])
 
 
-def _yaml() -> Any:
+def round_trip_yaml() -> Any:
+    """A parser and writer that keeps comments, order and quotes."""
     from ruamel.yaml import YAML
     from ruamel.yaml.representer import RoundTripRepresenter
 
@@ -115,7 +108,7 @@ def _yaml() -> Any:
     return yaml
 
 
-def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
+def assign(path: Path, document: Any, key: str, value: Any) -> Any:
     """Set a dotted key and return the old value."""
     if key == "rounds" and isinstance(value, int) and not isinstance(value, bool):
         if value > MOST_ROUNDS:
@@ -129,7 +122,7 @@ def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
     place = document
     for depth, part in enumerate([*folders, leaf]):
         if not isinstance(place, dict) or part not in place:
-            raise GraftError(f"{path}: no param {key!r}{_remedy(key, document)}")
+            raise GraftError(f"{path}: no param {key!r}{remedy(key, document)}")
         if depth < len(folders):
             place = place[part]
     old, place[leaf] = _plain(place[leaf]), _in_one_line(value)
@@ -153,13 +146,20 @@ def _in_one_line(value: Any) -> Any:
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
     if isinstance(value, dict):
-        container: Any = CommentedMap({key: _in_one_line(below) for key, below in value.items()})
+        container: Any = CommentedMap({key: _in_one_line(_quoted(below)) for key, below in value.items()})
     elif isinstance(value, list):
-        container = CommentedSeq(_in_one_line(below) for below in value)
+        container = CommentedSeq(_in_one_line(_quoted(below)) for below in value)
     else:
         return value
     container.fa.set_flow_style()
     return container
+
+
+def _quoted(value: Any) -> Any:
+    """A text with a colon in quotes: ruamel writes module:CLASS without any, and in a line does not read that."""
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+    return DoubleQuotedScalarString(value) if isinstance(value, str) and ":" in value else value
 
 
 def _replace(node: Any, values: Mapping[str, Any]) -> None:
@@ -174,7 +174,8 @@ def _replace(node: Any, values: Mapping[str, Any]) -> None:
 
 
 @lru_cache(maxsize=4)  # every stage reads the same
-def _validate(path: Path, text: str) -> Params:
+def validate(path: Path, text: str) -> Params:
+    """The params of a text. Raises GraftError that names the line in `path`."""
     document = load_yaml(path, text)
     try:
         return Params.model_validate(document)
@@ -185,13 +186,13 @@ def _validate(path: Path, text: str) -> Params:
         key = ".".join(str(part) for part in loc)
         where = f"{path}:{_line_of(text, loc)}"
         if first["type"] == "extra_forbidden":
-            raise GraftError(f"{where}: no param {key!r}{_remedy(key, Params)}") from None
+            raise GraftError(f"{where}: no param {key!r}{remedy(key, Params)}") from None
         if renamed := RENAMED_VALUES.get((key, str(first["input"]))):
-            raise GraftError(f"{where}: {key}: {first['input']!r} was renamed; write {renamed!r}") from None
+            raise GraftError(f"{where}: {key}: {first['input']!r} was renamed; write {renamed}") from None
         if first["type"] == "missing":
-            raise GraftError(f"{where}: {key} is missing; add it, git show HEAD:params.yaml has it") from None
+            raise GraftError(f"{where}: {key} is missing; add it ({CONVERT})") from None
         if first["type"] == "model_type":
-            own = [k for k in _keys(Params) if k.startswith(f"{key}.")]
+            own = [k for k in keys_of(Params) if k.startswith(f"{key}.")]
             named = ", ".join(own[:3]) + ", …" * (len(own) > 3)
             raise GraftError(f"{where}: {key}: {first['input']!r} is no section; set its params: {named}") from None
         message = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
@@ -225,7 +226,7 @@ def _line_of(text: str, loc: list[int | str]) -> int:
     return line
 
 
-def _keys(fields: Any, prefix: str = "") -> list[str]:
+def keys_of(fields: Any, prefix: str = "") -> list[str]:
     """All dotted keys of a section class or of a parsed file."""
     if isinstance(fields, Mapping):
         pairs = list(fields.items())
@@ -233,7 +234,7 @@ def _keys(fields: Any, prefix: str = "") -> list[str]:
         pairs = [(name, section_of(field.annotation)) for name, field in fields.model_fields.items()]
     else:
         return []
-    return [k for name, below in pairs for k in (f"{prefix}{name}", *_keys(below, f"{prefix}{name}."))]
+    return [k for name, below in pairs for k in (f"{prefix}{name}", *keys_of(below, f"{prefix}{name}."))]
 
 
 def section_of(annotation: Any) -> Any:
@@ -243,13 +244,14 @@ def section_of(annotation: Any) -> Any:
     )
 
 
-def _remedy(key: str, valid: Any) -> str:
-    """The new name of a renamed param; else `; did you mean …?`, by the full dotted name, then by its last part."""
-    section, _, leaf = key.partition(".")
-    renamed = RENAMED.get(key) or f"{RENAMED_SECTIONS.get(section, section)}.{leaf}".rstrip(".")
-    if renamed != key:
-        return f"; it was renamed to {renamed!r}"
-    keys = _keys(valid)
+def remedy(key: str, valid: Any) -> str:
+    """The present name of an old param, or what happens instead; else `; did you mean …?`, by its name or last part."""
+    present = present_name(key)
+    if instead := removal_of(present):
+        return f"; it was removed: {instead} ({CONVERT})"
+    if present != key:
+        return f"; it was renamed to {present!r} ({CONVERT})"
+    keys = keys_of(valid)
     close = difflib.get_close_matches(key, keys, n=1, cutoff=0.6)
     if not close:
         leaves = difflib.get_close_matches(leaf_of(key), [leaf_of(k) for k in keys], n=1)

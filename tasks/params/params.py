@@ -5,13 +5,12 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from tasks.params.curriculum import Curriculum
-from tasks.params.environment import BUILT_IN, EnvironmentChoice
-from tasks.params.fields import UNMEASURED, Algorithm
+from tasks.params.environment import EnvironmentChoice
+from tasks.params.fields import UNMEASURED, Algorithm, VllmDtype
+from tasks.params.machine import Machine
 from tasks.params.ppo import Ppo
-from tasks.params.sampler import SamplerParams
 from tasks.params.sections import (
     Bootstrap,
-    Coldstart,
     Evaluation,
     Influence,
     Operators,
@@ -19,12 +18,9 @@ from tasks.params.sections import (
     Problems,
     Rewards,
     Rounds,
-    RunnerParams,
     SandboxParams,
-    Scheduling,
     Search,
     Section,
-    Tracking,
 )
 from tasks.params.update import Update
 
@@ -39,11 +35,10 @@ class Params(Section):
     rounds: Rounds
     problems: Problems
     policy: PolicyParams
-    coldstart: Coldstart
     bootstrap: Bootstrap
     curriculum: Curriculum
     search: Search
-    sampler: SamplerParams
+    vllm: VllmDtype | None
     sandbox: SandboxParams
     operators: Operators
     rewards: Rewards
@@ -51,20 +46,7 @@ class Params(Section):
     update: Update
     ppo: Ppo
     evaluation: Evaluation
-    tracking: Tracking
-    schedule: Scheduling
-    runner: RunnerParams
-
-    @field_validator("problems")
-    @classmethod
-    def _check_source(cls, problems: Problems, others: ValidationInfo) -> Problems:
-        environment = _name_of(others)
-        if problems.source == "environment" and environment in BUILT_IN:
-            raise ValueError(
-                f"source is environment, but environment {environment} writes no problems: set problems.source to "
-                "events, generated, functions or jsonl"
-            )
-        return problems
+    machine: Machine
 
     @field_validator("rewards")
     @classmethod
@@ -72,7 +54,7 @@ class Params(Section):
         own = rewards.environment if _name_of(others) not in ("workflow", "code") else {}
         weights = [*own.values(), *(term.weight for term in rewards.own)]
         weights += [rewards.model.weight] if rewards.model else []
-        weights += [rewards.runs, rewards.length, rewards.efficiency]
+        weights += [rewards.runs, rewards.efficiency]
         if rewards.correctness + sum(weights) == 0:
             raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
         return rewards
@@ -117,28 +99,28 @@ class Params(Section):
             )
         return operators
 
-    @field_validator("sampler")
+    @field_validator("vllm")
     @classmethod
-    def _check_kept_sets(cls, sampler: SamplerParams, others: ValidationInfo) -> SamplerParams:
+    def _check_kept_sets(cls, vllm: VllmDtype | None, others: ValidationInfo) -> VllmDtype | None:
         search = others.data.get("search")
-        if sampler.kind == "vllm" and search is not None and (search.top_p < 1 or search.top_k):
+        if vllm and search is not None and (search.top_p < 1 or search.top_k):
             raise ValueError(
-                f"kind is vllm, which does not return the sets that search.top_p ({search.top_p:g}) and search.top_k "
-                f"({search.top_k}) keep, and an update needs them: set these to 1 and 0, or kind to own"
+                f"{vllm}, but vLLM does not return the sets that search.top_p ({search.top_p:g}) and search.top_k "
+                f"({search.top_k}) keep, and an update needs them: set these to 1 and 0, or vllm to null"
             )
-        return sampler
+        return vllm
 
     @field_validator("update")
     @classmethod
     def _check_correction(cls, update: Update, others: ValidationInfo) -> Update:
-        sampler, policy = others.data.get("sampler"), others.data.get("policy")
-        if sampler is None or policy is None:
+        vllm, policy = others.data.get("vllm"), others.data.get("policy")
+        if policy is None:
             return update
         in_float32 = policy.base == "scratch" or policy.dtype == "float32"
-        if update.sampler_correction != "none" and sampler.kind == "own" and in_float32 and not update.bf16:
+        if update.sampler_correction != "none" and not vllm and in_float32 and not update.bf16:
             raise ValueError(
                 f"sampler_correction ({update.sampler_correction}) does nothing where the policy is sampled by its own "
-                "numbers: set it to none, sampler.kind to vllm, or update.bf16 to true"
+                "numbers: set it to none, vllm to bfloat16, or update.bf16 to true"
             )
         return update
 
@@ -187,6 +169,16 @@ class Params(Section):
             )
         return ppo
 
+    @field_validator("machine")
+    @classmethod
+    def _check_server(cls, machine: Machine, others: ValidationInfo) -> Machine:
+        if others.data.get("vllm") and machine.vllm.address is None and machine.vllm.command is None:
+            raise ValueError(
+                f"vllm is {others.data['vllm']}, but there is no server: set machine.vllm.address or "
+                "machine.vllm.command to one, or vllm to null"
+            )
+        return machine
+
 
 def _name_of(validated: ValidationInfo) -> str | None:
     """The environment's name; None if it is invalid."""
@@ -194,25 +186,15 @@ def _name_of(validated: ValidationInfo) -> str | None:
     return environment.name if environment else None
 
 
-RUN_ONLY = (
-    *("tracking", "schedule", "runner"),
-    *("sampler.address", "sampler.command", "sampler.parallel", "sampler.seconds"),
-)
-"""Sections and params that no stage may read: a change makes no stage stale and does not distinguish runs."""
+RUN_ONLY = "machine"
+"""The section that no stage may read: a change makes no stage stale and does not distinguish runs."""
 
 
 def dump_stage_params(params: Params) -> dict[str, Any]:
-    """Nested values of all params but RUN_ONLY."""
-    values = params.model_dump()
-    for name in RUN_ONLY:
-        section, _, key = name.partition(".")
-        if key:
-            del values[section][key]
-        else:
-            del values[section]
-    return values
+    """Nested values of all params but those of the machine."""
+    return params.model_dump(exclude={RUN_ONLY})
 
 
 def is_run_only(name: str) -> bool:
-    """Whether a dotted name is in RUN_ONLY, or below a section there."""
-    return f"{name}.".startswith(tuple(f"{each}." for each in RUN_ONLY))
+    """Whether a dotted name is of the machine."""
+    return name.partition(".")[0] == RUN_ONLY

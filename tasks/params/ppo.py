@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tasks.params.fields import KlInReward, LearningRate, Share
+from tasks.params.fields import LearningRate, Share
 from tasks.params.sections import Section
 
 
@@ -12,11 +12,5 @@ class Ppo(Section):
     gamma: Share
     lam: Share
     clip: Share
-    value_clip: Annotated[float, Field(gt=0, le=100)] | None
     value_weight: Annotated[float, Field(ge=0, le=100)]
     value_rate: LearningRate
-    detach_value: bool
-    whiten: bool
-    whiten_rewards: bool
-    kl_in_reward: KlInReward
-    missing_eos: Annotated[float, Field(ge=0, le=100)]

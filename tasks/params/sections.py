@@ -3,24 +3,21 @@
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from tasks.params.fields import (
     Count,
     CountFrom0,
     LearningRate,
     Price,
-    Seconds,
     Selection,
-    Share,
     Similarity,
     Temperature,
     ValidationLoss,
     Weight,
 )
-from tasks.records import Dtype, PromptStyle, Quantization
+from tasks.records import Dtype, PromptStyle, Quantization, Split
 from tasks.redaction import redacted
 
 
@@ -71,17 +68,14 @@ EVALUATORS = (BY_FORMAT, "number", "text", "choice", "expression", "f1", "drop",
 
 
 class Problems(Section):
-    source: Literal["generated", "events", "functions", "jsonl", "environment"]
+    source: Literal["environment", "jsonl"]
     path: str
     evaluator: str
     train: Count
     validation: Count
     test: Count
     dev: CountFrom0
-    phrasings: Annotated[int, Field(ge=1, le=3)]
     siblings: Annotated[int, Field(ge=0, le=16)]
-    operations: Annotated[int, Field(ge=1, le=4, strict=True)]
-    unseen_template_share: Share
 
     @field_validator("evaluator")
     @classmethod
@@ -91,6 +85,11 @@ class Problems(Section):
         if evaluator not in (BY_FORMAT, "number") and others.data.get("source") != "jsonl":
             raise ValueError(f"{evaluator!r} does nothing: generated problems have their own; set it to format")
         return evaluator
+
+    @property
+    def splits(self) -> dict[Split, int]:
+        """Sizes, test first and dev last: more train or dev problems do not change the test problems."""
+        return {"test": self.test, "validation": self.validation, "train": self.train, "dev": self.dev}
 
 
 class Lora(Section):
@@ -152,33 +151,22 @@ class PolicyParams(Section):
         return self
 
 
-class Coldstart(Section):
-    operations: Annotated[int, Field(ge=1, le=5)]
-
-
 class Bootstrap(Section):
     hidden: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
     layers: Annotated[int, Field(ge=1, le=24)]
     vocabulary: Annotated[int, Field(ge=300, le=8192)]
-    demonstrations: Count
     epochs: Annotated[int, Field(ge=1, le=1000)]
     learning_rate: LearningRate
-    batch: Count
-    malformed_share: Share
 
 
 class Search(Section):
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Annotated[int, Field(ge=1, le=65_536, strict=True)]
     revisions: CountFrom0
-    wave_size: Annotated[int, Field(ge=1, le=64)]
     rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
-    exploration: Annotated[float, Field(ge=0, le=100)]
     temperature: Temperature
     top_p: Annotated[float, Field(gt=0, le=1)]
     top_k: CountFrom0
-    seconds: Seconds | None
-    stop_at: CountFrom0
 
     @model_validator(mode="after")
     def _check_simulations(self) -> "Search":
@@ -205,9 +193,6 @@ class Operators(Section):
     calls: Annotated[int, Field(ge=1, le=64)]
     max_tokens: Annotated[int, Field(ge=1, le=32768)]
     temperature: Annotated[float, Field(ge=0, le=2)]
-    seconds: Annotated[float, Field(gt=0, le=3600)]
-    retries: Annotated[int, Field(ge=0, le=20)]
-    parallel: Annotated[int, Field(ge=1, le=256)]
     price: tuple[Price, Price] | None
 
     @field_validator("base_url")
@@ -254,15 +239,10 @@ class ModelReward(Section):
 class Rewards(Section):
     correctness: Weight
     runs: Weight
-    length: Weight
     efficiency: Weight
     environment: dict[str, Weight]
-    partial_tests: bool
     own: Annotated[list[UserTerm], Field(max_length=100)]
-    seconds: Annotated[float, Field(ge=0.1, le=3600)]
     model: ModelReward | None
-    agreement: bool
-    failed_limit: Share
 
     @field_validator("own")
     @classmethod
@@ -276,37 +256,21 @@ class Rewards(Section):
 
 
 class Influence(Section):
-    validation: Literal["held_out", "same_batch", "trajectories"]
+    validation: Annotated[str, Field(min_length=1)]
     n: Annotated[int, Field(ge=1, le=1024, strict=True)]
     completions: Annotated[int, Field(ge=1, le=256, strict=True)]
-    trajectories: str | None
-    top_k: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True)] | None
     loss: ValidationLoss
     selection: Selection
     fraction: Annotated[float, Field(gt=0, le=1)]
     fdr_control: bool
-    sequential_test: bool
     train_on_validation: bool
-    exclude_self: bool
     similarity: Similarity
-    positions: Literal["all", "completion"]
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
 
-    @field_validator("top_k")
-    @classmethod
-    def _check_top_k(cls, top_k: int | None) -> int | None:
-        if top_k == 0:
-            raise ValueError("0 validation completions give no influence: write null for all of them")
-        return top_k
-
-    @model_validator(mode="after")
-    def _check_trajectories(self) -> "Influence":
-        if (self.validation == "trajectories") != (self.trajectories is not None):
-            raise ValueError(
-                f"validation is {self.validation} and trajectories is {self.trajectories or 'null'}: with validation "
-                "trajectories it must be a file of rewarded trajectories, else null"
-            )
-        return self
+    @property
+    def trajectories(self) -> str | None:
+        """The file of trajectories that are validation; None where these are the run's own."""
+        return None if self.validation in ("held_out", "same_batch") else self.validation
 
 
 class Evaluation(Section):
@@ -314,8 +278,6 @@ class Evaluation(Section):
     samples: Annotated[int, Field(ge=1, le=65_536, strict=True)]
     ks: Annotated[list[Count], Field(min_length=1, max_length=100)]
     temperature: Temperature
-    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
-    confidence: Annotated[float, Field(ge=0.5, le=0.999)]
 
     @model_validator(mode="after")
     def _check_samples(self) -> "Evaluation":
@@ -324,45 +286,5 @@ class Evaluation(Section):
             raise ValueError(
                 f"samples ({self.samples}) must be at least twice the largest k ({most}), else pass@{most} rests on "
                 f"hardly more than one draw: raise samples to {2 * most}, or take {most} out of ks"
-            )
-        return self
-
-
-class Tracking(Section):
-    uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect stores a flow's parameters
-    experiment: Annotated[str, Field(min_length=1)]
-    seconds: Annotated[float, Field(ge=1, le=3600)]
-
-    @field_validator("uri")
-    @classmethod
-    def _check_store(cls, uri: str) -> str:
-        if uri not in ("", "databricks") and urlsplit(uri).scheme in ("", "file"):
-            raise ValueError(
-                "is a folder, in which MLflow keeps no runs any more; name a database: sqlite:///mlflow.db"
-            )
-        return uri
-
-
-class Scheduling(Section):
-    """`seconds`: stage → time limit. `flows/preflight.py` checks the names."""
-
-    overlap: Literal["wait", "skip"]
-    retries: Annotated[int, Field(ge=0, le=20, strict=True)]
-    delay: Annotated[float, Field(ge=0, le=3600)]
-    seconds: dict[str, Seconds]
-
-
-class RunnerParams(Section):
-    """How shards are computed."""
-
-    kind: Literal["sequential", "processes", "dask", "ray"]
-    workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None
-    address: Annotated[str, Field(min_length=1)] | None
-
-    @model_validator(mode="after")
-    def _check_address(self) -> "RunnerParams":
-        if self.address is not None and self.kind not in ("dask", "ray"):
-            raise ValueError(
-                f"address is {self.address}, but kind is {self.kind}: set kind to dask or ray, or address to null"
             )
         return self

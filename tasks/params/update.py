@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from tasks.params.fields import (
     Baseline,
@@ -11,7 +11,6 @@ from tasks.params.fields import (
     KlEstimate,
     LearningRate,
     Loss,
-    OnInvalid,
     SamplerCorrection,
     Schedule,
     Share,
@@ -37,14 +36,11 @@ class Update(Section):
     advantages: Baseline
     sampler_correction: SamplerCorrection
     truncated: Truncated
-    on_invalid_completion: OnInvalid
     clip_low: Share
     clip_high: Annotated[float, Field(ge=0, le=10)]
     delta: Annotated[float, Field(gt=1, le=100)] | None
     negative_weight: Share
     beta: Annotated[float, Field(ge=0, le=10)]
-    kl_target: Annotated[float, Field(gt=0, le=100)] | None
-    kl_horizon: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     kl: KlEstimate
     kl_correction: bool
     entropy: Annotated[float, Field(ge=0, le=10)]
@@ -69,12 +65,3 @@ class Update(Section):
                 "else: raise it, or lower clip_high"
             )
         return delta
-
-    @model_validator(mode="after")
-    def _check_beta(self) -> "Update":
-        if self.beta == 0 and self.kl_target is not None:
-            raise ValueError(
-                f"kl_target ({self.kl_target}) does nothing where beta is 0, which no factor changes: set it to null, "
-                "or raise beta"
-            )
-        return self

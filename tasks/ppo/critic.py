@@ -13,20 +13,16 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample, TokenTargets
 from tasks.model.scoring.scorer import Scorer, scorer_for
-from tasks.objective.groups import SampleGroup, samples_in
-from tasks.objective.kl_weight import read_weight
+from tasks.objective.groups import GroupsBySplit, SampleGroup, samples_in
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
-from tasks.ppo.gae import estimate_advantages, token_kl, token_rewards, whiten
+from tasks.ppo.gae import estimate_advantages, token_rewards, whiten
 from tasks.ppo.value_head import read_head
 from tasks.records import Split
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Groups = Mapping[Split, Sequence[SampleGroup]]
-"""Groups by split; each split is a batch of its own."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,7 @@ class CriticRound:
 
     policy: Policy
     head: Any
-    groups: dict[Split, list[SampleGroup]]
+    groups: GroupsBySplit
     reference: dict[Split, Logprobs]
 
     @property
@@ -47,23 +43,35 @@ class CriticRound:
         return {key: row for own in self.reference.values() for key, row in own.items()} or None
 
 
-def start_round(layout: Layout, params: Params, round: int, policy: Policy, groups: Groups) -> CriticRound:
-    """Score the groups and estimate their advantages. `policy`: the reference where `update.beta` is above 0.
+def start_round(layout: Layout, params: Params, round: int, policy: Policy, groups: GroupsBySplit) -> CriticRound:
+    """`criticise` with the round's value head. `policy`: the reference where `update.beta` is above 0."""
+    reference: dict[Split, Logprobs] = {}
+    if params.update.beta > 0:
+        reference = score_splits(policy, groups, params)
+        policy = load_policy(layout.policy(round - 1), instead_of=policy)
+    head = read_head(layout.value_head(round - 1), policy)
+    return criticise(policy, head, groups, reference, params)
+
+
+def score_splits(reference: Policy, groups: GroupsBySplit, params: Params) -> dict[Split, Logprobs]:
+    """The reference's log-probabilities of all samples, by split."""
+    samples = {split: samples_in(batch) for split, batch in groups.items()}
+    return {split: score_samples(_scorer(reference, batch, params), batch) for split, batch in samples.items()}
+
+
+def criticise(
+    policy: Policy, head: Any, groups: GroupsBySplit, reference: dict[Split, Logprobs], params: Params
+) -> CriticRound:
+    """The groups with the targets of their tokens, from the values of the head.
 
     Raises GraftError where a train completion is no independent sample of the policy.
     """
     check_independent(groups["train"])
-    reference: dict[Split, Logprobs] = {}
-    if params.update.beta > 0:
-        reference = {split: score_samples(_scorer(policy, own, params), own) for split, own in _samples(groups).items()}
-        policy = load_policy(layout.policy(round - 1), instead_of=policy)
-    head = read_head(layout.value_head(round - 1), policy)
-    beta = read_weight(layout.kl_weight(round - 1), params.update).beta
-    found: dict[Split, list[SampleGroup]] = {}
+    found, beta = GroupsBySplit(), params.update.beta
     for split, own in groups.items():
         samples = samples_in(own)
         scorer = replace(_scorer(policy, samples, params), value_head=head)
-        kl = _kl(scorer, samples, reference[split], params.ppo) if beta > 0 else None
+        kl = _kl(scorer, samples, reference[split]) if beta > 0 else None
         found[split] = with_targets(own, score_samples(scorer, samples, "values"), kl, beta, params.ppo)
     return CriticRound(policy, head, found, reference)
 
@@ -77,9 +85,9 @@ def with_targets(
     0. All tokens of the groups are whitened together.
     """
     scored = [
-        (sample, reward - ppo.missing_eos * cut)
+        (sample, reward)
         for group in groups
-        for sample, reward, cut in zip(group.samples, group.baseline_rewards, group.truncated, strict=True)
+        for sample, reward in zip(group.samples, group.baseline_rewards, strict=True)
         if reward is not None
     ]
     targets = token_targets([s for s, _ in scored], [reward for _, reward in scored], values, kl, beta, ppo)
@@ -103,13 +111,9 @@ def token_targets(
     mask = torch.arange(int(lengths.max())) < lengths[:, None]
     value_rows = _pad(values, samples, mask)
     kl_rows = torch.zeros_like(value_rows) if kl is None else _pad(kl, samples, mask)
-    given = token_rewards(torch.tensor(rewards, dtype=torch.float64), kl_rows, mask, beta)
-    if ppo.whiten_rewards:
-        given = whiten(given, mask, centre=False)
-    advantages, returns = estimate_advantages(given, value_rows, mask, ppo.gamma, ppo.lam)
-    if ppo.whiten:
-        advantages = whiten(advantages, mask)
-    rows = zip(advantages.tolist(), returns.tolist(), value_rows.tolist(), strict=True)
+    rewarded = token_rewards(torch.tensor(rewards, dtype=torch.float64), kl_rows, mask, beta)
+    advantages, returns = estimate_advantages(rewarded, value_rows, mask, ppo.gamma, ppo.lam)
+    rows = zip(whiten(advantages, mask).tolist(), returns.tolist(), strict=True)
     return {
         sample_key(s): TokenTargets(*(tuple(numbers[: len(s.completion)]) for numbers in row))
         for s, row in zip(samples, rows, strict=True)
@@ -135,9 +139,8 @@ def _with_targets(group: SampleGroup, targets: Mapping[tuple[str, int], TokenTar
     return replace(group, samples=samples, advantages=[s.advantage for s in samples])
 
 
-def _kl(scorer: Scorer, samples: Sequence[Sample], reference: Logprobs, ppo: Ppo) -> Logprobs:
-    behaviour = behaviour_logprobs(scorer, samples)
-    return {key: token_kl(own, reference[key], ppo.kl_in_reward) for key, own in behaviour.items()}
+def _kl(scorer: Scorer, samples: Sequence[Sample], reference: Logprobs) -> Logprobs:
+    return {key: own - reference[key] for key, own in behaviour_logprobs(scorer, samples).items()}
 
 
 def _pad(rows: Logprobs, samples: Sequence[Sample], mask: "Tensor") -> "Tensor":
@@ -148,10 +151,6 @@ def _pad(rows: Logprobs, samples: Sequence[Sample], mask: "Tensor") -> "Tensor":
     for row, sample in zip(found, samples, strict=True):
         row[: len(sample.completion)] = rows[sample_key(sample)].double().cpu()
     return found
-
-
-def _samples(groups: Groups) -> dict[Split, list[Sample]]:
-    return {split: samples_in(own) for split, own in groups.items()}
 
 
 def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:

@@ -4,34 +4,24 @@ The KL to the reference is paid token by token, the completion's reward comes wi
 d = log p - log p_reference of the token drawn, both before the update, V_t the value of the prefix before token t, and
 V = 0 after the last:
 
-    r_t = -beta · KL_t, + reward at the last token    KL_t by ppo.kl_in_reward: kl: d, abs: |d|, mse: d² / 2
+    r_t = -beta · d_t, + reward at the last token
     δ_t = r_t + γ V_{t+1} - V_t
     A_t = δ_t + γ λ A_{t+1}
     R_t = A_t + V_t                    what the value of the prefix is trained to be
 
 Schulman et al. 2016, "High-Dimensional Continuous Control Using Generalized Advantage Estimation" (arXiv 1506.02438),
 eq. 16. With λ = 1 and γ = 1, A_t is the sum of the rewards from t on minus V_t; with λ = 0 it is δ_t. The KL in the
-reward: Ziegler et al. 2019, "Fine-Tuning Language Models from Human Preferences" (arXiv 1909.08593), §2.2; its kinds
-are those of TRL 0.11's PPOTrainer.
+reward, estimated by d: Ziegler et al. 2019, "Fine-Tuning Language Models from Human Preferences" (arXiv 1909.08593),
+§2.2.
 """
 
 from typing import TYPE_CHECKING
-
-from tasks.objective.kl import kl_estimate
-from tasks.params.fields import KlInReward
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 EPSILON = 1e-8
 """Added to the variance, as in TRL 0.11: a batch of equal advantages gives 0."""
-
-
-def token_kl(logprobs: "Tensor", reference: "Tensor", kind: KlInReward) -> "Tensor":
-    """KL_t of each token, of the shape of `logprobs`."""
-    if kind == "abs":
-        return (logprobs - reference).abs()
-    return kl_estimate(logprobs, reference, "k1" if kind == "kl" else "k2")
 
 
 def token_rewards(rewards: "Tensor", kl: "Tensor", mask: "Tensor", beta: float) -> "Tensor":
@@ -57,10 +47,9 @@ def estimate_advantages(
     return advantages, advantages + v
 
 
-def whiten(values: "Tensor", mask: "Tensor", centre: bool = True) -> "Tensor":
-    """With variance 1 over the tokens and mean 0, or without `centre` the mean they have; [R, C], 0 where padded."""
+def whiten(values: "Tensor", mask: "Tensor") -> "Tensor":
+    """With mean 0 and variance 1 over the tokens; [R, C], 0 where padded."""
     count = mask.sum()
     mean = (values * mask).sum() / count
     variance = ((values - mean).square() * mask).sum() / (count - 1).clamp(min=1)
-    whitened = (values - mean) * (variance + EPSILON).rsqrt()
-    return (whitened if centre else whitened + mean) * mask
+    return (values - mean) * (variance + EPSILON).rsqrt() * mask

@@ -1,11 +1,12 @@
-"""PPO's losses: the clipped surrogate with an advantage of each token, and the clipped squared error of the values.
+"""PPO's losses: the clipped surrogate with an advantage of each token, and the squared error of the values.
 
     L = mean_t -min(ρ_t A_t, clip(ρ_t, 1 - clip, 1 + clip) A_t)
-        + value_weight · mean_t max((v_t - R_t)², (clip(v_t, V_t - value_clip, V_t + value_clip) - R_t)²) / 2
+        + value_weight · mean_t (v_t - R_t)² / 2
 
-v is the value now and V before the update; A and R are those of tasks/ppo/gae.py. Schulman et al. 2017, "Proximal
-Policy Optimization Algorithms" (arXiv 1707.06347), eq. 7 and 9; the bound of the values as in OpenAI's baselines and
-TRL 0.11. The first part is the surrogate of GRPO's `dapo`, which has one advantage for all tokens of a completion.
+v is the value now; A and R are those of tasks/ppo/gae.py. Schulman et al. 2017, "Proximal Policy Optimization
+Algorithms" (arXiv 1707.06347), eq. 7 and 9, without the bound of the values that OpenAI's baselines and TRL have: in
+the few steps of a round, from a head of 0, it takes half of the tokens' gradients away. The first part is the surrogate
+of GRPO's `dapo`, which has one advantage for all tokens of a completion.
 """
 
 from collections.abc import Sequence
@@ -26,20 +27,11 @@ OBJECTIVE: dict[str, Any] = {"loss": "dapo", "importance": "token", "delta": Non
 
 
 @dataclass(frozen=True)
-class ValueLosses:
-    """The value loss of each token before its weight, and where the clip took its gradient away; [R, C]."""
-
-    loss: "Tensor"
-    clipped: "Tensor"  # bool
-
-
-@dataclass(frozen=True)
 class PaddedTargets:
     """The targets of R samples, each [R, C], 0 where padded."""
 
     advantages: "Tensor"
     returns: "Tensor"
-    values: "Tensor"
 
 
 def with_ppo_objective(params: Params) -> Params:
@@ -50,22 +42,14 @@ def with_ppo_objective(params: Params) -> Params:
     return params.model_copy(update={"update": params.update.model_copy(update=fixed)})
 
 
-def value_losses(
-    values: "Tensor", before: "Tensor", returns: "Tensor", mask: "Tensor", clip: float | None
-) -> ValueLosses:
-    """The loss of each token, 0 where the mask is False; all [R, C]. Without a clip it is the squared error / 2."""
-    import torch
-
-    error = (values - returns).square()
-    if clip is None:
-        return ValueLosses(0.5 * error * mask, torch.zeros_like(mask))
-    bounded = (torch.clamp(values, before - clip, before + clip) - returns).square()
-    return ValueLosses(0.5 * torch.maximum(error, bounded) * mask, (bounded > error) & mask)
+def value_losses(values: "Tensor", returns: "Tensor", mask: "Tensor") -> "Tensor":
+    """The loss of each token before its weight, 0 where the mask is False; all [R, C]."""
+    return 0.5 * (values - returns).square() * mask
 
 
 def pad_targets(samples: Sequence[Sample], like: "Tensor") -> PaddedTargets:
     """The samples' targets as rows [R, C] of the shape and type of `like`."""
-    return PaddedTargets(*(_rows(samples, name, like) for name in ("advantages", "returns", "values")))
+    return PaddedTargets(*(_rows(samples, name, like) for name in ("advantages", "returns")))
 
 
 def first_step_losses(ppo: Ppo, samples: Sequence[Sample], scored: TokenScores) -> "Tensor":
@@ -79,8 +63,7 @@ def first_step_losses(ppo: Ppo, samples: Sequence[Sample], scored: TokenScores) 
     surrogate = token_losses(
         logprobs, logprobs.detach(), None, None, targets.advantages, mask, first_step_objective(ppo)
     )
-    values = value_losses(scored.values, targets.values, targets.returns, mask, ppo.value_clip)
-    return surrogate.loss + ppo.value_weight * values.loss
+    return surrogate.loss + ppo.value_weight * value_losses(scored.values, targets.returns, mask)
 
 
 def first_step_objective(ppo: Ppo) -> Objective:

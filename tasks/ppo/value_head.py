@@ -9,8 +9,8 @@ from typing import Any
 
 from tasks.artifacts import write_bytes
 from tasks.errors import GraftError
+from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
-from tasks.model.scoring.hf_model import unwrap_model
 
 
 def zero_head(policy: Policy) -> Any:

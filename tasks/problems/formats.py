@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tasks.evaluators.boxed import last_box
 from tasks.evaluators.number import kind_of
+from tasks.evaluators.text import last_box
 from tasks.problems.choice_formats import CHOICE_FORMATS
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_text, in_context, needs, texts_of
 from tasks.problems.variants import Paragraph, QuestionParts, mixed
-from tasks.programs.operators.shown_tests import shown_tests
+from tasks.programs.code_blocks import shown_tests
 from tasks.records import NUMBER, UNIT_TESTS, Answer
 
 _INTEGER = re.compile(r"[0-9]{1,3}(?:\s*(?:\^\s*\{?\\circ\}?|°))?")

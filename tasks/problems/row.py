@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tasks.evaluators.number import kind_of
 from tasks.problems.variants import QuestionParts
-from tasks.programs.operators.question_context import with_context
+from tasks.programs.operators.builtin import with_context
 from tasks.programs.sandbox.run_program import is_unicode
 from tasks.records import PROBLEM_ID, Answer, Fields
 

@@ -1,4 +1,4 @@
-"""Stage `problems`: the problems of four splits, generated, written by the environment, or read from files."""
+"""Stage `problems`: the problems of four splits, written by the environment or read from files."""
 
 import logging
 
@@ -8,7 +8,6 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.problems.environment_problems import checked_problems
 from tasks.problems.files import problem_files, problem_text
-from tasks.problems.generate import generate
 from tasks.problems.jsonl import Reader, read_files, split_problems
 from tasks.records import Problem, Split
 from tasks.sources.user_modules import digest_modules
@@ -25,11 +24,9 @@ def run(layout: Layout, params: Params, round: int | None = None) -> None:  # no
 
 
 def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
-    """The problems of all splits, generated, the environment's own, or from the file of `problems.path`."""
+    """The problems of all splits, the environment's or from the file of `problems.path`."""
     if params.problems.source == "environment":
         return checked_problems(environment_in(layout.root, params).problems(params.problems, params.seed), params)
-    if params.problems.source != "jsonl":
-        return generate(params.problems, params.seed)
     path = params.problems.path
     own = params.problems
     module, user_defined, _ = own.evaluator.partition(":")

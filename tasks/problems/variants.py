@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tasks.programs.operators.question_context import with_context
+from tasks.programs.operators.builtin import with_context
 from tasks.seeds import derive_seed
 
 TRIES = 8

@@ -56,9 +56,9 @@ def behaviour_of(workflow: Workflow) -> Behaviour:
 
 def ignores_quantities(workflow: Workflow) -> bool:
     """Whether its value does not depend on the quantities, as in `return 72` or a table of the original numbers."""
-    own = number_of(workflow.result)
-    given = [result for result in workflow.perturbed_results if number_of(result) is not None]
-    return own is None or all(is_right(result, own) for result in given)
+    value = number_of(workflow.result)
+    succeeded = [result for result in workflow.perturbed_results if number_of(result) is not None]
+    return value is None or all(is_right(result, value) for result in succeeded)
 
 
 def _counts(workflow: Workflow, votes: Counter[Behaviour]) -> float:

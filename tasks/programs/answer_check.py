@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from tasks.evaluators.number import number_of_value, score
 from tasks.records import Answer, Result
 
+FAILED_LIMIT = 0.2
+"""Share of unknown results or rewards above which a stage stops: fewer may be chance, more have a cause."""
+
 
 def is_right(result: Result, answer: Answer) -> bool:
     """Whether the program succeeded and returned the number `answer`; see tasks/evaluators/number.py."""

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Callable
 from inspect import signature
 
-from tasks.programs.operators.builtin import OPERATORS
-from tasks.programs.operators.question_context import context
+from tasks.core.terminal import printable
+from tasks.programs.operators.builtin import OPERATORS, context
 from tasks.programs.sandbox.run_program import ALL_OPERATORS
 from tasks.records import CODE
 
@@ -67,3 +67,10 @@ def call_of(name: str, function: Callable[..., object]) -> str:
 def first_line(docstring: str | None) -> str:
     """The first line of a docstring."""
     return (docstring or "").strip().partition("\n")[0]
+
+
+def line_of(code: str, width: int) -> str:
+    """A workflow in one line of at most `width` characters, without the header of all and control characters."""
+    lines = [" ".join(line.split()) for line in code.removeprefix(HEADER).splitlines() if line.strip()]
+    short = printable("; ".join(lines))
+    return short if len(short) <= width else f"{short[: width - 2]} …"

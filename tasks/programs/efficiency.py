@@ -57,4 +57,4 @@ def mean_calls(results: Sequence[Result]) -> float:
 def mean_cost(results: Sequence[Result], price: tuple[float, float]) -> float:
     """Dollars a question, as if every prompt had been sent."""
     tokens = [sum(r.prompt_tokens for r in results), sum(r.completion_tokens for r in results)]
-    return sum(each * count for each, count in zip(price, tokens, strict=True)) / 1e6 / len(results)
+    return sum(dollars * count for dollars, count in zip(price, tokens, strict=True)) / 1e6 / len(results)

@@ -1,16 +1,16 @@
-"""The files of a round's workflows: `index.jsonl` for the programs, `trees.jsonl` for the search trees, and
-`engine.json` where a server sampled them; and the check that a stored program is the one that the search ran."""
+"""The files of a round's workflows: `problems.jsonl` for the problems as asked, `index.jsonl` for the programs,
+`trees.jsonl` for the search trees, and `engine.json` where a server sampled them; and the check that a stored program
+is the one that the search ran."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tasks.artifacts import atomic_file, atomic_folder, line_of, read_json, write_json
 from tasks.programs.contract import workflow_id
-from tasks.records import Engine, Result, TreeNode, Workflow
+from tasks.records import AskedProblem, Engine, Problem, Result, TreeNode, Workflow
 
-Part = tuple[Iterable[Workflow], Iterable[TreeNode]]
-"""The workflows of some problems and the nodes of their trees."""
-
+Part = tuple[Iterable[AskedProblem], Iterable[Workflow], Iterable[TreeNode]]
+"""Some problems, their workflows and the nodes of their trees."""
 
 ENGINE = "engine.json"
 
@@ -22,14 +22,13 @@ def write_workflows(folder: Path, parts: Iterable[Part], engine: Engine | None =
     """
     with (
         atomic_folder(folder) as new,
+        atomic_file(new / "problems.jsonl") as problems,
         atomic_file(new / "index.jsonl") as index,
         atomic_file(new / "trees.jsonl") as trees,
     ):
-        for found, nodes in parts:
-            for workflow in found:
-                index.write(line_of(workflow))
-            for node in nodes:
-                trees.write(line_of(node))
+        for part in parts:
+            for file, records in zip((problems, index, trees), part, strict=True):
+                file.writelines(map(line_of, records))
         if engine:
             write_json(new / ENGINE, engine)
 
@@ -37,6 +36,24 @@ def write_workflows(folder: Path, parts: Iterable[Part], engine: Engine | None =
 def read_engine(folder: Path) -> Engine | None:
     """What sampled the policy that wrote these workflows; None: Graft itself."""
     return read_json(folder / ENGINE, Engine) if (folder / ENGINE).exists() else None
+
+
+def solution_record(problem: Problem, code: str, depth: int, results: Sequence[Result]) -> Workflow:
+    """The record of a program that was found without a policy. `results`: on the problem, then on its siblings."""
+    return Workflow(
+        problem_id=problem.problem_id,
+        split="train",
+        workflow_id=workflow_id(code),
+        code=code,
+        proposer="coldstart",
+        parent_id=None,
+        depth=depth,
+        visits=1,
+        value=1.0,
+        prior=1.0,
+        result=results[0],
+        sibling_results=list(results[1:]),
+    )
 
 
 def integrity_error(workflow: Workflow) -> str | None:

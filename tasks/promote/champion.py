@@ -14,8 +14,9 @@ or the new one.
 
 import fcntl
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tasks.artifacts import (
@@ -30,6 +31,7 @@ from tasks.artifacts import (
     write_text,
 )
 from tasks.errors import GraftError
+from tasks.model.version import verify_policy
 from tasks.promotion_records import Champion, Succession
 
 PREVIOUS = "previous"
@@ -70,8 +72,8 @@ def read_history(folder: Path) -> list[Succession]:
 
 def previous_champions(folder: Path) -> dict[str, Path]:
     """Version → folder of the earlier champions that a rollback can restore, the latest first."""
-    found = sorted((folder / PREVIOUS).glob("*/champion.json"))
-    return {read_json(record, Champion).version: record.parent for record in found}
+    records = sorted((folder / PREVIOUS).glob("*/champion.json"))
+    return {read_json(record, Champion).version: record.parent for record in records}
 
 
 def promote_policy(
@@ -121,3 +123,62 @@ def copy_champion(place: Path, target: Path) -> None:
     """Hard-link or copy the files of a current or earlier champion into another folder."""
     for name in CHAMPION_FILES:
         copy_folder(place / name, target / name, link=True)
+
+
+def champions_in_line(history: Sequence[Succession]) -> tuple[list[str], dict[str, str]]:
+    """The champions in order, the current one last, and version → reason of those that were rolled back.
+
+    A rollback takes back every champion after the one that it restores; a version that is put back comes last.
+    """
+    champions: list[str] = []
+    rolled_back: dict[str, str] = {}
+    for step in history:
+        if step.how == "rolled back" and step.version in champions:
+            kept = champions.index(step.version) + 1
+            rolled_back |= dict.fromkeys(champions[kept:], step.reason)
+            champions = champions[:kept]
+        else:
+            champions = [*(version for version in champions if version != step.version), step.version]
+            rolled_back.pop(step.version, None)
+    return champions, rolled_back
+
+
+def utc_now() -> str:
+    """The current time to the second, as in `Succession.time`."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def roll_back(folder: Path, version: str | None, reason: str, time: str) -> Succession:
+    """Restore the previous champion, or the one whose version starts with `version`, atomically.
+
+    The replaced one stays in `previous/`, so that it can be restored the same way. Raises GraftError if there is none
+    to restore or its policy is damaged.
+    """
+    with champion_lock(folder):
+        now, others = current_champion(folder).version, previous_champions(folder)
+        chosen = _named(folder, others, now, version) if version else _before(folder, others)
+        place = others[chosen]
+        verify_policy(place / "policy", chosen)
+        step = Succession(version=chosen, replaced=now, how="rolled back", reason=reason, time=time)
+        replace_champion(folder, lambda new: copy_champion(place, new), step)
+    return step
+
+
+def _before(folder: Path, others: dict[str, Path]) -> str:
+    """The champion before the current one."""
+    champions, rolled_back = champions_in_line(read_history(folder))
+    kept = [version for version in champions[:-1] if version in others]
+    if kept:
+        return kept[-1]
+    also = f"; rolled back and still here: {', '.join(rolled_back)}" if rolled_back else ""
+    raise GraftError(f"{folder}: no champion before this one is kept{also}; graft champion lists them")
+
+
+def _named(folder: Path, others: dict[str, Path], now: str, version: str) -> str:
+    meant = [other for other in others if other.startswith(version)]
+    if len(meant) == 1:
+        return meant[0]
+    if now.startswith(version):
+        raise GraftError(f"{version}: is the champion already; name another, or none for the one before")
+    known = ", ".join(others) or "none"
+    raise GraftError(f"{version}: no champion that {folder / 'previous'} keeps; it has {known}: name one of these")

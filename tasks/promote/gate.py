@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tasks.environments.protocol import Gate
-from tasks.params.sections import Evaluation
 from tasks.promotion_records import Promotion
-from tasks.statistics.intervals import Estimate, difference_interval
+from tasks.statistics.intervals import CONFIDENCE, Estimate, difference_interval
 
 
 class GateValues(NamedTuple):
@@ -26,7 +25,6 @@ def decide_promotion(
     champion_right: Sequence[bool],
     version: str,
     champion_version: str | None,
-    params: Evaluation,
     seed: int,
     rollback_reason: str | None = None,
     own: GateValues | None = None,
@@ -41,11 +39,11 @@ def decide_promotion(
     rate, champion_rate = sum(ours) / len(ours), sum(theirs) / len(theirs)
     opponent = "the champion's" if champion_version else "the first policy's"
     if own is None:
-        difference = difference_interval(ours, theirs, params.resamples, params.confidence, seed)
-        better, reason = difference.low > 0, _reason(rate, champion_rate, opponent, difference, params.confidence)
+        difference = difference_interval(ours, theirs, seed)
+        better, reason = difference.low > 0, _reason(rate, champion_rate, opponent, difference)
     else:
-        difference = difference_interval(own.values, own.champion_values, params.resamples, params.confidence, seed)
-        better, reason = _own_reason(own, opponent, difference, params.confidence)
+        difference = difference_interval(own.values, own.champion_values, seed)
+        better, reason = _own_reason(own, opponent, difference)
     if version == champion_version:
         reason = "not promoted: this policy is the champion already"
     if rollback_reason is not None:
@@ -80,8 +78,8 @@ def kept_remarks(gate: Gate, before: Mapping[str, float], after: Mapping[str, fl
     ]
 
 
-def _reason(rate: float, champion_rate: float, opponent: str, difference: Estimate, confidence: float) -> str:
-    interval = f"{100 * confidence:g} % interval {difference.low:.3f} … {difference.high:.3f}"
+def _reason(rate: float, champion_rate: float, opponent: str, difference: Estimate) -> str:
+    interval = f"{100 * CONFIDENCE:g} % interval {difference.low:.3f} … {difference.high:.3f}"
     versus = f"{opponent} {champion_rate:.3f}"
     if difference.low > 0:
         return f"promoted: {rate:.3f} beats {versus} by {difference.mean:.3f} ({interval})"
@@ -90,11 +88,11 @@ def _reason(rate: float, champion_rate: float, opponent: str, difference: Estima
     return f"not promoted: {rate:.3f} is not above {versus} ({interval} of the difference)"
 
 
-def _own_reason(own: GateValues, opponent: str, difference: Estimate, confidence: float) -> tuple[bool, str]:
+def _own_reason(own: GateValues, opponent: str, difference: Estimate) -> tuple[bool, str]:
     """Whether the environment's gate is passed, and why."""
     low, high = (-difference.high, -difference.low) if own.gate.lower else (difference.low, difference.high)
     lead = -difference.mean if own.gate.lower else difference.mean
-    interval = f"{100 * confidence:g} % interval of the lead {low:.3f} … {high:.3f}"
+    interval = f"{100 * CONFIDENCE:g} % interval of the lead {low:.3f} … {high:.3f}"
     levels = f"{own.gate.measure} {_mean(own.values):.3f} against {opponent} {_mean(own.champion_values):.3f}"
     if low > 0 and not own.remarks:
         return True, f"promoted: {levels} ({interval})"

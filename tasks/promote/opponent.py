@@ -10,7 +10,7 @@ from tasks.environments.measures import gate_value, sample_level
 from tasks.environments.protocol import Gate
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.rollouts.evaluate_policy import evaluate_policy
+from tasks.model.rollouts.attempts import evaluate_policy
 from tasks.params.params import Params
 from tasks.promote.gate import GateValues, kept_remarks
 from tasks.promotion_records import Champion
@@ -52,8 +52,8 @@ def opponent_results(layout: Layout, params: Params, champion: Champion | None) 
     sampled = {} if environment.gate is None else params.evaluation.model_dump(include={"samples", "temperature"})
     rollouts = evaluate_policy(layout, params, layout.champion / "policy", problems, "promote", **sampled)
     pairs = list(zip(rollouts.problems, rollouts.attempts, strict=True))
-    values = [gate_value(environment, problem, own) for problem, own in pairs]
-    return Results([own[0].right for _, own in pairs], values)
+    values = [gate_value(environment, problem, attempts) for problem, attempts in pairs]
+    return Results([attempts[0].right for _, attempts in pairs], values)
 
 
 def gate_values(layout: Layout, gate: Gate | None, ours: Results, theirs: Results) -> GateValues | None:

@@ -7,16 +7,14 @@ from tasks.core.metrics_files import read_metrics
 from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promote.champion import promote_policy, read_champion, read_history
+from tasks.promote.champion import champions_in_line, promote_policy, read_champion, read_history, utc_now
 from tasks.promote.gate import decide_promotion
-from tasks.promote.headline import headline
-from tasks.promote.history import champions_in_line, utc_now
 from tasks.promote.opponent import gate_values, opponent_results, read_outcomes, results_of
 from tasks.promotion_records import Champion, Promotion
 from tasks.records import Lineage
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import difference_interval
-from tasks.statistics.learning_curves import pass_at_k_table
+from tasks.statistics.learning_curves import headline, pass_at_k_table
 
 LEVELS = {"pass_at_1", "champion_pass_at_1", "difference", "low", "high", "value", "champion_value"}
 """Fields of the decision that are metrics of the stage."""
@@ -43,7 +41,6 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             theirs.right,
             version,
             champion.version if champion else None,
-            params.evaluation,
             derive_seed(params.seed, "promote"),
             champions_in_line(read_history(layout.champion))[1].get(version),
             gate_values(layout, environment_in(layout.root, params).gate, ours, theirs),
@@ -71,5 +68,5 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 def _headline(layout: Layout, params: Params, decision: Promotion, after: dict[str, float]) -> dict[str, float]:
     first, last = ([float(outcome.greedy) for outcome in read_outcomes(layout, name)] for name in ("before", "after"))
     seed = derive_seed(params.seed, "change", "pass_at_1_greedy")  # as in the report
-    change = difference_interval(last, first, params.evaluation.resamples, params.evaluation.confidence, seed)
+    change = difference_interval(last, first, seed)
     return headline(sum(first) / len(first), after, change, decision.promoted)

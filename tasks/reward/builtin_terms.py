@@ -13,64 +13,49 @@ from functools import partial
 from tasks.environments.protocol import Environment, solved_share
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.efficiency import Budget, count_operations, mean_cost
-from tasks.records import NUMBER, Result, Trajectory
+from tasks.records import NUMBER, Problem
+from tasks.trajectories import Member
 
-CHARACTERS_PER_TOKEN = 4
-"""Assumed length of a token for completions without tokens."""
+Term = Callable[[Problem, Member], float | None]
+"""(problem, member) → its value."""
 
-Term = Callable[[Trajectory, int], float | None]
-"""(trajectory, member) → its value."""
-
-COMMON = ("correctness", "runs", "length", "efficiency")
+COMMON = ("correctness", "runs", "efficiency")
 """The built-in terms, by the names of their weights in `params.yaml`."""
 
 
-def terms_of(environment: Environment, max_new_tokens: int, budget: Budget) -> dict[str, Term]:
+def terms_of(environment: Environment, budget: Budget) -> dict[str, Term]:
     """The terms of COMMON in an environment."""
     return {
         "correctness": partial(correctness, environment),
         "runs": runs,
-        "length": partial(length, max_new_tokens),
         "efficiency": partial(efficiency, environment, budget),
     }
 
 
-def correctness(environment: Environment, trajectory: Trajectory, member: int) -> float | None:
+def correctness(environment: Environment, problem: Problem, member: Member) -> float | None:
     """Share of the problem and its siblings solved; if all have one answer, times the agreement with others."""
-    results = results_of(trajectory, member)
-    if failure_reason(results) is not None:
+    if failure_reason(member.results) is not None:
         return None
-    share = solved_share(environment, trajectory.problem, results)
-    return share * trajectory.agreement[member] if trajectory.agreement else share
+    share = solved_share(environment, problem, member.results)
+    return share if member.agreement is None else share * member.agreement
 
 
-def runs(trajectory: Trajectory, member: int) -> float | None:
+def runs(problem: Problem, member: Member) -> float | None:
     """1 if the workflow returned a number on the problem, right or wrong; where texts are wanted, any value."""
-    result = trajectory.results[member]
+    result = member.result
     if failure_reason([result]) is not None:
         return None
-    fits = isinstance(result.value, (int, float)) or trajectory.problem.evaluator != NUMBER
+    fits = isinstance(result.value, (int, float)) or problem.evaluator != NUMBER
     return float(result.status == "ok" and fits)
 
 
-def length(max_new_tokens: int, trajectory: Trajectory, member: int) -> float | None:
-    """1 - tokens / max_new_tokens, at least 0; without tokens, characters of the code / 4."""
-    tokens = len(trajectory.tokens[member]) or len(trajectory.workflow_codes[member]) / CHARACTERS_PER_TOKEN
-    return max(0.0, 1 - tokens / max_new_tokens)
-
-
-def efficiency(environment: Environment, budget: Budget, trajectory: Trajectory, member: int) -> float | None:
+def efficiency(environment: Environment, budget: Budget, problem: Problem, member: Member) -> float | None:
     """correctness / (1 + the operations and calls that the program writes); where a model's replies have a price,
     correctness · (1 - dollars a question / those of operators.calls replies of operators.max_tokens), at least 0."""
-    right = correctness(environment, trajectory, member)
+    right = correctness(environment, problem, member)
     if right is None:
         return None
     if budget.price is not None and budget.cost:
-        return right * max(0.0, 1 - mean_cost(results_of(trajectory, member), budget.price) / budget.cost)
-    count = count_operations(trajectory.workflow_codes[member])
+        return right * max(0.0, 1 - mean_cost(member.results, budget.price) / budget.cost)
+    count = count_operations(member.code)
     return 0.0 if count is None else right / (1 + count)
-
-
-def results_of(trajectory: Trajectory, member: int) -> list[Result]:
-    """Results of a member on the problem, then on its siblings."""
-    return [trajectory.results[member], *trajectory.sibling_results[member]]

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError, TransientError
 from tasks.model.foreign_files import check_weight_files, is_trusted
-from tasks.model.hub_errors import is_transient
-from tasks.model.load_errors import error_reason, error_remedy
+from tasks.model.load_errors import error_reason, error_remedy, is_transient
 from tasks.model.policy import LOAD_LOCK, best_device
 from tasks.params.sections import ModelReward
-from tasks.records import Trajectory
 from tasks.reward.weighted_sum import TermColumn, TermValue
+from tasks.trajectories import Trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +42,7 @@ def classifier_column(root: Path, params: ModelReward, trajectories: Sequence[Tr
     Raises GraftError if `params.base` is no such model or has no such label.
     """
     groups: list[list[Pair]] = [
-        [(None if params.alone else each.problem.question, text) for text in each.workflow_codes]
+        [(None if params.alone else each.problem.question, member.code) for member in each.members]
         for each in trajectories
     ]
     distinct = list(dict.fromkeys(pair for group in groups for pair in group))

@@ -4,47 +4,51 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tasks.environments.lookup import rewarding_environment
+from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment, Term
 from tasks.params.params import Params
 from tasks.params.sections import Rewards, UserTerm
+from tasks.programs.answer_check import FAILED_LIMIT
 from tasks.programs.efficiency import Budget
-from tasks.records import RewardedTrajectory, Trajectory
-from tasks.reward.builtin_terms import results_of
 from tasks.reward.term_number import number
-from tasks.reward.user_terms import user_term_column
+from tasks.reward.user_terms import SECONDS, user_term_column
 from tasks.reward.weighted_sum import TermColumn, TermValue, first_failure, reward_group, weights_of
+from tasks.trajectories import RewardedTrajectory, Trajectory
 
 
 class RewardedShard(NamedTuple):
     """Trajectories with rewards; `failure` describes the first failed one."""
 
-    trajectories: list[RewardedTrajectory]
+    rewarded: list[RewardedTrajectory]
     failure: str | None
 
 
 def reward_shard(root: Path, params: Params, total: int, trajectories: Sequence[Trajectory]) -> RewardedShard:
     """`compute_rewards` in the environment of `params`; of the project's folder `root` only the user's environment, the
     user's terms and a model's folder are read."""
-    return compute_rewards(root, params, rewarding_environment(root, params), trajectories, total)
+    return compute_rewards(root, params, environment_in(root, params), trajectories, total, FAILED_LIMIT)
 
 
 def compute_rewards(
-    root: Path, params: Params, environment: Environment, trajectories: Sequence[Trajectory], total: int
+    root: Path,
+    params: Params,
+    environment: Environment,
+    trajectories: Sequence[Trajectory],
+    total: int,
+    limit: float,
 ) -> RewardedShard:
     """The trajectories with their rewards; `total` is the number of completions of the round.
 
     Raises GraftError if a user's term or the model cannot be loaded.
     """
-    measured = measure_terms(root, environment, params.rewards, trajectories, total)
-    longest, own = params.policy.max_new_tokens, params.operators
+    measured = measure_terms(root, environment, params.rewards, trajectories, total, limit)
+    own = params.operators
     budget = Budget(own.calls, own.max_tokens, own.price)
     rewarded = [
         reward_group(
             environment,
             each,
             params.rewards,
-            longest,
             budget,
             {name: column[place] for name, column in measured.items()},
         )
@@ -54,7 +58,12 @@ def compute_rewards(
 
 
 def measure_terms(
-    root: Path, environment: Environment, rewards: Rewards, trajectories: Sequence[Trajectory], total: int
+    root: Path,
+    environment: Environment,
+    rewards: Rewards,
+    trajectories: Sequence[Trajectory],
+    total: int,
+    limit: float,
 ) -> dict[str, list[TermColumn]]:
     """The terms that are not built in {name: [P, G]}."""
     weights = weights_of(environment, rewards)
@@ -64,7 +73,7 @@ def measure_terms(
         if name in weights
     }
     measured |= {
-        term.name: user_term_column(root, term, trajectories, rewards.seconds, rewards.failed_limit, total)
+        term.name: user_term_column(root, term, trajectories, total, limit, SECONDS)
         for term in active_user_terms(rewards)
     }
     if rewards.model is not None and rewards.model.weight > 0:
@@ -82,9 +91,9 @@ def active_user_terms(rewards: Rewards) -> list[UserTerm]:
 def _column(term: Term, trajectory: Trajectory) -> TermColumn:
     """A term of the environment, possibly the user's; one that raises or returns no number has failed."""
     column = []
-    for member, text in enumerate(trajectory.workflow_codes):
+    for member in trajectory.members:
         try:
-            column.append(TermValue(number(term(trajectory.problem, text, results_of(trajectory, member)))))
+            column.append(TermValue(number(term(trajectory.problem, member.code, member.results))))
         except Exception as error:  # noqa: BLE001 (a user's term may raise anything)
             column.append(TermValue(None, "failed", f"{type(error).__name__}: {error}"))
     return column

@@ -2,19 +2,19 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from statistics import variance
 
 from tasks.core.exact_sums import Column, ExactSum
 from tasks.environments.protocol import Environment
-from tasks.objective.advantages import has_signal
-from tasks.records import RewardedTrajectory
+from tasks.objective.advantages import has_signal, known_rewards
 from tasks.reward.builtin_terms import correctness
 from tasks.reward.histogram import RewardBin, reward_histogram
 from tasks.reward.weighted_sum import Failures
 from tasks.statistics.plateau import describe_plateau
+from tasks.trajectories import RewardedTrajectory, Trajectory
 
 CONSTANT = 1e-12
 """Largest deviation of a term that is constant up to rounding."""
@@ -24,7 +24,7 @@ CHANCE = 1.96
 
 NOTHING_EARNED = (
     "see what the policy writes with graft diagnose: where it is no program or no answer, change policy.prompt, "
-    "else give easier problems, with problems.operations for instance"
+    "else give easier problems, with environment.operations for instance"
 )
 """Remedy where no completion is right."""
 
@@ -53,33 +53,33 @@ class RewardTotals:
     def __exit__(self, *_: object) -> None:
         self._columns.close()
 
-    def add(self, trajectory: RewardedTrajectory) -> None:
+    def add(self, rewarded: RewardedTrajectory) -> None:
         """Add a group."""
-        self.failures.add(trajectory)
-        finite = _finite(trajectory.rewards)
-        if trajectory.split == "train":
-            self._add_train(trajectory, finite)
-        elif trajectory.split == "validation":
+        self.failures.add(rewarded)
+        finite = known_rewards(reward.reward for reward in rewarded.rewards)
+        if rewarded.trajectory.split == "train":
+            self._add_train(rewarded, finite)
+        elif rewarded.trajectory.split == "validation":
             self._validation.add(finite)
             self._counts["validation"] += len(finite)
 
-    def _add_train(self, trajectory: RewardedTrajectory, finite: Sequence[float]) -> None:
+    def _add_train(self, rewarded: RewardedTrajectory, finite: Sequence[float]) -> None:
         self._rewards.add(finite)
         self._column.add(finite)
         self._ends = min(self._ends[0], *finite, 0.0), max(self._ends[1], *finite, 0.0)
         self._counts["rewards"] += len(finite)
         self._counts["above_0"] += sum(reward > 0 for reward in finite)
         self._counts["train"] += 1
-        self._counts["members"] += len(trajectory.rewards)
-        self._counts["solved"] += _is_solved(self._environment, trajectory)
-        self._counts["groups_with_signal"] += has_signal(trajectory.rewards)
+        self._counts["members"] += len(rewarded.rewards)
+        self._counts["solved"] += _is_solved(self._environment, rewarded.trajectory)
+        self._counts["groups_with_signal"] += has_signal(finite)
         if len(finite) > 1:
             self._counts["groups"] += 1
             self._spread.add([len(finite) * variance(finite)])
-        for name, values in trajectory.reward_terms.items():
+        for name in rewarded.rewards[0].terms if rewarded.rewards else ():
             if name not in self._terms:
                 self._terms[name] = self._columns.enter_context(Column())
-            self._terms[name].add(_finite(values))
+            self._terms[name].add(known_rewards(reward.terms[name] for reward in rewarded.rewards))
 
     def histogram(self, highest: float) -> list[RewardBin]:
         """Histogram of the train rewards from 0 to `highest`, or further if they are."""
@@ -185,12 +185,8 @@ def spread_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
     ]
 
 
-def _is_solved(environment: Environment, trajectory: RewardedTrajectory) -> bool:
-    return any(correctness(environment, trajectory, member) == 1 for member in range(len(trajectory.workflow_ids)))
-
-
-def _finite(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
+def _is_solved(environment: Environment, trajectory: Trajectory) -> bool:
+    return any(correctness(environment, trajectory.problem, member) == 1 for member in trajectory.members)
 
 
 def _share(part: float, whole: int) -> float | None:

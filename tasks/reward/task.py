@@ -1,4 +1,4 @@
-"""Stage `reward`: trajectories → rewarded trajectories."""
+"""Stage `reward`: trajectories → their rewards."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -7,28 +7,29 @@ from pathlib import Path
 
 from tasks.artifacts import stream_jsonl, write_json, write_jsonl, write_text
 from tasks.core.sharding import fan_out, shards_of
-from tasks.environments.lookup import rewarding_environment
+from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.params.sections import Rewards
-from tasks.records import RewardedTrajectory, Trajectory
+from tasks.programs.answer_check import FAILED_LIMIT
 from tasks.reward.compute import RewardedShard, active_user_terms, reward_shard
 from tasks.reward.histogram import histogram_csv
 from tasks.reward.metrics import RewardTotals, remarks
 from tasks.reward.weighted_sum import weights_of
+from tasks.trajectories import Reward, Trajectory
 
 logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Read the round's `trajectories.jsonl`, write `rewarded.jsonl`, one shard in memory at a time."""
+    """Read the round's `trajectories.jsonl`, write `rewards.jsonl`, one shard in memory at a time."""
     assert round is not None
     path = layout.trajectories(round)
     work = partial(reward_shard, layout.root, params, _completions(path, params.rewards))
     shards = shards_of(stream_jsonl(path, Trajectory), params.shard_size)
-    environment = rewarding_environment(layout.root, params)
+    environment = environment_in(layout.root, params)
     with RewardTotals(environment) as totals:
-        write_jsonl(layout.rewarded(round), _counted(fan_out().map(work, shards), totals, path, params.rewards))
+        write_jsonl(layout.rewards(round), _counted(fan_out().map(work, shards), totals, path))
         numbers = totals.metrics
         bins = totals.histogram(sum(weights_of(environment, params.rewards).values()))
     write_text(layout.reward_histogram(round), histogram_csv(bins))
@@ -39,16 +40,14 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 def _completions(path: Path, rewards: Rewards) -> int:
     """Number of completions, counted in a pass of its own only if a user's term needs it."""
-    return sum(len(t.workflow_ids) for t in stream_jsonl(path, Trajectory)) if active_user_terms(rewards) else 0
+    return sum(len(t.members) for t in stream_jsonl(path, Trajectory)) if active_user_terms(rewards) else 0
 
 
-def _counted(
-    shards: Iterable[RewardedShard], totals: RewardTotals, path: Path, rewards: Rewards
-) -> Iterator[RewardedTrajectory]:
-    """All trajectories. Raises GraftError after the last one if too many rewards failed."""
+def _counted(shards: Iterable[RewardedShard], totals: RewardTotals, path: Path) -> Iterator[Reward]:
+    """All rewards. Raises GraftError after the last one if too many failed."""
     for shard in shards:
         totals.failures.add_failure(shard.failure)
-        for trajectory in shard.trajectories:
-            totals.add(trajectory)
-            yield trajectory
-    totals.failures.check(str(path), rewards.failed_limit)
+        for rewarded in shard.rewarded:
+            totals.add(rewarded)
+            yield from rewarded.rewards
+    totals.failures.check(str(path), FAILED_LIMIT)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tasks.core.json_process import JsonProcess
+from tasks.core.child_process import JsonProcess
 from tasks.errors import GraftError
 from tasks.records import Problem, Result
 from tasks.reward.weighted_sum import TermValue

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tasks.core.json_process import ParentConnection
+from tasks.core.child_process import ParentConnection
 from tasks.records import Problem, Result
 from tasks.reward.term_number import number
 

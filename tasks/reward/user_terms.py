@@ -5,17 +5,20 @@ from pathlib import Path
 
 from tasks.errors import GraftError
 from tasks.params.sections import UserTerm
-from tasks.records import Result, Trajectory
-from tasks.reward.builtin_terms import results_of
+from tasks.records import Result
 from tasks.reward.term_process import TermProcess
 from tasks.reward.weighted_sum import TermColumn, TermValue
+from tasks.trajectories import Trajectory
+
+SECONDS = 10.0
+"""Time limit of one call of a function; after it there is no reward."""
 
 TRIED = 32
 """Calls without a value after which a function is refused, whatever share may fail."""
 
 
 def user_term_column(
-    root: Path, term: UserTerm, trajectories: Sequence[Trajectory], seconds: float, limit: float, total: int
+    root: Path, term: UserTerm, trajectories: Sequence[Trajectory], total: int, limit: float, seconds: float
 ) -> list[TermColumn]:
     """Value of `term` for each completion [P, G], called once for each distinct completion of a problem.
 
@@ -29,8 +32,8 @@ def user_term_column(
         for trajectory in trajectories:
             cached: dict[tuple[str, tuple[Result, ...]], TermValue] = {}
             column = []
-            for member, text in enumerate(trajectory.workflow_codes):
-                results = tuple(results_of(trajectory, member))
+            for member in trajectory.members:
+                text, results = member.code, tuple(member.results)
                 if (text, results) not in cached:
                     cached[text, results] = call(trajectory.problem, text, results)
                     calls += 1
@@ -39,19 +42,11 @@ def user_term_column(
                 failed += measured.status != "ok"
                 values += measured.status == "ok"
                 if failed / total > limit or (not values and calls == TRIED):
-                    told = (
-                        f"rewards.failed_limit is {limit:.0%}"
-                        if failed / total > limit
-                        else "all that it was called for"
-                    )
+                    told = f"more than {limit:.0%}" if failed / total > limit else "all that it was called for"
                     raise GraftError(
                         f"rewards.own: {term.name} ({term.term}) has failed on {failed} of {total} completions, {told};"
-                        f" workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance:"
-                        f" {measured.error}; fix it{_slow(measured)}"
+                        f" workflow {member.workflow_id} of problem {trajectory.problem_id}, for instance:"
+                        f" {measured.error}; fix it"
                     )
             columns.append(column)
     return columns
-
-
-def _slow(measured: TermValue) -> str:
-    return ", or raise rewards.seconds" if measured.status == "timeout" else ""

@@ -9,8 +9,8 @@ from tasks.errors import GraftError
 from tasks.params.sections import Rewards
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.efficiency import Budget
-from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
-from tasks.reward.builtin_terms import COMMON, results_of, terms_of
+from tasks.reward.builtin_terms import COMMON, terms_of
+from tasks.trajectories import Member, Reward, RewardedTrajectory, RewardStatus, Trajectory
 
 
 class TermValue(NamedTuple):
@@ -29,25 +29,34 @@ def reward_group(
     environment: Environment,
     trajectory: Trajectory,
     params: Rewards,
-    max_new_tokens: int,
     budget: Budget,
     measured: Mapping[str, TermColumn] | None = None,
 ) -> RewardedTrajectory:
-    """The trajectory with its rewards [G], their terms {name: [G]} and their status [G].
+    """The trajectory with its rewards [G].
 
     `measured` {name: [G]} holds the terms that are not built in. Terms of weight 0 are left out. A reward with a failed
     term is None with status `failed` or `timeout`, and is excluded from the group's baseline.
     """
-    members = range(len(trajectory.workflow_ids))
     weights = weights_of(environment, params)
     columns = dict(measured or {})
-    for name, term in terms_of(environment, max_new_tokens, budget).items():
-        values = [term(trajectory, member) for member in members] if name in weights else []
+    for name, term in terms_of(environment, budget).items():
+        values = [term(trajectory.problem, member) for member in trajectory.members] if name in weights else []
         columns[name] = [TermValue(value, "failed" if value is None else "ok") for value in values]
-    terms = {name: [each.value for each in columns[name]] for name in weights}
-    rewards = [combine({name: terms[name][member] for name in terms}, weights) for member in members]
-    status = [_worst(columns[name][member].status for name in weights) for member in members]
-    return RewardedTrajectory(**dict(trajectory), rewards=rewards, reward_terms=terms, reward_status=status)
+    rewards = []
+    for place, member in enumerate(trajectory.members):
+        terms = {name: columns[name][place].value for name in weights}
+        rewards.append(
+            Reward(
+                problem_id=trajectory.problem_id,
+                split=trajectory.split,
+                member=place,
+                workflow_id=member.workflow_id,
+                reward=combine(terms, weights),
+                terms=terms,
+                status=_worst(columns[name][place].status for name in weights),
+            )
+        )
+    return RewardedTrajectory(trajectory, rewards)
 
 
 def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
@@ -90,19 +99,18 @@ def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> 
 
 
 def first_failure(
-    trajectories: Sequence[RewardedTrajectory], measured: Mapping[str, Sequence[TermColumn]] | None = None
+    rewarded: Sequence[RewardedTrajectory], measured: Mapping[str, Sequence[TermColumn]] | None = None
 ) -> str | None:
     """The first failed reward with cause and remedy; None if none failed.
 
     `measured` {name: [P, G]} holds the errors of the terms that are not built in.
     """
-    for place, trajectory in enumerate(trajectories):
-        for member, status in enumerate(trajectory.reward_status):
-            if status != "ok":
-                errors = {term: columns[place] for term, columns in (measured or {}).items()}
-                cause = _cause(trajectory, member, errors)
-                workflow = trajectory.workflow_ids[member]
-                return f"workflow {workflow} of problem {trajectory.problem_id}, for instance: {cause}"
+    for place, (trajectory, rewards) in enumerate(rewarded):
+        for member, reward in zip(trajectory.members, rewards, strict=True):
+            if reward.status != "ok":
+                errors = {term: columns[place][reward.member].error for term, columns in (measured or {}).items()}
+                cause = _cause(member, errors)
+                return f"workflow {member.workflow_id} of problem {trajectory.problem_id}, for instance: {cause}"
     return None
 
 
@@ -115,12 +123,13 @@ class Failures:
         self._statuses: Counter[RewardStatus] = Counter()
         self._train: Counter[RewardStatus] = Counter()
 
-    def add(self, trajectory: RewardedTrajectory) -> None:
+    def add(self, rewarded: RewardedTrajectory) -> None:
         """Count the rewards of a group."""
-        self.rewards += len(trajectory.reward_status)
-        self._statuses.update(trajectory.reward_status)
-        if trajectory.split == "train":
-            self._train.update(trajectory.reward_status)
+        statuses = [reward.status for reward in rewarded.rewards]
+        self.rewards += len(statuses)
+        self._statuses.update(statuses)
+        if rewarded.trajectory.split == "train":
+            self._train.update(statuses)
 
     def add_failure(self, failure: str | None) -> None:
         """Keep the first failure of a shard, as returned by `first_failure`."""
@@ -139,17 +148,17 @@ class Failures:
         """Raise GraftError if more than `limit` (a share) failed, or all of train; `name` is their file."""
         if self.share() > limit:
             raise GraftError(
-                f"{name}: {self.failed} rewards ({self.share():.0%}) could not be computed, rewards.failed_limit is "
-                f"{limit:.0%}; {self._first}"
+                f"{name}: {self.failed} rewards ({self.share():.0%}) could not be computed, more than {limit:.0%}; "
+                f"{self._first}"
             )
         if self._train.total() and not self._train["ok"]:
             raise GraftError(f"{name}: no reward of a train completion could be computed; {self._first}")
 
 
-def _cause(trajectory: Trajectory, member: int, measured: Mapping[str, TermColumn]) -> str:
-    """Cause and remedy of a failed reward."""
-    lost = failure_reason(results_of(trajectory, member))
+def _cause(member: Member, errors: Mapping[str, str | None]) -> str:
+    """Cause and remedy of a failed reward; `errors` by term."""
+    lost = failure_reason(member.results)
     if lost is not None:
         return f"{lost}; fix that (graft doctor checks sandbox and disk), then run the search stage again with --force"
-    errors = (f"{name}: {column[member].error}" for name, column in measured.items() if column[member].error)
-    return f"{next(errors, 'a term failed')}; fix that term, then run this stage again"
+    told = (f"{name}: {error}" for name, error in errors.items() if error)
+    return f"{next(told, 'a term failed')}; fix that term, then run this stage again"

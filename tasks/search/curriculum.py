@@ -1,12 +1,11 @@
 """The train problems that a round searches, in waves: those whose outcome is still open come first.
 
-1. A problem whose last z searches had no signal, as all completions were right or all wrong, is searched with
-   probability exploration^z (GRESO, Zheng et al. 2025, arXiv 2506.02177).
-2. The others are ordered by |θ − ½|, θ drawn from the posterior of each one's success rate, and the first
+1. They are ordered by |θ − ½|, θ drawn from the posterior of each one's success rate, and the first
    `curriculum.problems` may be searched: Thompson sampling as in MoPPS (Qu et al. 2025, arXiv 2507.04632). Where
    nothing is known the order is random.
-3. With `curriculum.groups` they are searched in waves until that number of them have a signal: dynamic sampling, DAPO
-   (Yu et al. 2025, arXiv 2503.14476). The size of a wave follows from the share with a signal so far, as in GRESO.
+2. With `curriculum.groups` they are searched in waves until that number of them have a signal: dynamic sampling, DAPO
+   (Yu et al. 2025, arXiv 2503.14476). The size of a wave follows from the share with a signal so far, as in GRESO
+   (Zheng et al. 2025, arXiv 2506.02177).
 
 The independent samples of a search are Bernoulli trials of the policy of that time; the older, the less they count for
 the present one. For round r, and the earlier rounds k in which the problem was searched:
@@ -25,34 +24,24 @@ from random import Random
 
 from tasks.params.curriculum import Curriculum
 from tasks.records import SearchOutcome
-from tasks.seeds import SEED_BITS, derive_seed
+from tasks.seeds import derive_seed
 
 OPEN_RATE = 0.5
 """Success rate whose groups have the largest variance of rewards, and so the most signal."""
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Ids of the problems that a round may search, those with the most open outcome first."""
-
-    order: list[str]
-    skipped: int  # problems that are not among them because their last searches had no signal
-
-
 def candidates(
     problems: Sequence[str], outcomes: Iterable[SearchOutcome], params: Curriculum, seed: int, round: int
-) -> Candidates:
-    """The candidates among the ids `problems`. A problem without an outcome is never skipped; nor are all."""
+) -> list[str]:
+    """Those of the ids `problems` that a round may search, the ones with the most open outcome first."""
     known: dict[str, list[SearchOutcome]] = defaultdict(list)
     for outcome in outcomes:
         known[outcome.problem_id].append(outcome)
-    searched = [name for name in problems if not _is_skipped(name, known[name], params, seed, round)] or list(problems)
     drawn = {
         name: success_posterior(known[name], params.discount, round).draw(derive_seed(seed, "curriculum", round, name))
-        for name in searched
+        for name in problems
     }
-    order = sorted(searched, key=lambda name: (abs(drawn[name] - OPEN_RATE), name))
-    return Candidates(order[: params.problems], len(problems) - len(searched))
+    return sorted(problems, key=lambda name: (abs(drawn[name] - OPEN_RATE), name))[: params.problems]
 
 
 def wave_size(groups: int | None, searched: int, with_signal: int, left: int) -> int:
@@ -68,11 +57,6 @@ def wave_size(groups: int | None, searched: int, with_signal: int, left: int) ->
         return 0
     expected = math.ceil(missing * searched / max(with_signal, 1)) if searched else groups
     return min(expected, groups, left)
-
-
-def _is_skipped(name: str, outcomes: Sequence[SearchOutcome], params: Curriculum, seed: int, round: int) -> bool:
-    chance = search_probability(searches_without_signal(outcomes), params.exploration)
-    return derive_seed(seed, "skip", round, name) >= math.ldexp(chance, SEED_BITS)
 
 
 @dataclass(frozen=True)
@@ -95,15 +79,3 @@ def success_posterior(outcomes: Iterable[SearchOutcome], discount: float, round:
         right += weight * outcome.right
         wrong += weight * (outcome.samples - outcome.right)
     return BetaPosterior(1 + right, 1 + wrong)
-
-
-def searches_without_signal(outcomes: Iterable[SearchOutcome]) -> int:
-    """How many of one problem's searches there are since the last one that had a signal; outcomes in any order."""
-    found = list(outcomes)
-    last = max((outcome.round for outcome in found if outcome.signal), default=0)
-    return sum(outcome.round > last for outcome in found)
-
-
-def search_probability(without_signal: int, exploration: float) -> float:
-    """Chance that a problem is searched whose last `without_signal` searches had no signal."""
-    return exploration**without_signal

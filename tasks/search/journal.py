@@ -25,10 +25,9 @@ class EvaluatedCompletion(Record):
 
 
 class Batch(Record):
-    """A line of the journal; `seconds` is the time that the batch took."""
+    """A line of the journal."""
 
     name: str
-    seconds: float
     written: list[EvaluatedCompletion]
 
 

@@ -48,17 +48,17 @@ class Node:
 def begin_simulation(node: Node) -> None:
     """Count a simulation from `node` as pending."""
     node.started += 1
-    for each in _with_ancestors(node):
-        each.pending += 1
+    for ancestor in _with_ancestors(node):
+        ancestor.pending += 1
 
 
 def backpropagate(node: Node, reward: float, started: Node | None = None) -> None:
     """Add a reward to `node` and its ancestors; `started` is the node passed to `begin_simulation`."""
-    for each in _with_ancestors(node):
-        each.visits += 1
-        each.total += reward
-    for each in _with_ancestors(started):
-        each.pending -= 1
+    for ancestor in _with_ancestors(node):
+        ancestor.visits += 1
+        ancestor.total += reward
+    for ancestor in _with_ancestors(started):
+        ancestor.pending -= 1
 
 
 def _with_ancestors(node: Node | None) -> list[Node]:
@@ -93,7 +93,7 @@ def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
 
 def node_id(node: Node) -> str:
     """The path of child numbers to a node: `0.3.1` is the second child of the root's fourth child."""
-    steps = [each.parent.children.index(each) for each in node.path() if each.parent]
+    steps = [ancestor.parent.children.index(ancestor) for ancestor in node.path() if ancestor.parent]
     return ".".join(map(str, [0, *steps]))
 
 

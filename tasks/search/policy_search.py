@@ -1,23 +1,25 @@
 """Search of one round in waves: sample completions for all problems, run them in the sandbox, update the trees."""
 
 from collections.abc import Sequence
-from time import perf_counter
 
 from tasks.environments.prompts import prompt_of
-from tasks.environments.protocol import Environment, search_share
+from tasks.environments.protocol import Environment, search_share, with_checked_siblings
 from tasks.environments.runner import Runner, program_of
 from tasks.model.policy import Policy, completion_text, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, Sampler
 from tasks.model.sampling.truncation import Truncation
 from tasks.params.params import Params
-from tasks.programs.answer_check import failure_reason
+from tasks.programs.answer_check import FAILED_LIMIT, failure_reason
 from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import Completion, Problem, Result
+from tasks.records import AskedProblem, Completion, Problem, Result, Split
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
-from tasks.search.policy_tree import PolicyTree, Rollout
+from tasks.search.policy_tree import WAVE_SIZE, PolicyTree, Rollout
 from tasks.search.tally import Tally
 from tasks.seeds import derive_seed
+
+SplitProblem = tuple[Split, Problem]
+"""A problem of the round with its split, in its first form."""
 
 
 class PolicySearch:
@@ -35,8 +37,9 @@ class PolicySearch:
         round: int,
         journal: Journal | None = None,
         tally: Tally | None = None,
+        failed_limit: float = FAILED_LIMIT,
     ) -> None:
-        self.policy, self.params, self.round = policy, params, round
+        self.policy, self.params, self.round, self.failed_limit = policy, params, round, failed_limit
         self.environment, self.runner = environment, runner
         self.journal, self.tally = journal, tally or Tally({})
         self._cached_results: dict[Program, list[Result]] = {}
@@ -46,10 +49,18 @@ class PolicySearch:
         texts = policy.tokenizer.batch_decode([[i] for i in range(len(policy.tokenizer))])
         self._line_ends = {i for i, text in enumerate(texts) if "\n" in text}
 
-    def make_trees(self, problems: Sequence[Problem]) -> list[PolicyTree]:
-        """An empty tree for each problem."""
+    def make_trees(self, problems: Sequence[SplitProblem]) -> list[PolicyTree]:
+        """An empty tree for each problem, which is asked in the round's rotation."""
         longest = self.params.policy.max_new_tokens
-        return [PolicyTree(problem, self._line_ends.__contains__, self._text, longest) for problem in problems]
+        asked = [self._ask(split, problem) for split, problem in problems]
+        return [PolicyTree(problem, self._line_ends.__contains__, self._text, longest) for problem in asked]
+
+    def _ask(self, split: Split, problem: Problem) -> AskedProblem:
+        asked = with_checked_siblings(self.environment, problem.rotated(self.round))
+        form, base = self.policy.prompt_format, self.policy.base
+        prompt = prompt_of(self.environment, form, asked, base, self.runner.serves)
+        tokens = encode_prompt(self.policy, prompt)
+        return AskedProblem(split=split, problem=asked, prompt=prompt, prompt_tokens=tokens)
 
     def _text(self, tokens: list[int]) -> str:
         return decode(self.policy, tokens).strip()
@@ -64,43 +75,35 @@ class PolicySearch:
     def explore(self, trees: Sequence[PolicyTree]) -> None:
         """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem.
 
-        No wave begins after `search.seconds` per tree in all. For an unsolved problem the last `search.revisions` of
-        the simulations are reserved for revisions.
+        For an unsolved problem the last `search.revisions` of the simulations are reserved for revisions.
         """
-        search, spent = self.params.search, 0.0
-        while search.seconds is None or spent < search.seconds * len(trees):
-            wave = [(tree, rollout) for tree in trees for rollout in self._propose(tree)]
-            if not wave:
-                return
-            spent += self._run_wave(wave)
+        while wave := [(tree, rollout) for tree in trees for rollout in self._propose(tree)]:
+            self._run_wave(wave)
 
     def _propose(self, tree: PolicyTree) -> list[Rollout]:
         search = self.params.search
         reserved = 0 if tree.solved else search.revisions
-        count = min(search.wave_size, search.simulations - reserved - tree.completions)
+        count = min(WAVE_SIZE, search.simulations - reserved - tree.completions)
         seed = derive_seed(self.params.seed, "search", self.round)
-        rollouts = tree.propose(count, search.exploration, search.rule, seed, search.stop_at)
+        rollouts = tree.propose(count, rule=search.rule, seed=seed)
         if not rollouts:
             self.tally.close(tree.problem.problem_id)
         return rollouts
 
-    def _run_wave(self, rollouts: Sequence[tuple[PolicyTree, Rollout]]) -> float:
-        """Run these rollouts and update the trees; returns the seconds spent, those of journalled batches included."""
+    def _run_wave(self, rollouts: Sequence[tuple[PolicyTree, Rollout]]) -> None:
+        """Run these rollouts and update the trees."""
         requests = [self._request(tree, rollout) for tree, rollout in rollouts]
         evaluated: dict[int, EvaluatedCompletion] = {}
-        seconds = 0.0
         for rows in self.sampler.batches(requests):
             problems = [rollouts[i][0].problem for i in rows]
             batch = self._batch([requests[i] for i in rows], problems)
             evaluated.update(zip(rows, batch.written, strict=True))
-            seconds += batch.seconds
             for problem, written in zip(problems, batch.written, strict=True):
                 self.tally.add_completion(problem.problem_id, self._share(written.results, problem))
         for i, (tree, rollout) in enumerate(rollouts):  # in this order, however the batches were formed
             completion, results = evaluated[i].completion, evaluated[i].results
             reward = self._share(results, tree.problem)
             tree.update(rollout, completion, self._code(completion), results, reward)
-        return seconds
 
     def _share(self, results: Sequence[Result], problem: Problem) -> float:
         return search_share(self.environment, problem, results)
@@ -110,17 +113,16 @@ class PolicySearch:
         name = batch_name(requests)
         if self.journal and (finished := self.journal.batch(name)):
             return finished
-        started = perf_counter()
         completions = self.sampler.complete(requests, self.tally.set_sampled)
         programs = [program_of(self._code(c), problem) for c, problem in zip(completions, problems, strict=True)]
         pairs = zip(completions, self._run_programs(programs), strict=True)
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]
-        batch = Batch(name=name, seconds=perf_counter() - started, written=written)
+        batch = Batch(name=name, written=written)
         failures = [why for each in written if (why := failure_reason(each.results))]
-        if len(failures) > self.params.rewards.failed_limit * len(written):
+        if len(failures) > self.failed_limit * len(written):
             raise exception_for(failures[0])(
-                f"search: {len(failures)} of {len(written)} workflows have no result, rewards.failed_limit is "
-                f"{self.params.rewards.failed_limit:.0%}; for instance {failures[0]}: fix that and run again, finished "
+                f"search: {len(failures)} of {len(written)} workflows have no result, more than "
+                f"{self.failed_limit:.0%}; for instance {failures[0]}: fix that and run again, finished "
                 "batches are kept"
             )
         if self.journal and not failures:  # a failed program may have a result next time
@@ -140,7 +142,5 @@ class PolicySearch:
     def _request(self, tree: PolicyTree, rollout: Rollout) -> Request:
         problem = tree.problem
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
-        form, base = self.policy.prompt_format, self.policy.base
-        prompt = prompt_of(self.environment, form, problem, base, self.runner.serves)
         prefix = tree.prefix(rollout.from_node)
-        return Request(encode_prompt(self.policy, prompt), seed, prefix, temperature=problem.temperature)
+        return Request(tree.asked.prompt_tokens, seed, prefix, temperature=problem.temperature)

@@ -20,6 +20,9 @@ AFLOW_UNIFORM = 0.3
 AFLOW_SHARPNESS = 0.2
 """α of AFlow's rule, for scores in percent."""
 
+EXPLORATION = 1.5
+"""c of puct and uct, for values in [0, 1]."""
+
 AFLOW_BEST = 3
 """Best nodes that AFlow's rule draws from, besides the root."""
 

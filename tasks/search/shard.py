@@ -1,8 +1,8 @@
 """Search of one shard: some problems of a round, searched together by one process.
 
-Completions that are decoded in one batch depend on each other in their last digits, so batches, waves, the share of
-`search.seconds` and the journal all belong to a shard. It reads the project's folder: the policy, the journal and the
-reply cache of the operators' model.
+Completions that are decoded in one batch depend on each other in their last digits, so batches, waves and the journal
+all belong to a shard. It reads the project's folder: the policy, the journal and the reply cache of the operators'
+model.
 """
 
 from collections.abc import Sequence
@@ -13,30 +13,26 @@ from pathlib import Path
 
 from tasks.core.terminal import print_remark
 from tasks.environments.lookup import environment_in
-from tasks.environments.protocol import Environment
 from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import LOAD_LOCK, SCRATCH, Policy, ServedModel, encode_completion
 from tasks.model.rollouts.operator_model import log_usage, operator_model
-from tasks.model.served_model import load_sampled_policy
+from tasks.model.sampling.vllm.serve import load_sampled_policy
 from tasks.objective.advantages import has_signal
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.contract import workflow_id
-from tasks.records import Problem, SearchOutcome, Split, TreeNode, Workflow
+from tasks.programs.operators.reply_cache import CachedModel
+from tasks.records import AskedProblem, Problem, SearchOutcome, TreeNode, Workflow
 from tasks.search.answer_support import count_support, run_perturbed_questions
 from tasks.search.journal import Journal
 from tasks.search.node import node_id, tree_records
-from tasks.search.policy_search import PolicySearch
+from tasks.search.policy_search import PolicySearch, SplitProblem
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
-from tasks.search.revisions.problem_revisions import revision_metrics
-from tasks.search.revisions.reviser import Reviser
+from tasks.search.revisions.problem_revisions import Reviser, revision_metrics
 from tasks.search.tally import current_tally
 from tasks.search.tree_drawing import TreeRank, example_tree, tree_rank
-
-SplitProblem = tuple[Split, Problem]
-"""A problem of the round with its split."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class ExampleTree:
 class SearchShard:
     """Result of a shard's search; `metrics` and `support` are summed over shards."""
 
-    problems: list[str]
+    asked: list[AskedProblem]
     solved: list[str]
     workflows: list[Workflow]
     nodes: list[TreeNode]
@@ -71,7 +67,7 @@ def search_shard(
     served: ServedModel | None,
     shard: tuple[int, Sequence[SplitProblem]],
 ) -> SearchShard:
-    """Search the train problems of a shard, sample groups for its validation problems.
+    """`search_problems` with the policy of the project's folder `root`.
 
     `inputs` is the fingerprint of all inputs of the round's search; a journal with the same one is resumed. `served`:
     the server that samples the policy, None: this process.
@@ -86,36 +82,33 @@ def search_shard(
     operators = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, operators) as runner:
         search = PolicySearch(policy, environment, runner, params, round, journal, current_tally())
-        trees = search.make_trees([problem for _, problem in problems])
-        splits = [split for split, _ in problems]
-        train = [tree for split, tree in zip(splits, trees, strict=True) if split == "train"]
-        search.sample(train, [tree for split, tree in zip(splits, trees, strict=True) if split != "train"])
-        if environment.asks_siblings:
-            search.explore(train)
-        if params.search.revisions and operators:
-            Reviser(environment, operators, runner, partial(encode_completion, policy), params, round).revise(train)
-        if environment.asks_siblings:
-            run_perturbed_questions(trees, runner)
+        searched = search_problems(search, problems, operators)
     log_usage(operators, layout, f"search@{round}")
-    return _result(environment, params, round, splits, trees, train)
+    return searched
 
 
-def _result(
-    environment: Environment,
-    params: Params,
-    round: int,
-    splits: Sequence[Split],
-    trees: Sequence[PolicyTree],
-    train: Sequence[PolicyTree],
+def search_problems(
+    search: PolicySearch, problems: Sequence[SplitProblem], operators: CachedModel | None = None
 ) -> SearchShard:
-    pairs = zip(splits, trees, strict=True)
-    workflows = [workflow for split, tree in pairs for workflow in workflow_records(tree, split)]
+    """Search the train problems, sample groups for the validation problems; `operators`: the model that revises."""
+    environment, params = search.environment, search.params
+    trees = search.make_trees(problems)
+    train = [tree for tree in trees if tree.asked.split == "train"]
+    search.sample(train, [tree for tree in trees if tree.asked.split != "train"])
+    if environment.asks_siblings:
+        search.explore(train)
+    if params.search.revisions and operators:
+        encode = partial(encode_completion, search.policy)
+        Reviser(environment, operators, search.runner, encode, params, search.round).revise(train)
+    if environment.asks_siblings:
+        run_perturbed_questions(trees, search.runner)
+    workflows = [workflow for tree in trees for workflow in workflow_records(tree)]
     best = example_tree(train) if train else None
     of_train = [workflow for workflow in workflows if workflow.split == "train"]
-    outcomes = [outcome_of(tree, round) for tree in train]
+    outcomes = [outcome_of(tree, search.round) for tree in train]
     varied = {tree.problem.problem_id for tree in train if tree.problem.answers_vary}
     return SearchShard(
-        problems=[tree.problem.problem_id for tree in trees],
+        asked=[tree.asked for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
         workflows=workflows,
         nodes=[node for tree in train for node in _nodes(tree)],
@@ -160,29 +153,29 @@ def outcome_of(tree: PolicyTree, round: int) -> SearchOutcome:
     )
 
 
-def workflow_records(tree: PolicyTree, split: Split) -> list[Workflow]:
+def workflow_records(tree: PolicyTree) -> list[Workflow]:
     """A record for each workflow of the tree."""
-    return [_record(tree.problem.problem_id, split, found) for found in tree.workflows.values()]
+    return [_record(tree.asked, workflow) for workflow in tree.workflows.values()]
 
 
-def _record(problem_id: str, split: Split, found: FoundWorkflow) -> Workflow:
-    written = found.samples + found.rollouts
+def _record(asked: AskedProblem, workflow: FoundWorkflow) -> Workflow:
+    written = workflow.samples + workflow.rollouts
     return Workflow(
-        problem_id=problem_id,
-        split=split,
-        workflow_id=workflow_id(found.code),
-        code=found.code,
-        proposer="sample" if found.samples else "tree" if found.rollouts else "revision",
-        parent_id=node_id(found.from_node) if found.from_node else None,
-        depth=found.leaf.depth,
-        visits=len(written) + found.revisions,
-        value=round_significant(found.reward),
+        problem_id=asked.problem_id,
+        split=asked.split,
+        workflow_id=workflow_id(workflow.code),
+        code=workflow.code,
+        proposer="sample" if workflow.samples else "tree" if workflow.rollouts else "revision",
+        parent_id=node_id(workflow.from_node) if workflow.from_node else None,
+        depth=workflow.leaf.depth,
+        visits=len(written) + workflow.revisions,
+        value=round_significant(workflow.reward),
         prior=round_significant(max((exp(sum(c.logprobs)) for c in written), default=1.0)),
-        result=found.results[0],
-        sibling_results=found.results[1:],
-        completions=found.completions,
-        sampled=len(found.samples),
-        perturbed_results=found.perturbed_results,
+        result=workflow.results[0],
+        sibling_results=workflow.results[1:],
+        completions=workflow.completions,
+        sampled=len(workflow.samples),
+        perturbed_results=workflow.perturbed_results,
     )
 
 

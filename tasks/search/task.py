@@ -7,7 +7,6 @@ from rich.console import Console
 
 from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
 from tasks.environments.lookup import environment_in
-from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.layout import Layout
 from tasks.model.sampling.vllm.serve import serve_policy
 from tasks.params.fields import UNMEASURED
@@ -34,26 +33,24 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     environment = environment_in(layout.root, params)
     held_out = params.influence.validation == "held_out" and params.influence.selection not in UNMEASURED
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
-    problems = [
-        (split, problem) for split in splits for problem in _problems(layout, params, environment, split, round)
-    ]
+    problems = [(split, problem) for split in splits for problem in _problems(layout, params, split, round)]
     train = [problem.problem_id for split, problem in problems if split == "train"]
     earlier, curriculum = read_jsonl(layout.searches(round - 1), SearchOutcome), params.curriculum
     chosen = candidates(train, earlier, curriculum, params.seed, round)
     simulations = params.search.simulations if environment.asks_siblings else params.update.group_size
     held_out_samples = {p.problem_id: params.influence.completions for split, p in problems if split != "train"}
-    tally = Tally(dict.fromkeys(chosen.order, simulations) | held_out_samples)
+    tally = Tally(dict.fromkeys(chosen, simulations) | held_out_samples)
     reads = [layout.policy(round - 1), layout.searches(round - 1), *(layout.problems(split) for split in splits)]
     reads.append(layout.sources / "search.json")  # with the digest of a user's environment
     totals, stage_id = SearchTotals(tally), f"search@{round}"
     with (
-        serve_policy(layout, params.sampler, layout.policy(round - 1), stage_id) as served,
+        serve_policy(layout, params.vllm, layout.policy(round - 1), stage_id) as served,
         show_tally(tally, stage_id, Console(stderr=True)),
     ):
         engine = served.engine if served else None
         inputs = fingerprint(reads, params, round, *([str(engine)] if engine else []))
         work = partial(search_shard, layout.root, params, round, inputs, served)
-        found = totals.collect(search_waves(work, problems, chosen.order, curriculum.groups, params.shard_size))
+        found = totals.collect(search_waves(work, problems, chosen, curriculum.groups, params.shard_size))
         parts = found if curriculum.groups is None else [merge_parts(found, problems)]
         write_workflows(layout.workflows(round), parts, engine)
     example = totals.example
@@ -61,16 +58,13 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     outcomes = [totals.outcomes[name] for name in train if name in totals.outcomes]
     write_jsonl(layout.searches(round), [*earlier, *outcomes])
     write_text(layout.tree(round), tree_svg(example.nodes, example.problem, round))
-    counts = {"skipped": chosen.skipped, "left_out": len(train) - chosen.skipped - len(outcomes)}
-    write_json(layout.metrics("search", round), totals.metrics | counts)
+    write_json(layout.metrics("search", round), totals.metrics | {"left_out": len(train) - len(outcomes)})
     remove_journals(layout.journals("search", round))
 
 
-def _problems(layout: Layout, params: Params, environment: Environment, split: Split, round: int) -> list[Problem]:
-    """The problems of a split in the round's rotation; of validation a sample of `influence.n`."""
-    problems = [
-        with_checked_siblings(environment, p.rotated(round)) for p in read_jsonl(layout.problems(split), Problem)
-    ]
+def _problems(layout: Layout, params: Params, split: Split, round: int) -> list[Problem]:
+    """The problems of a split; of validation a sample of `influence.n`."""
+    problems = read_jsonl(layout.problems(split), Problem)
     return draw_validation(problems, params.influence.n, params.seed, round) if split == "validation" else problems
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tasks.core.terminal import answer_text
-from tasks.programs.operators.question_context import without_context
+from tasks.programs.operators.builtin import without_context
 from tasks.records import Problem, TreeNode
 
 if TYPE_CHECKING:

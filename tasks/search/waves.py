@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tasks.core.sharding import fan_out, shards_of
 from tasks.programs.workflow_files import Part
-from tasks.records import SearchOutcome, TreeNode, Workflow
+from tasks.records import AskedProblem, SearchOutcome, TreeNode, Workflow
 from tasks.search.curriculum import wave_size
-from tasks.search.shard import ExampleTree, SearchShard, SplitProblem
+from tasks.search.policy_search import SplitProblem
+from tasks.search.shard import ExampleTree, SearchShard
 from tasks.search.tally import Tally
 
 NumberedShard = tuple[int, Sequence[SplitProblem]]
@@ -38,15 +39,18 @@ def search_waves(
 
 def merge_parts(parts: Iterator[Part], problems: Sequence[SplitProblem]) -> Part:
     """All parts as one, in the order of `problems`."""
+    asked: list[AskedProblem] = []
     workflows: list[Workflow] = []
     nodes: list[TreeNode] = []
-    for own, trees in parts:
-        workflows += own
-        nodes += trees
+    for part in parts:
+        asked += part[0]
+        workflows += part[1]
+        nodes += part[2]
     places = {(split, problem.problem_id): place for place, (split, problem) in enumerate(problems)}
+    asked.sort(key=lambda problem: places[problem.split, problem.problem_id])
     workflows.sort(key=lambda workflow: places[workflow.split, workflow.problem_id])
     nodes.sort(key=lambda node: places["train", node.problem_id])
-    return workflows, nodes
+    return asked, workflows, nodes
 
 
 class SearchTotals:
@@ -61,13 +65,13 @@ class SearchTotals:
         self._all_vary = True
 
     def collect(self, shards: Iterable[SearchShard]) -> Iterator[Part]:
-        """Workflows and nodes of each shard, to be written."""
+        """Problems, workflows and nodes of each shard, to be written."""
         for shard in shards:
             self._add(shard)
-            yield shard.workflows, shard.nodes
+            yield shard.asked, shard.workflows, shard.nodes
 
     def _add(self, shard: SearchShard) -> None:
-        self._tally.close_all(shard.problems, shard.solved)
+        self._tally.close_all([asked.problem_id for asked in shard.asked], shard.solved)
         self.outcomes |= {outcome.problem_id: outcome for outcome in shard.outcomes}
         self._metrics.update(shard.metrics)
         self._support.update(shard.support)

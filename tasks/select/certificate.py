@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
+from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import all_gather, all_reduce_sum, local_steps, world_size
-from tasks.model.fast_layers.fast_layers import fast_layers
+from tasks.model.hf_model import float32_weights, has_narrow_weights
 from tasks.model.sample import Sample
-from tasks.model.scoring.float32_weights import float32_weights, has_narrow_weights
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tasks.select.losses import (

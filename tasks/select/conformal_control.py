@@ -99,7 +99,7 @@ def calibration_influences(
 
     The other arguments are those of `influences` for the training samples, which are `step_samples`.
     """
-    options = replace(measure, exclude_self=False, leave_group_out=True)
+    options = replace(measure, leave_group_out=True)
     own = replace(validation, same_batch=True)
     return influences(
         scorer, validation.samples, averaging, own, options, mean_weights, token_losses, cached, step_samples

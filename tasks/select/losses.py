@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import all_reduce_sum, local_steps, world_size
-from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.model.scoring.token_scores import TokenScores
@@ -136,16 +136,3 @@ def validation_coefficients(
     if loss == "contrastive":
         return [[math.copysign(1, a) if a else 0.0 for a in group] for group in advantages]
     return [[reward or 0.0 for reward in group] for group in rewards]
-
-
-def keep_top_k(
-    weights: Sequence[Sequence[float]], rewards: Sequence[Sequence[float | None]], top_k: int
-) -> list[list[float]]:
-    """`weights` with 0 for all but the `top_k` samples of the highest rewards, the first of equal ones; [n][G].
-
-    Below 0: the -`top_k` samples of the lowest.
-    """
-    places = [(p, m) for p, group in enumerate(rewards) for m, reward in enumerate(group) if reward is not None]
-    sign = 1 if top_k > 0 else -1
-    best = set(sorted(places, key=lambda place: -sign * (rewards[place[0]][place[1]] or 0.0))[: abs(top_k)])
-    return [[c * ((p, m) in best) for m, c in enumerate(group)] for p, group in enumerate(weights)]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
@@ -24,7 +25,7 @@ from tasks.select.certificate import certify, check_self_influence
 from tasks.select.conformal_control import CONTROLLED_RULES, calibration_influences, shift_by_threshold
 from tasks.select.gradient_algebra import direction_cosine, direction_norm
 from tasks.select.gradient_passes import GradientPasses
-from tasks.select.losses import TokenLosses, Validation, keep_top_k, score_weights, validation_coefficients
+from tasks.select.losses import TokenLosses, Validation, score_weights, validation_coefficients
 from tasks.select.metrics import advantage_metrics, selection_metrics
 from tasks.select.selection import select
 from tasks.select.sequential_test import Calibration, measure_groups
@@ -59,7 +60,7 @@ class Measurement:
     metrics: dict[str, float]
 
 
-def compute(
+def select_samples(
     policy: Policy,
     train: Sequence[SampleGroup],
     validation: Sequence[SampleGroup],
@@ -130,12 +131,11 @@ def measure(
     )
     losses = None
     if value_head is not None:
-        frozen = value_head.requires_grad_(False)  # its own weights are no part of influence
-        scorer = replace(scorer, value_head=frozen, detach_values=params.ppo.detach_value)
+        frozen = deepcopy(value_head).requires_grad_(False)  # its own weights are no part of influence
+        scorer = replace(scorer, value_head=frozen)
         losses = partial(first_step_losses, params.ppo)
     with explain_out_of_memory(tokens):
-        if own.positions == "completion":
-            scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
+        scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
         cached = cache_validation_gradients(scorer, validation, options.budget) if own.similarity == "local" else None
         calibration = None
         if own.fdr_control and own.selection in CONTROLLED_RULES and not validation.same_batch:
@@ -147,7 +147,7 @@ def measure(
             given = (_sizes(groups), losses, cached, samples)
             return measure_products(scorer, samples_in(groups), averaging, validation, options, *given)
 
-        in_parts = own.sequential_test and _is_cached(cached, validation)
+        in_parts = _is_cached(cached, validation)
         measured = measure_groups(train, measure_part, options, calibration if in_parts else None, round)
         found = measured.influences
         numbers["measured_share"] = measured.share
@@ -168,20 +168,11 @@ def measure(
 
 
 def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:
-    """The validation loss of these groups that `influence.loss` and `influence.top_k` name."""
-    own, samples, rewards = params.influence, samples_in(groups), [group.baseline_rewards for group in groups]
+    """The validation loss of these groups that `influence.loss` names."""
+    own, rewards = params.influence, [group.baseline_rewards for group in groups]
     coefficients = validation_coefficients(own.loss, rewards, [group.advantages for group in groups])
-    if own.top_k is not None:
-        coefficients = keep_top_k(coefficients, rewards, own.top_k)
-        logger.warning(
-            "influence.top_k: influence measured against the %d %s validation samples alone is mostly noise; "
-            "null takes all %d",
-            abs(own.top_k),
-            "best" if own.top_k > 0 else "worst",
-            len(samples),
-        )
     flat = [c for group in coefficients for c in group]
-    return Validation(samples, flat, same_batch=own.validation == "same_batch")
+    return Validation(samples_in(groups), flat, same_batch=own.validation == "same_batch")
 
 
 def certified(
@@ -239,7 +230,7 @@ def _select(own: Influence, samples: Sequence[Sample], controlled: Sequence[floa
 
 
 def _options(own: Influence) -> Measure:
-    return Measure(own.exclude_self, similarity=own.similarity, budget=own.memory_budget * MEBIBYTE)
+    return Measure(similarity=own.similarity, budget=own.memory_budget * MEBIBYTE)
 
 
 def _lines(

@@ -1,4 +1,4 @@
-"""The select stage: rewarded trajectories → which samples the update may see."""
+"""The select stage: trajectories with their rewards → which samples the update may see."""
 
 import logging
 from functools import partial
@@ -13,15 +13,15 @@ from tasks.model.distributed.sharding import shard_base
 from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
-from tasks.objective.groups import RoundGroups, SampleGroup, read_groups, sample_groups, samples_in
+from tasks.objective.groups import GroupsBySplit, SampleGroup, read_groups, sample_groups, samples_in
 from tasks.objective.recorded_completions import read_valid_file
 from tasks.objective.sampler_check import check_sampler
 from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
-from tasks.ppo.critic import Groups, start_round
+from tasks.ppo.critic import start_round
 from tasks.ppo.losses import with_ppo_objective
 from tasks.records import Split
-from tasks.select.select_samples import compute
+from tasks.select.select_samples import select_samples
 
 logger = logging.getLogger(__name__)
 
@@ -47,49 +47,51 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     environment = environment_in(layout.root, params)
     groups = read_groups(policy, environment, layout, round, splits, params.update)
     validation = [] if own.selection in UNMEASURED else _validation(layout, params, round, policy, environment, groups)
-    train, head = groups.by_split["train"], None
+    train, head = groups["train"], None
     if by_ppo:
-        batches: Groups = {"train": train} if validation is train else {"train": train, "validation": validation}
+        batches: GroupsBySplit = {"train": train} if validation is train else {"train": train, "validation": validation}
         with explain_out_of_memory(params.update.micro_batch_tokens):
             critic = start_round(layout, params, round, policy, batches)
         policy, head, train = critic.policy, critic.head, critic.groups["train"]
         validation = critic.groups.get("validation", train)
     checked = _check_sampler(layout, params, round, policy, groups)
-    selection = compute(policy, train, validation, params, round, head)
+    selection = select_samples(policy, train, validation, params, round, head)
     if rank():
         return
     if not any(line.selected for line in selection.lines):
         logger.warning("nothing is selected: the update of round %d will change nothing", round)
     write_jsonl(layout.selection(round), selection.lines)
-    write_json(layout.metrics("select", round), selection.metrics | checked | {"unfit_samples": groups.invalid})
+    write_json(layout.metrics("select", round), selection.metrics | checked)
 
 
-def _check_sampler(layout: Layout, params: Params, round: int, policy: Policy, groups: RoundGroups) -> dict[str, float]:
+def _check_sampler(
+    layout: Layout, params: Params, round: int, policy: Policy, groups: GroupsBySplit
+) -> dict[str, float]:
     """Metrics of the server that sampled the groups, {} where it was Graft. Raises GraftError where its numbers are not
     the policy's."""
     before, update = round - 2, params.update
     previous = partial(load_policy, layout.policy(before), instead_of=policy) if before >= 0 else None
-    samples = [sample for own in groups.by_split.values() for sample in samples_in(own)]
+    listed = [group for batch in groups.values() for group in batch]
+    engine = next((group.engine for group in listed), None)
     with explain_out_of_memory(update.micro_batch_tokens):
         return check_sampler(
-            policy, samples, groups.engine, params.search.temperature, update.micro_batch_tokens, round, previous
+            policy, samples_in(listed), engine, params.search.temperature, update.micro_batch_tokens, round, previous
         )
 
 
 def _validation(
-    layout: Layout, params: Params, round: int, policy: Policy, environment: Environment, groups: RoundGroups
+    layout: Layout, params: Params, round: int, policy: Policy, environment: Environment, groups: GroupsBySplit
 ) -> list[SampleGroup]:
     """The groups that influence is measured on. Raises GraftError where there are none."""
-    own, found = params.influence, groups.by_split["train"]
+    own, found = params.influence, groups["train"]
     if own.validation == "held_out":
-        found = groups.by_split["validation"]
+        found = groups["validation"]
     elif own.trajectories is not None:
         path = layout.root / own.trajectories
-        read = read_valid_file(policy, environment, path, params.update.on_invalid_completion)
-        found = sample_groups(policy, read, params.update)
+        found = sample_groups(policy, read_valid_file(policy, environment, path), params.update)
     if not found:
         raise GraftError(
-            f"{own.trajectories or layout.rewarded(round)}: no trajectories to measure influence with; "
-            "set influence.validation to another of held_out, same_batch and trajectories"
+            f"{own.trajectories or layout.trajectories(round)}: no trajectories to measure influence with; "
+            "set influence.validation to held_out, same_batch or another file"
         )
     return found

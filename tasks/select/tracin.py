@@ -27,7 +27,7 @@ The measures:
              batch's alone, the rare success on a hard problem would be dropped for its resemblance to failures
 
 With the n training samples as their own validation, by the update's own loss, mean influence = ‖∇L_val‖² / n ≥ 0 for
-any samples: unless self-influence is excluded, it is most of the influence in a batch of unlike problems.
+any samples: self-influence would be most of the influence in a batch of unlike problems, so it is left out.
 """
 
 from collections import defaultdict
@@ -53,9 +53,9 @@ BUDGET = 2**30
 
 @dataclass(frozen=True)
 class Measure:
-    """Options of influence. Self-influence and the group's influence exist in the same batch only."""
+    """Options of influence. In the same batch a sample's influence on itself, which outweighs that on the others, does
+    not count; nor, with `leave_group_out`, that on its group."""
 
-    exclude_self: bool = False
     leave_group_out: bool = False
     similarity: Similarity = "dot"
     budget: int = BUDGET
@@ -161,7 +161,7 @@ def measure_products(
         passes = GradientPasses(scorer, rows, measure.budget, groups, token_losses, scores=validation.same_batch)
     plain, used = validation_directions(scorer, passes, validation, in_direction, cosine, cached)
     weights = sum_by_row(passes, validation.samples, in_direction) if groups else {}
-    in_memory = bool(token_losses and validation.same_batch and measure.exclude_self)
+    in_memory = bool(token_losses and validation.same_batch and not measure.leave_group_out)
     total = GradientSum(passes, sum_by_row(passes, samples, own))
     projections = project(passes, Projector(plain, used, weights, cosine), total, similarity, in_memory)
     products = [
@@ -214,9 +214,7 @@ def _without_own(c: float, projection: Projection, measure: Measure) -> float:
     """⟨ĝ, D⟩ without the terms that are left out; c is the weight of the sample's ŝ in D."""
     if measure.leave_group_out:
         return projection.used - projection.group
-    if measure.exclude_self:
-        return projection.used - c * projection.own
-    return projection.used
+    return projection.used - c * projection.own
 
 
 def _influence(a: float, product: float, projection: Projection, unit: bool) -> SampleInfluence:

@@ -23,18 +23,18 @@ GENTLER = "lower update.learning_rate, raise update.beta, or raise update.negati
 
 def collapse_remarks(numbers: Mapping[str, float]) -> list[str]:
     """A remark for each sign of collapse in the metrics of `collect` or `update`; a metric that is missing has none."""
-    found = []
+    remarks = []
     if (share := numbers.get("commonest_share", 0.0)) >= COMMONEST and numbers["train"] >= PROBLEMS:
-        found.append(f"{share:.0%} of the completions, over all problems, are the same one: {GENTLER}")
+        remarks.append(f"{share:.0%} of the completions, over all problems, are the same one: {GENTLER}")
     if (entropy := numbers.get("entropy", ENTROPY)) < ENTROPY:
-        found.append(
+        remarks.append(
             f"the entropy of a token is {entropy:.3f}, so that a problem's completions are hardly ever different; "
             f"unless they are right, {GENTLER}"
         )
     if (cut := numbers.get("completions/clipped_ratio", 0.0)) >= CUT:
-        found.append(
+        remarks.append(
             f"{cut:.0%} of the completions are cut, so that the policy hardly learns where to end: set "
             "update.truncated to leave_out, raise policy.max_new_tokens, or name the text that ends one in "
             "policy.prompt.stop"
         )
-    return found
+    return remarks

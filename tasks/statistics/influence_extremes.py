@@ -5,17 +5,16 @@ they are, and would hide the rest.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
 from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.records import Proposer, RewardedTrajectory, Selected, Split
+from tasks.records import Proposer, Selected
+from tasks.trajectories import Member, RewardedTrajectory, read_rewarded
 
 COUNT = 10
 """The number of most influential workflows, and of least influential ones."""
@@ -26,28 +25,6 @@ BINS = 20
 INNER_PERCENTILE = 90
 """This percentile of |influence| is where the outermost bins begin to hold all beyond: influence has long tails, and
 equal bins from end to end would show one bar."""
-
-
-class QuestionText(BaseModel):
-    """The question of a problem, without its other fields."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    question: str
-
-
-class RewardedGroup(BaseModel):
-    """What is read here of a rewarded trajectory: a tenth of it, in a tenth of the time."""
-
-    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
-
-    problem_id: str
-    split: Split
-    problem: QuestionText
-    workflow_codes: list[str]
-    workflow_ids: list[str]
-    proposers: list[Proposer]
-    rewards: list[float | None]
 
 
 @dataclass(frozen=True)
@@ -87,33 +64,31 @@ class InfluenceExtremes:
 
 def read_influence_extremes(layout: Layout, round: int) -> InfluenceExtremes | None:
     """The extremes and histogram of a round's influence; None if not measured. Raises GraftError naming the file."""
-    selection, rewarded = layout.selection(round), layout.rewarded(round)
+    selection, trajectories = layout.selection(round), layout.trajectories(round)
     lines = read_jsonl(selection, Selected)
     if all(line.influence is None for line in lines):
         return None
-    trajectories = [t for t in read_jsonl(rewarded, RewardedGroup) if t.split == "train"]
     try:
-        return influence_extremes(lines, trajectories)
-    except (KeyError, ValueError) as error:
-        raise GraftError(f"{selection}: not of {rewarded} ({error}); run graft stage select@{round}") from None
+        return influence_extremes(lines, read_rewarded(trajectories))
+    except KeyError as error:
+        raise GraftError(f"{selection}: not of {trajectories} ({error}); run graft stage select@{round}") from None
 
 
-def influence_extremes(
-    lines: Sequence[Selected], trajectories: Sequence[RewardedGroup | RewardedTrajectory]
-) -> InfluenceExtremes | None:
-    """Of a round's selection and the trajectories that it was made of; None where no influence was measured.
+def influence_extremes(lines: Sequence[Selected], rewarded: Iterable[RewardedTrajectory]) -> InfluenceExtremes | None:
+    """Extremes of a round's selection, made of these trajectories; None where no influence was measured.
 
-    Raises KeyError with (problem, workflow) where a line is of none of the trajectories, ValueError where one of these
-    is not whole.
+    Raises KeyError with (problem, workflow) where a ranked line is of none of the trajectories.
     """
     measured = [line for line in lines if line.advantage != 0 and line.influence is not None and line.gradient_norm]
     if not any(line.influence for line in measured):  # without a signal in validation all are 0
         return None
     influences = [line.influence or 0.0 for line in measured]
-    written = _written(trajectories)
+    most, least = (_first_lines(measured, sign) for sign in (-1, 1))
+    written = _written(rewarded, {_key(line) for line in (*most, *least)})
+    completions = Counter(_key(line) for line in measured)
     return InfluenceExtremes(
-        most=_ranked("most", measured, written),
-        least=_ranked("least", measured, written),
+        most=_ranked("most", most, completions, written),
+        least=_ranked("least", least, completions, written),
         histogram=histogram(influences, [line.selected for line in measured]),
     )
 
@@ -132,51 +107,60 @@ def histogram(influences: Sequence[float], selected: Sequence[bool]) -> list[Bin
     return [Bin(*row) for row in zip(ends[:-1], ends[1:], *counts, strict=True)]
 
 
-class _Written(NamedTuple):
-    reward: float | None
-    proposer: Proposer
-    question: str
-    code: str
+_Key = tuple[str, str]
+"""Problem and workflow."""
+
+_Written = tuple[str, Member, float | None]
+"""The question of a problem, a member and its reward."""
 
 
-def _written(trajectories: Sequence[RewardedGroup | RewardedTrajectory]) -> dict[tuple[str, str], _Written]:
-    """(problem, workflow) → what its group says of it. By id: the places of a selection leave out what does not fit."""
-    found: dict[tuple[str, str], _Written] = {}
-    for t in trajectories:
-        rows = zip(t.workflow_ids, t.rewards, t.proposers, t.workflow_codes, strict=True)
-        for workflow_id, reward, proposer, code in rows:
-            key = (t.problem_id, workflow_id)
-            if key not in found or found[key].reward is None:  # a failed reward says less than its twin's
-                found[key] = _Written(reward, proposer, t.problem.question, code)
-    return found
+def _written(rewarded: Iterable[RewardedTrajectory], wanted: Collection[_Key]) -> dict[_Key, _Written]:
+    """The wanted workflows of the train problems."""
+    written: dict[_Key, _Written] = {}
+    for trajectory, rewards in rewarded:
+        for member, reward in zip(trajectory.members, rewards, strict=True):
+            key = (trajectory.problem_id, member.workflow_id)
+            if trajectory.split != "train" or key not in wanted:
+                continue
+            if key not in written or written[key][2] is None:  # a failed reward says less than its twin's
+                written[key] = (trajectory.problem.question, member, reward.reward)
+    return written
+
+
+def _first_lines(measured: Sequence[Selected], sign: int) -> list[Selected]:
+    """The first COUNT distinct workflows by `sign` times their influence; of equal ones the earlier in the file."""
+    first: dict[_Key, Selected] = {}
+    for line in sorted(measured, key=lambda line: sign * (line.influence or 0.0)):
+        first.setdefault(_key(line), line)
+    return list(islice(first.values(), COUNT))
 
 
 def _ranked(
-    end: Literal["most", "least"], measured: Sequence[Selected], written: Mapping[tuple[str, str], _Written]
+    end: Literal["most", "least"],
+    lines: Sequence[Selected],
+    completions: Mapping[_Key, int],
+    written: Mapping[_Key, _Written],
 ) -> list[RankedWorkflow]:
-    """The first COUNT distinct workflows from this end; of equal ones the earlier in the file."""
-    sign = -1 if end == "most" else 1
-    completions = Counter(_key(line) for line in measured)
-    first: dict[tuple[str, str], Selected] = {}
-    for line in sorted(measured, key=lambda line: sign * (line.influence or 0.0)):
-        first.setdefault(_key(line), line)
-    return [
-        RankedWorkflow(
-            end=end,
-            rank=rank,
-            influence=line.influence or 0.0,
-            reward=written[key].reward,
-            advantage=line.advantage,
-            completions=completions[key],
-            proposer=written[key].proposer,
-            selected=line.selected,
-            problem_id=line.problem_id,
-            question=written[key].question,
-            code=written[key].code,
+    rows = []
+    for rank, line in enumerate(lines, start=1):
+        question, member, reward = written[_key(line)]
+        rows.append(
+            RankedWorkflow(
+                end=end,
+                rank=rank,
+                influence=line.influence or 0.0,
+                reward=reward,
+                advantage=line.advantage,
+                completions=completions[_key(line)],
+                proposer=member.proposer,
+                selected=line.selected,
+                problem_id=line.problem_id,
+                question=question,
+                code=member.code,
+            )
         )
-        for rank, (key, line) in enumerate(islice(first.items(), COUNT), start=1)
-    ]
+    return rows
 
 
-def _key(line: Selected) -> tuple[str, str]:
+def _key(line: Selected) -> _Key:
     return line.problem_id, line.workflow_id

@@ -12,6 +12,12 @@ from typing import NamedTuple
 WILSON_BELOW = 100
 """Fewer problems than these have Wilson's interval."""
 
+RESAMPLES = 10_000
+"""Resamples of a bootstrap: an end then varies by a hundredth of the interval."""
+
+CONFIDENCE = 0.95
+"""Of all intervals, and so of the promotion gate."""
+
 RESAMPLE_BATCH = 1000  # resamples drawn together, so that memory stays below BATCH × problems numbers
 
 
@@ -23,19 +29,23 @@ class Estimate(NamedTuple):
     high: float
 
 
-def mean_interval(values: Sequence[float], resamples: int, confidence: float, seed: int) -> Estimate:
+def mean_interval(
+    values: Sequence[float], seed: int, resamples: int = RESAMPLES, confidence: float = CONFIDENCE
+) -> Estimate:
     """Mean of M values within [0, 1], one a problem, with its interval: Wilson's where M < SMALL, else bootstrap."""
     if len(values) < WILSON_BELOW:
         return wilson_interval(values, confidence)
-    return bootstrap_interval(values, resamples, confidence, seed)
+    return bootstrap_interval(values, seed, resamples, confidence)
 
 
-def bootstrap_interval(values: Sequence[float], resamples: int, confidence: float, seed: int) -> Estimate:
+def bootstrap_interval(
+    values: Sequence[float], seed: int, resamples: int = RESAMPLES, confidence: float = CONFIDENCE
+) -> Estimate:
     """Mean of M values within [0, 1] with its percentile bootstrap interval. Raises ValueError where there are none."""
     return _interval(values, (0.0, 1.0), resamples, confidence, seed)
 
 
-def wilson_interval(values: Sequence[float], confidence: float) -> Estimate:
+def wilson_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Mean p of M values within [0, 1] with Wilson's interval for as many coin flips as they are worth.
 
         n = p (1 - p) / (s² / M)        flips, whose mean would vary as this one does; M where all values are equal
@@ -59,7 +69,11 @@ def wilson_interval(values: Sequence[float], confidence: float) -> Estimate:
 
 
 def difference_interval(
-    after: Sequence[float], before: Sequence[float], resamples: int, confidence: float, seed: int
+    after: Sequence[float],
+    before: Sequence[float],
+    seed: int,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """Mean of after − before over the same M problems: paired, so a problem is hard or easy for both sides.
 

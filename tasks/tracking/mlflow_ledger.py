@@ -1,27 +1,35 @@
 """Write a run to MLflow: the messages that are pending, and what the store has accepted."""
 
 import json
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tasks.core.sqlite import creation_lock, sqlite_file
 from tasks.errors import GraftError
-from tasks.tracking.batches import log, make_metrics, milliseconds, valid_name
-from tasks.tracking.live_steps import LONGEST, LiveSteps, row_batches, step_points
+from tasks.tracking.addresses import VIEW_TAG
+from tasks.tracking.metrics import (
+    LONGEST,
+    MINUTES,
+    LiveSteps,
+    RunSummary,
+    headline_metrics,
+    log,
+    make_metrics,
+    milliseconds,
+    row_batches,
+    step_points,
+    unknown_headline,
+    valid_name,
+)
 from tasks.tracking.mlflow_process import REMEDY
 from tasks.tracking.registry import create_card, follow, register
-from tasks.tracking.run_summary import MINUTES, RunSummary, headline_metrics, unknown_headline
 from tasks.tracking.tags import CURVES, HERE, LOCK, REPEATED, RUN_NAME, SOURCE, WORKSPACE
 from tasks.tracking.trace_sample import read_sample
 from tasks.tracking.traces import log_traces
-from tasks.tracking.view_state import VIEW_TAG
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
 
 class MlflowLedger:
@@ -85,7 +93,7 @@ class MlflowLedger:
                     live.pause = LONGEST
         return errors + self._left_out
 
-    def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
+    def _attempt(self, action: Callable[[], None], errors: list[str]) -> bool:
         """True if MLflow accepted it. Its stores raise any exception of their database or socket."""
         try:
             action()
@@ -143,8 +151,8 @@ class MlflowLedger:
         if finish["status"] != "FINISHED" or not workspace or not lock or "'" in workspace:
             return None
         same = f"tags.{WORKSPACE} = '{workspace}' AND tags.{LOCK} = '{lock}' AND attributes.status = 'FINISHED'"
-        found = self._client.search_runs([self.experiment], same, max_results=1, order_by=["start_time DESC"])
-        return found[0] if found else None
+        runs = self._client.search_runs([self.experiment], same, max_results=1, order_by=["start_time DESC"])
+        return runs[0] if runs else None
 
     def _note_repetition(self, run: Any, time: float) -> None:
         times = int(run.data.tags.get(REPEATED, "0").partition(" ")[0]) + 1
@@ -250,7 +258,7 @@ class MlflowLedger:
 
     def _record_traces(self, message: dict[str, Any]) -> None:
         """A sample of a round's completions as traces of the parent run."""
-        files, number = (Path(message["rewarded"]), Path(message["selection"])), message["round"]
+        files, number = (Path(message["trajectories"]), Path(message["selection"])), message["round"]
         try:
             sample = read_sample(*files, number, message["count"], message["seed"])
         except GraftError as error:
@@ -261,8 +269,8 @@ class MlflowLedger:
     def _curves(self, path: str, md5: str) -> str | None:
         """The run that has the curves of a table; None if there is none."""
         recorded = f"tags.`{valid_name(f'out.{path}')}` = '{md5}' AND tags.`{CURVES}` = '{HERE}'"
-        found = self._client.search_runs([self.experiment], recorded, max_results=1)
-        return str(found[0].info.run_id) if found else None
+        runs = self._client.search_runs([self.experiment], recorded, max_results=1)
+        return str(runs[0].info.run_id) if runs else None
 
     def _record_tables(self, message: dict[str, Any]) -> None:
         """A stage's tables on its own run, in the format of `log_table`.
@@ -307,7 +315,7 @@ class MlflowLedger:
             follow(self._client, self.experiment, self._name, succession["champion"], succession["history"])
 
 
-def store_lock(uri: str) -> "AbstractContextManager[None]":
+def store_lock(uri: str) -> AbstractContextManager[None]:
     """The lock for the creation of a store; none if it is not a sqlite file."""
     store = sqlite_file(uri)
     return creation_lock(store) if store else nullcontext()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from tasks.core.child_process import spawn
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -16,7 +16,10 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # with MLflow's default a call to a dead server takes minutes
 }
 
-REMEDY = "fix tracking.uri or start the server"
+REMEDY = "fix machine.tracking.uri or start the server"
+
+SECONDS = 60
+"""Longest wait for MLflow at the end of a run, and for one of its answers."""
 
 
 def start_worker(root: Path, tracking: Tracking) -> tuple["subprocess.Popen[str]", IO[str]]:
@@ -34,7 +37,7 @@ def start_worker(root: Path, tracking: Tracking) -> tuple["subprocess.Popen[str]
         text=True,
         encoding="utf-8",
     )
-    store = {"uri": tracking.uri, "experiment": tracking.experiment, "seconds": max(1, round(tracking.seconds))}
+    store = {"uri": tracking.uri, "experiment": tracking.experiment, "seconds": SECONDS}
     assert process.stdin is not None
     process.stdin.write(json.dumps(store) + "\n")
     process.stdin.flush()

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from tasks.core.child_process import end_with_parent, kill_tree, last_line, spawn
 from tasks.core.loopback import HOST, answers, free_port
 from tasks.errors import GraftError, one_line
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 from tasks.tracking.addresses import experiment_address, experiments_address
 from tasks.tracking.mlflow_process import ENVIRONMENT
 
@@ -44,7 +44,7 @@ SETTINGS = {
 
 
 class MlflowServer:
-    """The server of a project whose `tracking.uri` is a database. In a `with` statement it is this object."""
+    """The server of a project whose `machine.tracking.uri` is a database. In a `with` statement it is this object."""
 
     def __init__(self, root: Path, tracking: Tracking) -> None:
         """Start it."""
@@ -82,7 +82,9 @@ class MlflowServer:
         if self._process.poll() is not None:
             self._log.seek(0)
             why = last_line(self._log.read())[:300] or f"exit code {self._process.returncode}"
-            raise GraftError(f"MLflow: its server ended ({why}); see whether tracking.uri in params.yaml can be opened")
+            raise GraftError(
+                f"MLflow: its server ended ({why}); see whether machine.tracking.uri in params.yaml can be opened"
+            )
 
 
 def runs_url(server: str, experiment: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 from tasks.artifacts import read_text
 from tasks.core.sqlite import sqlite_file
 from tasks.errors import GraftError
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 from tasks.tracking.mlflow_ledger import store_lock
-from tasks.tracking.mlflow_process import ENVIRONMENT
+from tasks.tracking.mlflow_process import ENVIRONMENT, SECONDS
 
 
 def fetch_text(root: Path, tracking: Tracking, name: str, file: str) -> str | None:
@@ -63,7 +63,7 @@ def open_store(tracking: Tracking, name: str) -> Iterator[Any]:
     """A client of the store; its errors are raised as a GraftError of one line about `name`."""
     os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(max(1, round(tracking.seconds))))
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(SECONDS))
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
@@ -74,7 +74,7 @@ def open_store(tracking: Tracking, name: str) -> Iterator[Any]:
     except MlflowException as error:
         line = str(error).strip().partition("\n")[0][:200]
         raise GraftError(
-            f"{name}: MLflow ({tracking.uri}) does not answer ({line}); fix tracking.uri, or its server"
+            f"{name}: MLflow ({tracking.uri}) does not answer ({line}); fix machine.tracking.uri, or its server"
         ) from None
 
 

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -31,12 +32,11 @@ from tasks.promotion_records import Champion, Promotion, Succession
 from tasks.records import Lineage, Record
 from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
-from tasks.tracking.addresses import run_address, server_address
-from tasks.tracking.mlflow_process import REMEDY, start_worker
-from tasks.tracking.run_summary import unknown_headline
+from tasks.tracking.addresses import run_address, server_address, view_state
+from tasks.tracking.metrics import unknown_headline
+from tasks.tracking.mlflow_process import REMEDY, SECONDS, start_worker
 from tasks.tracking.tags import LOCK, SOURCE, lock_digest
 from tasks.tracking.trace_sample import traces_by_round
-from tasks.tracking.view_state import view_state
 
 
 class WorkerAnswer(Record):
@@ -51,7 +51,7 @@ class Recorder:
     """One parent MLflow run for a run of the chain, and a child for each stage and round."""
 
     def __init__(self, layout: Layout, params: Params, tags: dict[str, str]) -> None:
-        """Start the process that talks to MLflow; with `tracking.uri` empty there is none and nothing is recorded.
+        """Start the process that talks to MLflow; with `machine.tracking.uri` empty there is none.
 
         `tags` are put on the parent run, with the git commit and the digest of dvc.lock.
         """
@@ -60,10 +60,10 @@ class Recorder:
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
         self._ids: dict[str, str] | None = None  # of experiment and run, once MLflow has accepted it
-        if not params.tracking.uri:
+        if not params.machine.tracking.uri:
             return
         try:
-            self._process, self._log = start_worker(layout.root, params.tracking)
+            self._process, self._log = start_worker(layout.root, params.machine.tracking)
         except OSError as error:
             self._warn(f"its process did not start ({error})")
             return
@@ -107,7 +107,7 @@ class Recorder:
             "outs": outs,
             "time": time.time(),
         }
-        try:
+        with self._left_out_if_unreadable(f"numbers of {stage_id}"):
             message["metrics"] = read_metrics(self._layout, stage_id)
             if not cached and self._layout.speed(stage_id).exists():
                 message["metrics"] |= read_numbers(self._layout.speed(stage_id), stage_id)
@@ -116,11 +116,10 @@ class Recorder:
                 message["headline"] = read_numbers(self._layout.headline, stage_id)
             if stage_id.startswith("update@"):
                 message["policy"] = self._policy(stage_id, outs)
-        except GraftError as error:
-            self._warn(f"numbers of {stage_id} left out ({error})")
         self._messages.put(message)
         if stage_id == "promote":
-            self._champion(message["time"])
+            with self._left_out_if_unreadable("the champion"):  # the present one: the run's decision may be cached
+                self._messages.put(champion_message(self._layout, message["time"]))
         for path in outs:
             steps = path.endswith(".csv") and stage_id.startswith("update@")
             if path.endswith((".svg", ".csv")) and not steps:  # a message of its own: the numbers are taken anyway
@@ -148,15 +147,15 @@ class Recorder:
     def wait(self) -> str | None:
         """The MLflow id of the closed run, once MLflow has all of it; None if MLflow did not accept it.
 
-        Waits at most `tracking.seconds`; after that the recording is abandoned, with a warning.
+        Waits at most SECONDS; after that the recording is abandoned, with a warning.
         """
         if self._process is not None and self._closed:
             process, self._process = self._process, None  # it is asked once
             try:
-                process.wait(self._params.tracking.seconds)
+                process.wait(SECONDS)
             except subprocess.TimeoutExpired:
                 kill_tree(process)
-                self._warn(f"no answer within {self._params.tracking.seconds:g} s; {REMEDY}")
+                self._warn(f"no answer within {SECONDS} s; {REMEDY}")
             else:
                 self._ids = self._answer(process)
         return self._ids["run_id"] if self._ids else None
@@ -171,7 +170,7 @@ class Recorder:
 
         None if MLflow is not a server or did not accept the run.
         """
-        server = server_address(self._params.tracking.uri)
+        server = server_address(self._params.machine.tracking.uri)
         if not server or not self.wait() or self._ids is None:
             return None
         return run_address(server, self._ids["experiment_id"], self._ids["run_id"], file.name if file else "")
@@ -182,34 +181,26 @@ class Recorder:
 
     def _steps(self, stage: dict[str, Any], path: str) -> None:
         """A table with one row per step of a stage."""
-        try:
+        with self._left_out_if_unreadable(f"steps of {stage['stage_id']}, {path},"):
             rows = read_table(self._layout.root / path)
-        except (OSError, ValueError, TypeError) as error:
-            self._warn(f"steps of {stage['stage_id']} left out ({path}: {error})")
-            return
-        about = {key: stage[key] for key in ("stage_id", "cached", "time")}
-        self._messages.put({"kind": "steps", **about, "rows": rows, "path": path, "md5": stage["outs"][path]})
+            about = {key: stage[key] for key in ("stage_id", "cached", "time")}
+            self._messages.put({"kind": "steps", **about, "rows": rows, "path": path, "md5": stage["outs"][path]})
 
     def _influence(self, stage_id: str, time: float) -> None:
         """The workflows of most and least influence and a histogram, as tables; none if it was not measured."""
-        try:
-            found = read_influence_extremes(self._layout, int(stage_id.partition("@")[2]))
-        except GraftError as error:
-            self._warn(f"influence of {stage_id} left out ({error})")
-            return
-        if found is None:
-            return
-        tables = {
-            "influence.json": [asdict(row) for row in (*found.most, *found.least)],
-            "influence_histogram.json": [row._asdict() for row in found.histogram],
-        }
-        self._messages.put({"kind": "tables", "stage_id": stage_id, "tables": tables, "time": time})
+        with self._left_out_if_unreadable(f"influence of {stage_id}"):
+            if extremes := read_influence_extremes(self._layout, int(stage_id.partition("@")[2])):
+                tables = {
+                    "influence.json": [asdict(row) for row in (*extremes.most, *extremes.least)],
+                    "influence_histogram.json": [row._asdict() for row in extremes.histogram],
+                }
+                self._messages.put({"kind": "tables", "stage_id": stage_id, "tables": tables, "time": time})
 
     def _traces(self, stage_id: str, time: float) -> None:
         """A sample of the completions of the first and the last round, as traces; the worker reads their files."""
         number = int(stage_id.partition("@")[2])
         if count := traces_by_round(self._params.rounds.last).get(number):
-            files = {"rewarded": self._layout.rewarded(number), "selection": self._layout.selection(number)}
+            files = {"trajectories": self._layout.trajectories(number), "selection": self._layout.selection(number)}
             about = {"round": number, "count": count, "seed": self._params.seed, "time": time}
             self._messages.put({"kind": "traces", **about, **{key: self._relative(p) for key, p in files.items()}})
 
@@ -260,17 +251,18 @@ class Recorder:
             },
         }
 
-    def _champion(self, time: float) -> None:
-        """The present champion; the decision of this run may be old, from the cache."""
+    @contextmanager
+    def _left_out_if_unreadable(self, what: str) -> Iterator[None]:
+        """Warn, and go on, if a file that the block reads is missing or damaged."""
         try:
-            self._messages.put(champion_message(self._layout, time))
-        except GraftError as error:
-            self._warn(f"the champion left out ({error})")
+            yield
+        except (GraftError, OSError, ValueError, TypeError) as error:
+            self._warn(f"{what} left out ({error})")
 
     def _warn(self, problem: str) -> None:
         warning = (
-            f"warning: MLflow ({self._params.tracking.uri}): {problem}. The results under {self._layout.root / 'run'} "
-            "are complete: run again after that, nothing is computed twice."
+            f"warning: MLflow ({self._params.machine.tracking.uri}): {problem}. The results under "
+            f"{self._layout.root / 'run'} are complete: run again after that, nothing is computed twice."
         )
         print(redacted(warning), file=sys.stderr)
 
@@ -278,9 +270,9 @@ class Recorder:
 def update_registry(layout: Layout, params: Params) -> str | None:
     """Update the registry to the present champion; returns the error in words, None on success.
 
-    Waits at most `tracking.seconds`. With `tracking.uri` empty there is no registry.
+    Waits at most SECONDS. With `machine.tracking.uri` empty there is no registry.
     """
-    tracking = params.tracking
+    tracking = params.machine.tracking
     if not tracking.uri:
         return None
     message = json.dumps(champion_message(layout, time.time())) + "\n"
@@ -288,10 +280,10 @@ def update_registry(layout: Layout, params: Params) -> str | None:
     assert process.stdout is not None
     with log, process.stdout:
         try:
-            text, _ = process.communicate(message, tracking.seconds)
+            text, _ = process.communicate(message, SECONDS)
         except subprocess.TimeoutExpired:
             kill_tree(process)
-            return f"no answer within {tracking.seconds:g} s"
+            return f"no answer within {SECONDS} s"
         return next(iter(_parse_answer(process.returncode, text, log).errors), None)
 
 

@@ -7,7 +7,7 @@ up.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.tracking.batches import VALUE_LENGTH
+from tasks.tracking.metrics import VALUE_LENGTH
 
 
 def create_card(

@@ -3,16 +3,18 @@
 A completion here is a workflow of a problem: those that wrote the same one differ in nothing that a reader sees.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
-from tasks.artifacts import read_jsonl, stream_jsonl
+from tasks.artifacts import read_jsonl
 from tasks.programs.answer_check import is_right
-from tasks.records import NUMBER, Answer, Result, RewardedTrajectory, Selected, Split
+from tasks.records import NUMBER, Answer, Result, Selected
 from tasks.seeds import derive_seed
+from tasks.trajectories import Member, Reward, RewardedTrajectory, Trajectory, read_rewarded
 
 COUNT = 24
 """Traces of a run."""
@@ -41,27 +43,37 @@ class SampledCompletion:
     """What a trace shows of a completion."""
 
     round: int
-    problem_id: str
-    workflow_id: str
-    split: Split
-    outcome: Outcome
-    prompt: str
-    completion: str
-    proposer: str
-    tokens: int  # 0: unknown
+    trajectory: Trajectory
+    member: Member
     copies: int  # completions of its group that wrote this workflow
-    programs: list[SampledProgram]  # on the problem's own question, then on its siblings'
-    reward: float | None
-    reward_terms: dict[str, float | None]
-    selection: Selected | None  # None: `update.on_invalid_completion` left it out
+    reward: Reward
+    selection: Selected | None
 
     @property
     def key(self) -> Key:
-        return self.problem_id, self.workflow_id
+        return self.trajectory.problem_id, self.member.workflow_id
 
     @property
     def influence(self) -> float | None:
         return self.selection.influence if self.selection else None
+
+    @property
+    def outcome(self) -> Outcome:
+        """`invalid` if it returned nothing; where the answer is not a number, right if its term `correctness` is 1."""
+        result, problem = self.member.result, self.trajectory.problem
+        if result.status != "ok":
+            return "invalid"
+        by_term = self.reward.terms.get("correctness") == 1
+        right = is_right(result, problem.answer) if problem.evaluator == NUMBER else by_term
+        return "right" if right else "wrong"
+
+    @property
+    def programs(self) -> list[SampledProgram]:
+        """Its executions on the problem's own question, then on its siblings'."""
+        problem = self.trajectory.problem
+        names = ["problem", *(f"sibling {number}" for number in range(1, len(problem.siblings) + 1))]
+        rows = zip(names, problem.questions, problem.answers, self.member.results, strict=True)
+        return [SampledProgram(*row) for row in rows]
 
 
 def traces_by_round(last: int) -> dict[int, int]:
@@ -69,69 +81,41 @@ def traces_by_round(last: int) -> dict[int, int]:
     return {1: COUNT} if last == 1 else {1: COUNT // 2, last: COUNT - COUNT // 2}
 
 
-def read_sample(rewarded: Path, selection: Path, round: int, count: int, seed: int) -> list[SampledCompletion]:
+def read_sample(trajectories: Path, selection: Path, round: int, count: int, seed: int) -> list[SampledCompletion]:
     """At most `count` completions of a round, a function of its files and the seed. Raises GraftError naming the file.
 
-    The file of rewards is read once, a group at a time.
+    The trajectories are read once, one at a time.
     """
     lines: dict[Key, Selected] = {}
     for line in read_jsonl(selection, Selected):
         lines.setdefault((line.problem_id, line.workflow_id), line)
     problems = _problems(lines, round, seed)
-    groups = (group for group in stream_jsonl(rewarded, RewardedTrajectory) if group.problem_id in problems)
+    groups = (group for group in read_rewarded(trajectories) if group.trajectory.problem_id in problems)
     completions = list(chain.from_iterable(completions_of(group, lines, round) for group in groups))
     return choose(completions, count, seed)
 
 
 def choose(completions: Sequence[SampledCompletion], count: int, seed: int) -> list[SampledCompletion]:
     """In turn the next most influential, least influential, right, wrong and invalid one, each at most once."""
-    measured = [each for each in completions if each.influence]
-    by_influence = sorted(measured, key=lambda each: (-(each.influence or 0.0), each.key))
-    drawn = sorted(completions, key=lambda each: derive_seed(seed, "traces", each.round, *each.key))
+    measured = [completion for completion in completions if completion.influence]
+    by_influence = sorted(measured, key=lambda completion: (-(completion.influence or 0.0), completion.key))
+    drawn = sorted(completions, key=lambda completion: derive_seed(seed, "traces", completion.round, *completion.key))
     outcomes: tuple[Outcome, ...] = ("right", "wrong", "invalid")
     kinds = [by_influence, by_influence[::-1], *([e for e in drawn if e.outcome == kind] for kind in outcomes)]
-    turns = [each for turn in zip_longest(*kinds) for each in turn if each is not None]
-    return list(islice({each.key: each for each in turns}.values(), count))
+    turns = [completion for turn in zip_longest(*kinds) for completion in turn if completion is not None]
+    return list(islice({completion.key: completion for completion in turns}.values(), count))
 
 
 def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], round: int) -> Iterator[SampledCompletion]:
     """The distinct completions of a problem."""
-    for member, workflow_id in enumerate(group.workflow_ids):
-        if workflow_id in group.workflow_ids[:member]:
-            continue
-        own = SampledProgram("problem", group.problem.question, group.problem.answer, group.results[member])
-        siblings = [
-            SampledProgram(f"sibling {number}", sibling.question, sibling.answer, result)
-            for number, (sibling, result) in enumerate(
-                zip(group.problem.siblings, group.sibling_results[member], strict=True), start=1
-            )
-        ]
-        yield SampledCompletion(
-            round=round,
-            problem_id=group.problem_id,
-            workflow_id=workflow_id,
-            split=group.split,
-            outcome=outcome_of(group, member),
-            prompt=group.prompt,
-            completion=group.workflow_codes[member],
-            proposer=group.proposers[member],
-            tokens=len(group.tokens[member]),
-            copies=group.workflow_ids.count(workflow_id),
-            programs=[own, *siblings],
-            reward=group.rewards[member],
-            reward_terms={name: values[member] for name, values in group.reward_terms.items()},
-            selection=lines.get((group.problem_id, workflow_id)),
-        )
-
-
-def outcome_of(group: RewardedTrajectory, member: int) -> Outcome:
-    """`invalid` if it returned nothing; where the answer is not a number, right if its term `correctness` is 1."""
-    result, problem = group.results[member], group.problem
-    if result.status != "ok":
-        return "invalid"
-    if problem.evaluator == NUMBER:
-        return "right" if is_right(result, problem.answer) else "wrong"
-    return "right" if group.reward_terms.get("correctness", [0.0] * (member + 1))[member] == 1 else "wrong"
+    trajectory, rewards = group
+    copies, shown = Counter(member.workflow_id for member in trajectory.members), set[str]()
+    for member, reward in zip(trajectory.members, rewards, strict=True):
+        name = member.workflow_id
+        if name not in shown:
+            shown.add(name)
+            line = lines.get((trajectory.problem_id, name))
+            yield SampledCompletion(round, trajectory, member, copies[name], reward, line)
 
 
 def _problems(lines: Mapping[Key, Selected], round: int, seed: int) -> set[str]:

@@ -36,13 +36,6 @@ def log_traces(uri: str, experiment: str, run_id: str, sample: Sequence[SampledC
     client.log_spans(experiment, [span for trace in traces for span in trace.spans()])
 
 
-def delete_traces(client: Any, experiment: str, run_id: str) -> None:
-    """Delete the traces of a run, which MLflow leaves when the run is deleted."""
-    found = client.search_traces(locations=[experiment], run_id=run_id, include_spans=False)
-    if found:
-        client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in found])
-
-
 class _Trace:
     """One completion in MLflow's types. Its id is a function of the run and the completion."""
 
@@ -59,42 +52,42 @@ class _Trace:
             TraceTagKey,
         )
 
-        own = self._completion
+        completion = self._completion
         return TraceInfo(
             trace_id=f"tr-{self._id}",
             trace_location=TraceLocation.from_experiment_id(experiment),
             request_time=self._milliseconds,
             execution_duration=0,
-            state=TraceState.OK if own.outcome != "invalid" else TraceState.ERROR,
-            request_preview=_cut(own.programs[0].question),
-            response_preview=_cut(str(_answer(own.programs[0]))),
+            state=TraceState.OK if completion.outcome != "invalid" else TraceState.ERROR,
+            request_preview=_cut(completion.programs[0].question),
+            response_preview=_cut(str(_answer(completion.programs[0]))),
             trace_metadata={
                 TraceMetadataKey.SOURCE_RUN: self._run_id,
                 TRACE_SCHEMA_VERSION_KEY: str(TRACE_SCHEMA_VERSION),
             },
             tags={
-                TraceTagKey.TRACE_NAME: own.problem_id,
-                "round": str(own.round),
-                "outcome": own.outcome,
-                "selected": json.dumps(bool(own.selection and own.selection.selected)),
+                TraceTagKey.TRACE_NAME: completion.trajectory.problem_id,
+                "round": str(completion.round),
+                "outcome": completion.outcome,
+                "selected": json.dumps(bool(completion.selection and completion.selection.selected)),
             },
         )
 
     def spans(self) -> list[Any]:
         """The root first."""
-        own, first = self._completion, self._completion.programs[0]
-        completion = _verbatim(own.completion)
+        completion, first = self._completion, self._completion.programs[0]
+        text = _verbatim(completion.member.code)
         return [
             self._span(
-                own.problem_id,
+                completion.trajectory.problem_id,
                 "CHAIN",
                 inputs={"question": _cut(first.question), "expected": first.expected},
-                outputs={"completion": completion, "value": _value(first.result)},
+                outputs={"completion": text, "value": _value(first.result)},
                 program=first,
-                attributes=_attributes(own),
+                attributes=_attributes(completion),
                 root=True,
             ),
-            self._span("completion", "LLM", inputs=_verbatim(own.prompt), outputs=completion),
+            self._span("completion", "LLM", inputs=_verbatim(completion.trajectory.prompt), outputs=text),
             *(
                 self._span(
                     program.name,
@@ -103,7 +96,7 @@ class _Trace:
                     outputs={"status": program.result.status, "value": _value(program.result)},
                     program=program,
                 )
-                for program in own.programs
+                for program in completion.programs
             ),
         ]
 
@@ -121,7 +114,7 @@ class _Trace:
         from mlflow.entities import Span
 
         failed = program is not None and program.result.status != "ok"
-        own = {
+        fields = {
             "mlflow.traceRequestId": f"tr-{self._id}",
             "mlflow.spanType": kind,
             "mlflow.spanInputs": inputs,
@@ -141,29 +134,29 @@ class _Trace:
                     "code": "STATUS_CODE_ERROR" if failed else "STATUS_CODE_OK",
                     "message": _answer(program) if program and failed else "",
                 },
-                "attributes": {key: json.dumps(value) for key, value in own.items()},
+                "attributes": {key: json.dumps(value) for key, value in fields.items()},
                 "links": [],
             }
         )
 
 
-def _attributes(own: SampledCompletion) -> dict[str, Any]:
+def _attributes(completion: SampledCompletion) -> dict[str, Any]:
     """Numbers of a completion, by the names that the files have."""
-    line = own.selection
+    line = completion.selection
     return {
-        "round": own.round,
-        "split": own.split,
-        "outcome": own.outcome,
-        "reward": own.reward,
-        **{f"reward.{name}": value for name, value in own.reward_terms.items()},
+        "round": completion.round,
+        "split": completion.trajectory.split,
+        "outcome": completion.outcome,
+        "reward": completion.reward.reward,
+        **{f"reward.{name}": value for name, value in completion.reward.terms.items()},
         "advantage": line.advantage if line else None,
-        "influence": own.influence,
+        "influence": completion.influence,
         "selected": line.selected if line else False,
         "weight": line.weight if line else None,
-        "proposer": own.proposer,
-        "tokens": own.tokens,
-        "copies": own.copies,
-        "workflow_id": own.workflow_id,
+        "proposer": completion.member.proposer,
+        "tokens": len(completion.member.tokens),
+        "copies": completion.copies,
+        "workflow_id": completion.member.workflow_id,
     }
 
 

@@ -1,7 +1,7 @@
 """Checkpoint of an update, so that a killed update resumes where it stopped, bit for bit.
 
-A checkpoint holds the trained weights, the optimiser, the schedule, the weight of the KL term and the metrics of the
-steps done, whose number is the step to resume at. An update draws no random numbers, and its order is a function of the
+A checkpoint holds the trained weights, the optimiser, the schedule and the metrics of the steps done, whose number is
+the step to resume at. An update draws no random numbers, and its order is a function of the
 seed. Everything else is computed again from its inputs, before the weights are restored.
 
 The file holds data alone (tasks/model/distributed/safe_serialization.py), is named by all that the result depends on
@@ -18,7 +18,6 @@ from typing import Any
 
 from tasks.artifacts import write_bytes
 from tasks.model.distributed.safe_serialization import deserialize, serialize
-from tasks.records import KlWeight
 from tasks.update.metrics import Metrics
 
 WRITE_INTERVAL = 30.0
@@ -37,7 +36,6 @@ class TrainingState:
     weights: dict[str, Any]
     optimizer: Any
     schedule: Any
-    kl_weight: KlWeight
     rows: list[Metrics] = field(default_factory=list)
 
     def state(self) -> dict[str, Any]:
@@ -46,7 +44,6 @@ class TrainingState:
             "weights": {name: weight.detach() for name, weight in self.weights.items()},
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
-            "kl_weight": self.kl_weight.model_dump(),
             "rows": self.rows,
         }
 
@@ -59,7 +56,6 @@ class TrainingState:
                 weight.copy_(state["weights"][name])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
-        self.kl_weight = KlWeight.model_validate(state["kl_weight"])
         self.rows = state["rows"]
 
 
@@ -107,7 +103,7 @@ def _state_in(content: memoryview) -> dict[str, Any] | None:
         state = deserialize(bytes(content))
     except ValueError:
         return None
-    whole = isinstance(state, dict) and state.keys() == {"weights", "optimizer", "schedule", "kl_weight", "rows"}
+    whole = isinstance(state, dict) and state.keys() == {"weights", "optimizer", "schedule", "rows"}
     return state if whole else None
 
 

@@ -10,7 +10,6 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.params.params import Params
-from tasks.records import KlWeight
 from tasks.seeds import derive_seed
 from tasks.update.checkpoint import Checkpoint
 from tasks.update.metrics import Metrics, round_metrics
@@ -21,15 +20,14 @@ from tasks.update.update import train
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """The metrics of each step and of the round, the weight of the KL after it, and the speed of this process."""
+    """The metrics of each step and of the round, and the speed of this process."""
 
     rows: list[Metrics]
     metrics: Metrics
-    kl_weight: KlWeight
     tokens_per_second: float
 
 
-def compute(
+def update_policy(
     policy: Policy,
     groups: Sequence[UpdateGroup],
     reference: Logprobs | None,
@@ -37,26 +35,25 @@ def compute(
     round: int,
     checkpoint: Checkpoint | None = None,
     live: LiveRows | None = None,
-    kl_weight: KlWeight | None = None,
     value_head: Any = None,
 ) -> UpdateResult:
     """Train the policy in place. `reference`: from `reference_scores`; None where `update.beta` is 0.
 
-    `kl_weight`: what the round before has left, None in the first. `value_head`: trained, too, with algorithm ppo,
-    where the samples of the groups have targets and `params` are from `with_ppo_objective`.
+    `value_head`: trained, too, with algorithm ppo, where the samples of the groups have targets and `params` are from
+    `with_ppo_objective`.
     """
     update, ppo = params.update, None
     scorer = update_scorer(policy, _samples(groups), params)
     groups, corrected = correct_groups(scorer, groups, update.sampler_correction)
     if value_head is not None:
         ppo = params.ppo
-        scorer = replace(scorer, value_head=value_head, detach_values=ppo.detach_value)
+        scorer = replace(scorer, value_head=value_head)
     steps, skipped = plan_steps(
         groups, update.epochs, update.prompts_per_step, derive_seed(params.seed, "update", round)
     )
-    done = train(scorer, steps, update, reference, checkpoint, live, kl_weight, ppo)
+    done = train(scorer, steps, update, reference, checkpoint, live, ppo)
     numbers = round_metrics(done.rows, skipped, groups) | corrected
-    return UpdateResult(done.rows, numbers, done.kl_weight, done.tokens_per_second)
+    return UpdateResult(done.rows, numbers, done.tokens_per_second)
 
 
 def reference_scores(reference: Policy, groups: Sequence[UpdateGroup], params: Params) -> Logprobs:

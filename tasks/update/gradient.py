@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tasks.core.torch_threads import torch_threads
+from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import backward, world_size
-from tasks.model.fast_layers.fast_layers import fast_layers
+from tasks.model.hf_model import torch_threads
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
@@ -22,7 +22,7 @@ from tasks.objective.recorded_logprobs import Logprobs, pad_logprobs
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.ppo import Ppo
 from tasks.params.update import Update
-from tasks.ppo.losses import PaddedTargets, ValueLosses, pad_targets, value_losses
+from tasks.ppo.losses import PaddedTargets, pad_targets, value_losses
 from tasks.update.step_plan import UpdateGroup
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ class ValueSums:
     """Totals over tokens of what a value head said; with r the return and e = r - value."""
 
     loss: float = 0.0  # as it enters the loss, divided by the step's denominator
-    clipped: float = 0.0  # tokens that the clip acted on
     returns: float = 0.0
     squared_returns: float = 0.0
     errors: float = 0.0
@@ -139,8 +138,8 @@ def _loss_of(
     )
     critic = None
     if ppo and targets and scored.values is not None:
-        critic = value_losses(scored.values, targets.values, targets.returns, mask, ppo.value_clip)
-        tokens = replace(tokens, loss=tokens.loss + ppo.value_weight * critic.loss)
+        critic = value_losses(scored.values, targets.returns, mask)
+        tokens = replace(tokens, loss=tokens.loss + ppo.value_weight * critic)
     counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
     averaging = TokenWeights(params.loss, longest=1)  # for the weights alone
     weights = counts * logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
@@ -148,7 +147,7 @@ def _loss_of(
 
     def read_sums() -> tuple[TokenSums, list[Sample]]:
         part = _summed(tokens, loss, scored.entropies, counts, weights / denominator)
-        if ppo and critic and targets and scored.values is not None:
+        if ppo and critic is not None and targets and scored.values is not None:
             errors = targets.returns - scored.values.detach()
             part.values = _value_sums(critic, errors, targets.returns, counts, ppo.value_weight * weights / denominator)
         return part, [] if math.isfinite(part.loss) else _not_finite(tokens, samples)
@@ -190,13 +189,12 @@ def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "T
 
 
 def _value_sums(
-    critic: ValueLosses, errors: "Tensor", returns: "Tensor", counts: "Tensor", weights: "Tensor"
+    losses: "Tensor", errors: "Tensor", returns: "Tensor", counts: "Tensor", weights: "Tensor"
 ) -> ValueSums:
     """The same for the values, in float64."""
     counts, errors, returns = counts.double(), errors.double(), returns.double()
     totals = (
-        (critic.loss.detach() * weights).double().sum(),
-        (critic.clipped * counts).sum(),
+        (losses.detach() * weights).double().sum(),
         *((numbers * counts).sum() for numbers in (returns, returns.square(), errors, errors.square())),
     )
     return ValueSums(*(float(total) for total in totals))

@@ -16,7 +16,7 @@ def selected_groups(
     lines = {(line.problem_id, line.member): line for line in selection}
     members = {(g.problem_id, member): name for g in groups for member, name in enumerate(g.workflow_ids)}
     if {key: line.workflow_id for key, line in lines.items()} != members:
-        raise ValueError("does not name the samples of rewarded.jsonl")
+        raise ValueError("does not name the samples of trajectories.jsonl")
     weights = {key: line.weight if line.selected else 0.0 for key, line in lines.items()}
     return [
         weighted_group(g, [weights[g.problem_id, member] for member in range(len(g.samples))], averaging)

@@ -4,7 +4,6 @@
                             policy_loss is the first two)
     kl                      mean estimate of KL(policy ‖ reference) of a token, before beta and correction
     kl_sequence             the same, summed over a completion: mean of the samples
-    beta                    weight of the KL; only where it differs from step to step (tasks/objective/kl_weight.py)
     kl_share                |kl_loss| / (|policy_loss| + |kl_loss|)
     entropy                 mean entropy of a token at the sampling temperature
     clip_ratio/low_mean     share of the tokens whose gradient the clip took away because their ratio was too low,
@@ -18,11 +17,10 @@
 
 With algorithm ppo, where kl is in the rewards and `advantage_std` that of the last tokens, also:
 
-    value_loss              value_weight · mean of the tokens' clipped squared errors / 2
+    value_loss              value_weight · mean of the tokens' squared errors / 2
     explained_variance      1 - Var(R - v) / Var(R) over the tokens, R the returns, v the values: 1 where they are
                             equal, 0 where the values might as well be one number
     value, return           means over the tokens
-    value_clip_fraction     share of the tokens whose value's gradient the clip took away
 
 The names are TRL's where it has one. Times are not among them: the same inputs give the same bytes.
 """
@@ -37,7 +35,7 @@ from tasks.update.step_plan import Step, UpdateGroup
 Metrics = dict[str, float]
 """Name → number."""
 
-VALUES = ("explained_variance", "value", "return", "value_clip_fraction")
+VALUES = ("explained_variance", "value", "return")
 
 TOKEN_MEANS = ("ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "kl", "entropy", *VALUES)
 """Means over the tokens of a step: their means over a round are weighted."""
@@ -52,12 +50,11 @@ def step_metrics(
     sums: TokenSums,
     norm: float,
     rate: float,
-    beta: float | None = None,
     with_values: bool = False,
 ) -> Metrics:
     """The metrics of one step; `norm` is that of the gradient before it was clipped, `rate` the learning rate.
 
-    `beta`: None where it is the same at every step. `with_values`: those of a value head, too.
+    `with_values`: those of a value head, too.
     """
     tokens = max(sums.tokens, 1)
     parts = abs(sums.policy_loss) + abs(sums.kl_loss)
@@ -79,7 +76,6 @@ def step_metrics(
         "ratio_max": sums.ratio_max,
         "grad_norm": norm,
         "learning_rate": rate,
-        **({} if beta is None else {"beta": beta}),
         **(_of_values(sums.values, tokens) if with_values else {}),
         "advantage_std": _deviation(learned),
         "samples": len(learned),
@@ -125,7 +121,6 @@ def _of_values(sums: ValueSums, tokens: float) -> Metrics:
         "explained_variance": 1 - unexplained / variance if variance > TOLERANCE else 0.0,
         "value": returns - errors,
         "return": returns,
-        "value_clip_fraction": sums.clipped / tokens,
     }
 
 

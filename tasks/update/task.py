@@ -1,4 +1,4 @@
-"""The update stage: rewarded trajectories and their selection → the round's policy."""
+"""The update stage: trajectories, their rewards and their selection → the round's policy."""
 
 import logging
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.groups import SampleGroup, read_groups
-from tasks.objective.kl_weight import read_weight, varies
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.ppo.critic import start_round
@@ -24,7 +23,7 @@ from tasks.records import Selected
 from tasks.sources.fingerprint import fingerprint
 from tasks.statistics.collapse import collapse_remarks
 from tasks.update.checkpoint import Checkpoint
-from tasks.update.compute import compute, reference_scores
+from tasks.update.compute import reference_scores, update_policy
 from tasks.update.groups import selected_groups
 from tasks.update.metrics import to_csv
 from tasks.update.step_plan import UpdateGroup
@@ -52,7 +51,7 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     first = layout.policy(0 if update.beta > 0 else round - 1)
     policy = load_policy(first, shard=shard_base if update.sharded else None)
     splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
-    by_split, invalid, _ = read_groups(policy, environment_in(layout.root, params), layout, round, splits, update)
+    by_split = read_groups(policy, environment_in(layout.root, params), layout, round, splits, update)
     checkpoint, live = _checkpoint(layout, params, round, policy), LiveRows(layout.live_steps(f"update@{round}"))
     reference = critic = None
     with explain_out_of_memory(update.micro_batch_tokens):
@@ -63,19 +62,17 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
         if critic is None and update.beta > 0:
             reference = reference_scores(policy, groups, params)
             policy = load_policy(layout.policy(round - 1), instead_of=policy)
-        weight, head = read_weight(layout.kl_weight(round - 1), update), critic.head if critic else None
-        result = compute(policy, groups, reference, params, round, checkpoint, live, weight, head)
+        head = critic.head if critic else None
+        result = update_policy(policy, groups, reference, params, round, checkpoint, live, head)
     if rank():
         return
     for remark in collapse_remarks(result.metrics):
         logger.warning("round %d: %s", round, remark)
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
-    if varies(update):
-        write_json(layout.kl_weight(round), result.kl_weight)
     if critic:
         write_head(layout.value_head(round), critic.head)
     write_text(layout.steps(round), to_csv(result.rows))
-    write_json(layout.metrics("update", round), result.metrics | {"unfit_samples": invalid})
+    write_json(layout.metrics("update", round), result.metrics)
     write_json(layout.speed(f"update@{round}"), {"tokens_per_second": result.tokens_per_second})
     checkpoint.remove()
     live.remove()
@@ -95,6 +92,7 @@ def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> C
     import torch
 
     sources = layout.sources / "update.json"  # with the digest of a user's environment
-    reads = [sources, layout.policy(0), layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
+    recorded = [layout.trajectories(round), layout.rewards(round), layout.selection(round)]
+    reads = [sources, layout.policy(0), layout.policy(round - 1), *recorded]
     machine = (torch.__version__, torch.get_num_threads(), policy.device.type)
     return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")

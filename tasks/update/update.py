@@ -10,8 +10,7 @@ the head's (tasks/ppo/losses.py), and AdamW trains the head, too, at a rate of i
 
 What a reader may expect and will not find: no weight decay, no reference model (what the policy that the
 run started from gives to each token is scored before, and handed in), no optimiser state carried from round to round:
-its running means start at 0, so the learning rate warms up again. A weight of the KL term that differs from step to
-step is carried (tasks/objective/kl_weight.py). Nothing here draws random numbers.
+its running means start at 0, so the learning rate warms up again. Nothing here draws random numbers.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
 signal (advantage 0), or what else `update.loss` divides by (tasks/objective/token_weights.py): a problem that is always
@@ -33,12 +32,10 @@ from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.model.distributed.collectives import rank
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.kl_weight import after_step, first_weight, varies
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.fields import Schedule
 from tasks.params.ppo import Ppo
 from tasks.params.update import Update
-from tasks.records import KlWeight
 from tasks.update.checkpoint import Checkpoint, TrainingState
 from tasks.update.gradient import accumulate_gradient, sample_names
 from tasks.update.metrics import Metrics, step_metrics
@@ -65,7 +62,6 @@ class UpdateSteps:
     """The result of an update: a row of metrics for each step, and this process's speed."""
 
     rows: list[Metrics]
-    kl_weight: KlWeight  # for the next round
     tokens_per_second: float  # completion tokens, each time that they are learned from
 
 
@@ -76,7 +72,6 @@ def train(
     reference: Logprobs | None,
     checkpoint: Checkpoint | None = None,
     live: LiveRows | None = None,
-    kl_weight: KlWeight | None = None,
     ppo: Ppo | None = None,
 ) -> UpdateSteps:
     """Train the scorer's model, and its value head, in place. The same arguments give the same weights.
@@ -84,12 +79,11 @@ def train(
     `reference`: log-probabilities of all samples by the reference; None where `update.beta` is 0. `ppo`: None for GRPO;
     else the scorer has a value head and the samples have targets, and the KL is in their advantages, not in the loss.
     With a checkpoint it goes on where an earlier update of the same arguments was ended. `live` has the rows so far.
-    `kl_weight`: what the round before has left, None in the first.
     Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
     """
     behaviour = behaviour_logprobs(scorer, list({sample_key(s): s for step in steps for s in step.samples}.values()))
     head_rate = (scorer.value_head, ppo.value_rate) if ppo else None
-    training = start_training(scorer.model, params, len(steps), kl_weight, head_rate)
+    training = start_training(scorer.model, params, len(steps), head_rate)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
         what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
@@ -111,14 +105,13 @@ def train(
                 live.add(training.rows[-1])
             speed.add(training.rows[-1]["tokens"])
             advance(note=f"{speed.tokens_per_second:.0f} tokens/s")
-    return UpdateSteps(training.rows, training.kl_weight, speed.tokens_per_second)
+    return UpdateSteps(training.rows, speed.tokens_per_second)
 
 
 def start_training(
     model: Any,
     params: Update,
     steps: int,
-    kl_weight: KlWeight | None = None,
     value_head: tuple[Any, float] | None = None,
 ) -> TrainingState:
     """AdamW and its schedule over all trained weights, before the first of `steps` steps.
@@ -136,7 +129,7 @@ def start_training(
         groups.append({"params": list(own.values()), "lr": rate})
     optimizer = torch.optim.AdamW(groups, lr=params.learning_rate, weight_decay=0.0, fused=True)
     schedule = schedule_of(optimizer, params.schedule, params.warmup_steps, steps)
-    return TrainingState(weights, optimizer, schedule, kl_weight or first_weight(params))
+    return TrainingState(weights, optimizer, schedule)
 
 
 def schedule_of(optimizer: Any, name: Schedule, warmup_steps: int, steps: int) -> Any:
@@ -155,6 +148,7 @@ def schedule_of(optimizer: Any, name: Schedule, warmup_steps: int, steps: int) -
 
     kind = "constant_with_warmup" if name == "constant" else name  # its `constant` has no warm-up
     schedule = get_scheduler(kind, optimizer, num_warmup_steps=warmup_steps, num_training_steps=steps + 1)
+    optimizer.zero_grad()  # of an earlier update of the same weights
     optimizer.step()  # without a gradient it moves nothing; torch warns where a schedule goes ahead of its optimiser
     schedule.step()
     return schedule
@@ -173,17 +167,13 @@ def optimizer_step(
     import torch
 
     training.optimizer.zero_grad()
-    beta = training.kl_weight.beta
-    in_loss = params.model_copy(update={"beta": 0.0 if ppo else beta})
+    in_loss = params.model_copy(update={"beta": 0.0}) if ppo else params
     sums = accumulate_gradient(scorer, step.groups, behaviour, reference, in_loss, ppo)
     clip, groups = torch.nn.utils.clip_grad_norm_, training.optimizer.param_groups
     norm, *others = (float(clip(group["params"], params.max_grad_norm)) for group in groups)
     _check_finite(sum(others, norm), scorer, step, behaviour)
     rate = training.schedule.get_last_lr()[0]
-    shown = beta if varies(params) else None
-    row = step_metrics(len(training.rows) + 1, step, sums, norm, rate, shown, with_values=ppo is not None)
-    training.rows.append(row)
-    training.kl_weight = after_step(training.kl_weight, row["kl"], int(row["samples"]), params)
+    training.rows.append(step_metrics(len(training.rows) + 1, step, sums, norm, rate, with_values=ppo is not None))
     training.optimizer.step()
     training.schedule.step()
 

@@ -8,7 +8,7 @@ from benchmarks.ppo.cells import (
     BOTTOM,
     COMPLETIONS,
     LARGER,
-    OWN_VOTE,
+    SAME_BATCH,
     SELECTIONS,
     SETTINGS,
     TOP,
@@ -61,7 +61,7 @@ def test_a_claim_holds_is_contradicted_or_is_not_confirmed() -> None:
 
 
 def test_claims_are_of_paired_differences_of_which_more_is_better() -> None:
-    found = results(SEEDS, {OWN_VOTE: 0.2, BOTTOM: -0.1, TOP: 0.1})
+    found = results(SEEDS, {SAME_BATCH: 0.2, BOTTOM: -0.1, TOP: 0.1})
     seeds = list(range(SEEDS))
     verdicts = {
         claim.sentence: {
@@ -74,12 +74,12 @@ def test_claims_are_of_paired_differences_of_which_more_is_better() -> None:
     assert verdicts["16 validation samples are too few"] == {"not confirmed"}
     assert verdicts["The variance of the rewards should fall"] == {"holds"}
     assert settled_share(found, list(SETTINGS), seeds) == 1
-    del found["chess", "grpo", OWN_VOTE, 0]
+    del found["chess", "grpo", SAME_BATCH, 0]
     assert settled_share(found, list(SETTINGS), seeds) == pytest.approx(1 - 3 / len(CLAIMS))
 
 
 def test_the_tables_have_a_row_a_run_and_a_row_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
-    found = results(2, {OWN_VOTE: 0.2})
+    found = results(2, {SAME_BATCH: 0.2})
     print_scores("civil", found, [0, 1])
     shown = capsys.readouterr().out
     assert shown.count("+0.200") == len(ALGORITHMS)

@@ -4,14 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.support.processes import has_ended, is_alive
+from tests.support.stage_params import REPOSITORY
+
 pytestmark = pytest.mark.nightly
 
-PROJECT = Path(__file__).parents[2]
 WORKING = """
 import os, sys, time
 from benchmarks.support.process_pool import pool_of
@@ -27,23 +28,10 @@ if __name__ == "__main__":
 def test_the_pool_ends_with_the_process_that_made_it(how: signal.Signals, tmp_path: Path) -> None:
     script = tmp_path / "working.py"
     script.write_text(WORKING)
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout
         child = int(parent.stdout.readline())
-        assert alive(child)
+        assert is_alive(child)
         parent.send_signal(how)
-    deadline = time.monotonic() + 60
-    while alive(child) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not alive(child)
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that ended and was not waited for does not."""
-    try:
-        os.kill(pid, 0)
-        status = Path(f"/proc/{pid}/stat")
-        return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
+    assert has_ended(child)

@@ -52,11 +52,11 @@ from benchmarks.influence_ways import Shape, plain, samples_of, scorer_of
 from benchmarks.selection import RESULTS, jobs
 from benchmarks.support.student_interval import interval
 from benchmarks.support.workspace import PROJECT
+from tasks.environments.word_problems.events.generate_events import generate_from_events
+from tasks.environments.word_problems.generate import generate_splits
 from tasks.errors import GraftError
 from tasks.model.sample import Sample
 from tasks.params.file import load_params
-from tasks.problems.events.generate_events import generate_from_events
-from tasks.problems.generate import generate_splits
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Completion, Problem
 

@@ -1,6 +1,5 @@
 """The real chain in the environment `answer`, and in one of the user's own."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
 from tasks.layout import Layout
-from tasks.records import Attempt, ProblemOutcome, RewardedTrajectory, Selected, Workflow
+from tasks.trajectories import Trajectory, read_rewarded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -19,10 +18,10 @@ SMALL = [
     *["problems.source=jsonl", "problems.path=sums.jsonl"],
     *["problems.train=60", "problems.validation=16", "problems.test=20"],
     *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=400", "bootstrap.epochs=12"],
-    *["bootstrap.batch=8", "bootstrap.learning_rate=0.004", "policy.max_new_tokens=48"],
+    *["bootstrap.learning_rate=0.004", "policy.max_new_tokens=48"],
     *["influence.selection=positive", "influence.completions=4", "update.epochs=3"],
     *["evaluation.samples=10", "evaluation.ks=[1, 5]"],
-    *["evaluation.resamples=200", "tracking.uri="],
+    *["machine.tracking.uri="],
 ]
 
 
@@ -41,24 +40,19 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def test_groups_are_sampled_and_no_tree_is_searched(answers: Layout) -> None:
-    for trajectory in read_jsonl(answers.rewarded(1), RewardedTrajectory):
-        assert set(trajectory.proposers) == {"sample"}
-        assert len(trajectory.workflow_codes) == (12 if trajectory.split == "train" else 4)
+    for trajectory in read_jsonl(answers.trajectories(1), Trajectory):
+        assert {member.proposer for member in trajectory.members} == {"sample"}
+        assert len(trajectory.members) == (12 if trajectory.split == "train" else 4)
         assert trajectory.problem.siblings == []
 
 
 def test_rewards_are_right_answers_and_the_form(answers: Layout) -> None:
-    for trajectory in read_jsonl(answers.rewarded(2), RewardedTrajectory):
-        terms = trajectory.reward_terms
-        assert set(terms) == {"correctness", "hard_format", "mark"}
-        for member, text in enumerate(trajectory.workflow_codes):
-            given = trajectory.results[member]
-            right = given.status == "ok" and given.value == trajectory.problem.answer
-            assert terms["correctness"][member] == float(right)
-            assert terms["hard_format"][member] == hard_format(text)
-            assert terms["mark"][member] == mark(text)
-            total = (terms["correctness"][member] or 0) + 0.5 * (hard_format(text) + mark(text))
-            assert trajectory.rewards[member] == pytest.approx(total)
+    for trajectory, rewards in read_rewarded(answers.trajectories(2)):
+        for member, reward in zip(trajectory.members, rewards, strict=True):
+            right = member.result.status == "ok" and member.result.value == trajectory.problem.answer
+            form = {"hard_format": hard_format(member.code), "mark": mark(member.code)}
+            assert reward.terms == {"correctness": float(right), **form}
+            assert reward.reward == pytest.approx(float(right) + 0.5 * sum(form.values()))
 
 
 def test_the_form_is_learnt(answers: Layout) -> None:
@@ -66,19 +60,6 @@ def test_the_form_is_learnt(answers: Layout) -> None:
     assert 0 < first["hard_format/mean"] < last["hard_format/mean"]
     assert 0 < first["mark/mean"] < last["mark/mean"]
     assert first["hard_format/std"] > 0
-
-
-def test_influence_and_evaluation_work_as_for_workflows(answers: Layout) -> None:
-    lines = read_jsonl(answers.selection(1), Selected)
-    assert any(line.influence for line in lines)
-    assert len({line.selected for line in lines}) == 2
-    outcomes = read_jsonl(answers.evaluation("after") / "outcomes.jsonl", ProblemOutcome)
-    attempts = read_jsonl(answers.evaluation("after") / "attempts.jsonl", Attempt)
-    assert all(outcome.siblings_passed is None for outcome in outcomes)
-    right = [attempt for attempt in attempts if attempt.right]
-    assert right
-    assert all(str(attempt.result.value) in attempt.code for attempt in right)
-    assert sum(attempt.samples for attempt in right) == sum(outcome.correct for outcome in outcomes)
 
 
 def test_a_step_of_it_can_be_looked_at_and_its_page_shows_the_form(answers: Layout) -> None:
@@ -89,25 +70,3 @@ def test_a_step_of_it_can_be_looked_at_and_its_page_shows_the_form(answers: Layo
     assert "hard_format" in page
     assert "&lt;think&gt;" in page
     assert "<think>" not in page
-
-
-PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
-(OWN,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "class Parity" in block]
-
-
-def test_the_environment_of_the_documentation_runs_through_all_stages(tmp_path: Path) -> None:
-    assert len(OWN.splitlines()) < 60
-    root = make_workspace(tmp_path / "project", [*SMALL, "rounds=1", "bootstrap.epochs=4"])
-    (root / "parity.py").write_text(OWN)
-    layout = retrained(root, "environment=parity:Parity", "rewards.environment={brief: 0.2}")
-    for trajectory in read_jsonl(layout.rewarded(1), RewardedTrajectory):
-        assert set(trajectory.reward_terms) == {"correctness", "brief"}
-        assert trajectory.prompt.endswith("Is that even?\n")
-    texts = {w.code for w in read_jsonl(layout.workflows(1) / "index.jsonl", Workflow)}
-    assert {"yes.", "no."} <= texts
-    assert read_metrics(layout, "evaluate@after")["pass_at_1_greedy"] > 0.2
-
-    (root / "parity.py").write_text(OWN.replace("1 / max(len(text.split()), 1)", "1.0"))
-    stale = graft(root, "status")
-    rewards = next(line for line in stale.stdout.splitlines() if line.startswith("reward@1"))
-    assert "source environment.name: changed" in rewards

@@ -10,18 +10,19 @@ from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.records import Lineage, Selected, Trajectory
+from tasks.records import Lineage, Selected
+from tasks.trajectories import Trajectory
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SMALL = [
     *["rounds=2", "problems.train=32", "problems.validation=8", "problems.test=8", "problems.siblings=3"],
     *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=512", "bootstrap.epochs=20"],
-    *["bootstrap.batch=8", "bootstrap.learning_rate=0.004", "rewards.runs=0.5", "update.negative_weight=1.0"],
-    *["search.samples=6", "search.simulations=8", "search.wave_size=2", "search.temperature=1.0"],
+    *["bootstrap.learning_rate=0.004", "rewards.runs=0.5", "update.negative_weight=1.0"],
+    *["search.samples=6", "search.simulations=8", "search.temperature=1.0"],
     *["update.group_size=8", "update.prompts_per_step=8", "update.epochs=4", "update.beta=0.05"],
-    *["evaluation.samples=2", "evaluation.ks=[1]", "evaluation.resamples=200"],
-    *["tracking.uri="],
+    *["evaluation.samples=2", "evaluation.ks=[1]"],
+    *["machine.tracking.uri="],
 ]
 WHOLE = ["policy.lora=null", "influence.selection=none", "update.learning_rate=0.0005"]
 LORA = ["policy.lora={rank: 4, alpha: 8, targets: [q_proj, v_proj]}", "influence.selection=positive"]
@@ -64,6 +65,7 @@ def test_every_round_of_full_fine_tuning_moves_the_weights(whole: Layout) -> Non
     assert plainly_loaded(whole.policy(2)).num_parameters() == read_metrics(whole, "bootstrap")["parameters"]
 
 
+@pytest.mark.nightly
 def test_a_run_continues_the_policy_of_an_earlier_one_as_that_was_made(whole: Layout, tmp_path: Path) -> None:
     """With an adapter on it this time, then once more with that adapter; asked as a policy from scratch is."""
     root = make_workspace(tmp_path / "project", [*SMALL, "rounds=1"])

@@ -8,7 +8,8 @@ from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.records import Problem, RewardedTrajectory
+from tasks.records import Problem
+from tasks.trajectories import Reward
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -31,6 +32,7 @@ class Repetition(Direct):
     class Params(Section):
         times: int = Field(2, ge=1, le=5, description="how often")
         letters: str = Field("abcd", min_length=2, description="of the words")
+        demonstrations: int = Field(200, ge=1, description="that a policy from scratch learns")
 
     params = Params()
     terms = {"letters": lambda problem, text, results: float(set(text) <= {*problem.answer})}
@@ -55,20 +57,20 @@ class Repetition(Direct):
             for split in get_args(Split)
         }
 
-    def demonstrations(self, count, seed):
-        return self.pairs(count, seed + 10**6)
+    def demonstrations(self, solved, seed):
+        return self.pairs(self.params.demonstrations, seed + 10**6)
 '''
 
 PRESET = """
 environment: {name: "recipes.repetition:Repetition", times: 3}
-problems: {source: environment, train: 12, validation: 1, test: 8, siblings: 0}
+problems: {train: 12, validation: 1, test: 8, siblings: 0}
 rounds: 1
 policy: {max_new_tokens: 32}
-bootstrap: {hidden: 32, demonstrations: 200, epochs: 1}
+bootstrap: {hidden: 32, epochs: 1}
 search: {samples: 4, simulations: 4}
 rewards: {environment: {letters: 0.5}}
 update: {group_size: 4}
-evaluation: {samples: 4, ks: [1, 2], resamples: 200}
+evaluation: {samples: 4, ks: [1, 2]}
 tracking: {uri: ""}
 """
 
@@ -84,9 +86,10 @@ def test_a_recipe_is_one_folder(tmp_path: Path) -> None:
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
     layout = Layout(root)
     assert [len(str(problem.answer).split()) for problem in read_jsonl(layout.problems("train"), Problem)] == [3] * 12
-    assert "letters" in read_jsonl(layout.rewarded(1), RewardedTrajectory)[0].reward_terms
+    assert "letters" in read_jsonl(layout.rewards(1), Reward)[0].terms
+    assert read_metrics(layout, "bootstrap")["pairs"] == 200
     assert read_metrics(layout, "evaluate@after")["problems"] == 8
-    assert "param         times: 3  # how often" in graft(root, "environments").stdout
+    assert "param         times: 3  # how often" in graft(root, "environments", "recipes.repetition:Repetition").stdout
     refused = graft(root, "retrain", "-S", "environment.times=9")
     assert refused.returncode == 2
     assert "environment.times: " in refused.stderr

@@ -11,9 +11,11 @@ from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.records import Attempt, Problem, RewardedTrajectory
+from tasks.records import Attempt, Problem
+from tasks.trajectories import Reward, Trajectory
 from tests.support.models import save_base
 from tests.support.policies import MakePolicy
+from tests.support.tiers import nightly_but_first
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -23,8 +25,8 @@ SMALL = [
     *["problems.train=8", "problems.validation=4", "problems.test=6", "problems.siblings=2"],
     "policy.prompt.style=plain",
     *["policy.prompt.examples=1", "policy.prompt.file=shown.jsonl"],
-    *["rewards.length=0.5", "update.group_size=4", "search.samples=4", "search.simulations=6"],
-    *["evaluation.samples=4", "evaluation.ks=[1, 2]", "evaluation.resamples=200", "tracking.uri=", "rounds=1"],
+    *["rewards.runs=0.5", "update.group_size=4", "search.samples=4", "search.simulations=6"],
+    *["evaluation.samples=4", "evaluation.ks=[1, 2]", "machine.tracking.uri=", "rounds=1"],
 ]
 
 
@@ -38,7 +40,7 @@ def lines() -> Iterator[str]:
         yield json.dumps({"id": f"q{number}", "context": context, "supporting_facts": facts, **row})
 
 
-@pytest.mark.parametrize("environment", ["answer", "workflow"])
+@pytest.mark.parametrize("environment", nightly_but_first(["workflow", "answer"]))
 def test_texts_contexts_and_fields_go_through_all_stages(
     environment: str, tmp_path: Path, make_policy: MakePolicy
 ) -> None:
@@ -52,15 +54,15 @@ def test_texts_contexts_and_fields_go_through_all_stages(
     problems = read_jsonl(layout.problems("train"), Problem)
     assert {problem.evaluator for problem in problems} == {"f1"}
     assert {len(problem.siblings) for problem in problems} == {2}
-    groups = read_jsonl(layout.rewarded(1), RewardedTrajectory)
+    groups = read_jsonl(layout.trajectories(1), Trajectory)
     assert {group.problem_id for group in groups} >= {problem.problem_id for problem in problems}
     for group in groups:
         assert group.problem.fields["level"] == "easy"
         asked = next(p for p in problems if p.problem_id == group.problem_id) if group.split == "train" else None
         assert asked is None or group.problem.question == asked.siblings[0].question  # round 1 asks the next variant
         assert group.problem.question in group.prompt
-        assert {len(results) for results in group.sibling_results} == {2 if environment == "workflow" else 0}
-        assert set(group.reward_terms) >= {"correctness", "length"}
+        assert {len(m.sibling_results) for m in group.members} == {2 if environment == "workflow" else 0}
+    assert all(reward.terms.keys() >= {"correctness", "runs"} for reward in read_jsonl(layout.rewards(1), Reward))
     assert read_jsonl(layout.evaluation("after") / "attempts.jsonl", Attempt)
     assert read_metrics(layout, "evaluate@after")["problems"] == 6
     page = read_text(layout.page)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import graft, ran
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,7 @@ def test_a_run_whose_clock_was_set_back_ends_with_the_same_bytes(
     assert ran(fresh) == []
 
 
-@pytest.mark.parametrize("days", [-4000, 400])
+@pytest.mark.parametrize("days", nightly_but_first([400, -4000]))
 def test_times_of_files_mean_nothing(done: Path, days: int, ends_well: Callable[[Path], None]) -> None:
     """Old, or of the future; and of one the content has changed as well, with its times as they were."""
     then = time.time() + days * DAY

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import dvc, graft, ran
 
-FILE = "run/rounds/1/rewarded.jsonl"
+FILE = "run/rounds/1/rewards.jsonl"
 INNER = "run/rounds/1/policy/weights.bin"
 
 
@@ -57,7 +58,7 @@ def test_a_harmed_folder_is_restored(done: Path, harm: Callable[[Path], None]) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("harm", [delete, truncate, flip_a_bit_unseen])
+@pytest.mark.parametrize("harm", nightly_but_first([flip_a_bit_unseen, truncate, delete]))
 def test_each_output_of_each_stage_is_restored(done: Path, undisturbed: Bytes, harm: Callable[[Path], None]) -> None:
     for path in [path for path in (done / "run").rglob("*") if path.is_file()]:
         harm(path)
@@ -76,9 +77,7 @@ def test_dvc_restores_what_graft_wrote(done: Path, harm: Callable[[Path], None])
     assert ran(done) == []
 
 
-@pytest.mark.parametrize(
-    "harm", [flip_a_bit_unseen, *(pytest.param(harm, marks=pytest.mark.slow) for harm in (truncate, delete))]
-)
+@pytest.mark.parametrize("harm", nightly_but_first([flip_a_bit_unseen, truncate, delete]))
 def test_a_harmed_cached_copy_is_noticed_and_the_stage_computed_again(done: Path, harm: Callable[[Path], None]) -> None:
     """The output is gone as well, so that the cache is all there is. It stays write-protected, as DVC left it."""
     good = (done / INNER).read_bytes()

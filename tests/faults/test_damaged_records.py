@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.aftermath import ADDRESSES, ALL, Bytes, bytes_of, overwrite, punch_a_hole
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import graft, ran
 
 pytestmark = pytest.mark.slow
@@ -34,7 +35,7 @@ def conflict(text: bytes) -> bytes:
     )
 
 
-@pytest.mark.parametrize("harm", [halved, emptied, garbage, conflict])
+@pytest.mark.parametrize("harm", nightly_but_first([conflict, halved, emptied, garbage]))
 def test_a_damaged_lock_is_named_and_costs_nothing(
     done: Path, harm: Callable[[bytes], bytes], undisturbed: Bytes
 ) -> None:
@@ -57,7 +58,7 @@ def wrong_digests(text: bytes) -> bytes:
     return re.sub(rb"md5: \w{8}", b"md5: 00000000", text)
 
 
-@pytest.mark.parametrize("harm", [halved, emptied, garbage, wrong_digests])
+@pytest.mark.parametrize("harm", nightly_but_first([wrong_digests, halved, emptied, garbage]))
 def test_a_damaged_run_cache_is_not_believed(
     done: Path, harm: Callable[[bytes], bytes], ends_well: Callable[[Path], None]
 ) -> None:
@@ -80,7 +81,7 @@ def test_an_entry_that_was_about_to_be_written_stops_nothing(done: Path, ends_we
     ends_well(done)
 
 
-@pytest.mark.parametrize("harm", [overwrite, punch_a_hole])
+@pytest.mark.parametrize("harm", nightly_but_first([punch_a_hole, overwrite]))
 def test_a_damaged_memory_of_hashes_is_begun_anew(done: Path, tmp_path: Path, harm: Callable[[Path], None]) -> None:
     site = {"DVC_SITE_CACHE_DIR": str(tmp_path / "site")}
     graft(done, "stage", "problems", **site)
@@ -95,7 +96,7 @@ def test_a_damaged_memory_of_hashes_is_begun_anew(done: Path, tmp_path: Path, ha
             assert found.execute("PRAGMA quick_check").fetchall() == [("ok",)]
 
 
-@pytest.mark.parametrize("left", [b"", b'{"write": {"/a', b"\xff\xfe", b"[]"])
+@pytest.mark.parametrize("left", nightly_but_first([b'{"write": {"/a', b"", b"\xff\xfe", b"[]"]))
 def test_a_torn_list_of_readers_and_writers_is_begun_anew(done: Path, left: bytes) -> None:
     """DVC empties it before it writes it, several times in each stage: it is killed there one day."""
     (done / ".dvc" / "tmp" / "rwlock").write_bytes(left)

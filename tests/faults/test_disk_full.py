@@ -73,7 +73,7 @@ def test_a_full_disk_where_prefect_keeps_its_history(done: Path, disk: Path) -> 
 def test_a_full_disk_under_mlflows_server(done: Path, disk: Path, undisturbed: Bytes, prefect_url: str) -> None:
     """It costs a warning and no result; with room again the next run is recorded whole."""
     with mlflow_server(disk) as server:
-        where = ["-S", f"tracking.uri={server.ready().url}"]
+        where = ["-S", f"machine.tracking.uri={server.ready().url}"]
         Ballast(disk).fill()
         told = graft(done, "retrain", *where, PREFECT_API_URL=prefect_url)
         refused = (

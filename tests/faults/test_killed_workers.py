@@ -19,6 +19,7 @@ from tasks.params.file import override
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
 from tasks.records import Result
 from tests.support.aftermath import Bytes, bytes_of
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import begin
 
 pytestmark = pytest.mark.slow
@@ -34,7 +35,7 @@ def programs() -> list[Program]:
     return [Program(code, QUESTIONS) for code in [*plain, *("import math\n" + code for code in plain)]]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", nightly_but_first(range(3)))
 def test_no_program_is_wrong_because_its_zygote_was_killed(seed: int) -> None:
     """Its result is the same, or `failed`, which is never scored: not an error, not a timeout."""
     with Sandbox(5.0, 256, allow_weak=True, workers=2) as sandbox:
@@ -66,7 +67,7 @@ def test_no_program_is_wrong_because_its_zygote_was_killed(seed: int) -> None:
 def test_a_run_whose_mlflow_process_is_killed_says_what_is_missing(
     fresh: Path, undisturbed: Bytes, prefect_url: str
 ) -> None:
-    override(fresh / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    override(fresh / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     process = begin(fresh, "reward@1", "retrain", PREFECT_API_URL=prefect_url, TINY_SECONDS="3")
     (worker,) = [
         one for one in psutil.Process(process.pid).children() if "tasks.tracking.mlflow_worker" in one.cmdline()

@@ -19,6 +19,7 @@ import yaml
 from tasks.params.file import override
 from tests.support import tiny_project
 from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, left_after_a_while, processes
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import begin, graft, ran
 
 pytestmark = pytest.mark.slow
@@ -111,9 +112,9 @@ def by_a_terminal(process: "subprocess.Popen[str]", _: Path) -> int:
     return 130
 
 
-@pytest.mark.parametrize("stopped", [by_kill, by_a_service, by_a_terminal])
+@pytest.mark.parametrize("stopped", nightly_but_first([by_a_terminal, by_a_service, by_kill]))
 def test_a_signal_is_a_clean_stop(fresh: Path, stopped: Callable[..., int], ends_well: Callable[[Path], None]) -> None:
-    override(fresh / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    override(fresh / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     process = begin(fresh, "reward@1", "retrain", TINY_MARK=str(fresh))
     code = stopped(process, fresh)
     _, told = process.communicate(timeout=200)
@@ -124,13 +125,13 @@ def test_a_signal_is_a_clean_stop(fresh: Path, stopped: Callable[..., int], ends
         assert database.execute("select state_type from flow_run").fetchall() == [("CRASHED",)]
     with sqlite3.connect(fresh / "mlflow.db") as database:
         assert set(database.execute("select status from runs").fetchall()) <= {("FAILED",), ("FINISHED",)}
-    assert not (fresh / "run" / "rounds" / "1" / "rewarded.jsonl").exists()
+    assert not (fresh / "run" / "rounds" / "1" / "rewards.jsonl").exists()
     assert ran(fresh) == ADDRESSES[: ADDRESSES.index("reward@1") + 1]
     ends_well(fresh)
     assert ran(fresh) == ADDRESSES[ADDRESSES.index("reward@1") :]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", nightly_but_first([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
 def test_six_signals_in_a_second_at_any_moment_are_one(
     fresh: Path, number: signal.Signals, ends_well: Callable[[Path], None]
 ) -> None:
@@ -167,7 +168,7 @@ def test_a_stage_that_dvc_runs_stops_cleanly_too(fresh: Path) -> None:
 
 def test_a_killed_run_leaves_no_process(fresh: Path, ends_well: Callable[[Path], None]) -> None:
     """Neither Prefect's temporary server nor what talks to MLflow."""
-    override(fresh / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    override(fresh / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     process = begin(fresh, "collect@1", "retrain", TINY_MARK=str(fresh))
     assert len(processes(str(fresh))) >= 3
     process.kill()
@@ -175,5 +176,5 @@ def test_a_killed_run_leaves_no_process(fresh: Path, ends_well: Callable[[Path],
     assert left_after_a_while(str(fresh)) == []
     with sqlite3.connect(fresh / "mlflow.db") as database:
         assert ("RUNNING",) not in database.execute("select status from runs").fetchall()
-    override(fresh / "params.yaml", ['tracking.uri=""'])
+    override(fresh / "params.yaml", ['machine.tracking.uri=""'])
     ends_well(fresh)

@@ -21,6 +21,7 @@ from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.temporary_server import TemporaryServer
 from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, overwrite, punch_a_hole
 from tests.support.flow_runs import temporary_servers
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import begin, graft, ran
 
 pytestmark = pytest.mark.slow
@@ -87,7 +88,7 @@ def proxy(prefect_url: str) -> Iterator[Proxy]:
         proxy.shutdown()
 
 
-@pytest.mark.parametrize(("mode", "why"), [("gone", "no answer"), ("broken", "status 500")])
+@pytest.mark.parametrize(("mode", "why"), nightly_but_first([("gone", "no answer"), ("broken", "status 500")]))
 def test_a_server_that_goes_away_stops_no_run(
     fresh: Path, proxy: Proxy, undisturbed: Bytes, mode: str, why: str
 ) -> None:
@@ -153,7 +154,7 @@ def test_a_temporary_server_that_is_killed_before_it_ever_answered_is_started_an
         assert httpx.get(f"{url}/health").json() is True
 
 
-@pytest.mark.parametrize("harm", [overwrite, punch_a_hole])
+@pytest.mark.parametrize("harm", nightly_but_first([punch_a_hole, overwrite]))
 def test_a_damaged_database_is_set_aside(
     fresh: Path, harm: Callable[[Path], None], prefect_database: bytes, undisturbed: Bytes
 ) -> None:

@@ -7,20 +7,9 @@ import pytest
 
 from tests.support import tiny_project
 from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
-from tests.support.tiny_project import dvc, ran
+from tests.support.tiny_project import dvc
 
 pytestmark = pytest.mark.slow
-
-
-def test_two_runs_at_once(fresh: Path, undisturbed: Bytes, prefect_url: str) -> None:
-    both = [tiny_project.start(fresh, "retrain", PREFECT_API_URL=prefect_url) for _ in range(2)]
-    ended = [(process.communicate(timeout=400)[1], process.returncode) for process in both]
-    (other,) = [told for told, code in ended if code]
-    assert sorted(code for _, code in ended) == [0, 2]
-    pids = "|".join(str(process.pid) for process in both)
-    assert re.fullmatch(rf"graft: {fresh}: graft retrain \(process ({pids}), since .+\) is at work here; .+\n", other)
-    assert ran(fresh) == ADDRESSES
-    assert bytes_of(fresh) == undisturbed
 
 
 def test_a_run_beside_dvc(fresh: Path, undisturbed: Bytes, prefect_url: str) -> None:

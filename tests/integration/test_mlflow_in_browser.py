@@ -7,11 +7,12 @@ import pytest
 
 from tasks.artifacts import write_json, write_jsonl
 from tasks.layout import Layout
-from tasks.records import RewardedTrajectory
 from tasks.tracking.addresses import experiment_address
+from tasks.tracking.metrics import unknown_headline
 from tasks.tracking.recorder import Recorder
-from tasks.tracking.run_summary import unknown_headline
+from tasks.trajectories import RewardedTrajectory
 from tests.support.browser import browser, needed
+from tests.support.groups import write_rewarded
 from tests.support.selections import selected_by_influence
 from tests.support.servers import mlflow_server
 from tests.support.stage_params import shipped_params
@@ -22,7 +23,7 @@ HEADERS = "[...document.querySelectorAll('[role=columnheader]')].map(e => [e.get
 
 
 @needed
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_run_table_opens_with_the_headline_in_its_order_and_a_trace_shows_a_completion(
     tmp_path: Path, make_trajectory: Callable[..., RewardedTrajectory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -31,12 +32,12 @@ def test_the_run_table_opens_with_the_headline_in_its_order_and_a_trace_shows_a_
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     layout = Layout(tmp_path / "project")
     group = make_trajectory("p", [1.0, 0.0])
-    write_jsonl(layout.rewarded(1), [group])
+    write_rewarded(layout.trajectories(1), [group])
     write_jsonl(layout.selection(1), selected_by_influence(group, [0.5, -0.5]))
     write_json(layout.metrics("select", 1), {"noise": 1})
     with mlflow_server(tmp_path) as server:
-        tracking = {"uri": server.ready().url, "seconds": 120}
-        params = shipped_params(tracking=tracking, evaluation={"ks": KS}, rounds={"last": 1})
+        machine = {"tracking": {"uri": server.ready().url}}
+        params = shipped_params(machine=machine, evaluation={"ks": KS}, rounds={"last": 1})
         recorder = Recorder(layout, params, {})
         recorder.stage("select@1", 1.0, False, {}, {"run/rounds/1/selection.jsonl": "c" * 32})
         run_id = recorder.finish("FINISHED")

@@ -17,7 +17,6 @@ import pytest
 from flows.prefect_runs.crashed_runs import CRASH_MESSAGE
 from tasks.params.file import override
 from tests.support import tiny_project
-from tests.support.browser import browser, needed
 from tests.support.servers import PATIENCE, Servers
 from tests.support.tiny_project import ADDRESSES, ran
 
@@ -41,16 +40,16 @@ class Scheduled(NamedTuple):
     computed: list[str]
 
 
-@pytest.fixture(scope="module", params=["on_sqlite", pytest.param("on_postgres", marks=pytest.mark.nightly)])
-def scheduled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scheduled:
-    servers: Servers = request.getfixturevalue(request.param)
+@pytest.fixture(scope="module")
+def scheduled(on_sqlite: Servers, tmp_path_factory: pytest.TempPathFactory) -> Scheduled:
+    servers = on_sqlite
     root = tiny_project.make(tmp_path_factory.mktemp("scheduled") / "project")
     api = f"{servers.prefect.url}/api"
     recipe = (tiny_project.REPOSITORY / "prefect.yaml").read_text()
     assert 'cron: "0 3 * * *"\n        timezone: UTC' in recipe
     sooner = re.sub(r'cron: "0 3 \* \* \*"\n +timezone: UTC', "interval: 20", recipe)
     (root / "prefect.yaml").write_text(sooner)  # each night is too late for a test
-    override(root / "params.yaml", [f"tracking.uri={servers.mlflow.url}"])
+    override(root / "params.yaml", [f"machine.tracking.uri={servers.mlflow.url}"])
     told = tiny_project.run(root, PREFECT, "work-pool", "create", "--type", "process", POOL, PREFECT_API_URL=api)
     assert f"Created work pool '{POOL}'" in told.stdout
     told = tiny_project.run(root, PREFECT, "--no-prompt", "deploy", "--all", PREFECT_API_URL=api)
@@ -139,15 +138,3 @@ def test_the_run_of_a_worker_that_is_killed_ends_well_though_nobody_reads_its_ou
     second = scheduled.runs[1]
     assert (second["state_type"], message(second)) == ("COMPLETED", DONE)
     assert DONE in (scheduled.root / ".graft" / "history.jsonl").read_text()
-
-
-@needed
-def test_prefects_page_shows_the_deployment_and_what_came_of_its_runs(scheduled: Scheduled, tmp_path: Path) -> None:
-    with browser(tmp_path) as page:
-        page.open(f"{scheduled.servers.prefect.url}/deployments")
-        page.wait_for("nightly", "scheduled")
-        page.open(f"{scheduled.servers.prefect.url}/work-pools")
-        page.wait_for(POOL)
-        done = next(run for run in scheduled.runs if message(run) == DONE)
-        page.open(f"{scheduled.servers.prefect.url}/runs/flow-run/{done['id']}")
-        page.wait_for(done["name"], f"{len(ADDRESSES)} Task runs")

@@ -12,7 +12,8 @@ import pytest
 
 from tasks.core.loopback import free_port
 from tasks.params.file import override
-from tests.support.flow_runs import is_alive, mlflow_states, states, temporary_servers, wait_until
+from tests.support.flow_runs import mlflow_states, states, temporary_servers, wait_until
+from tests.support.processes import is_alive
 from tests.support.tiny_project import begin, environment, ran
 
 pytestmark = pytest.mark.slow
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def with_a_dead_run(done: Path) -> Path:
     """A project in which a run ended as the power did: none of its processes could say so, to Prefect or to MLflow."""
-    override(done / "params.yaml", ["evaluation.resamples=500", "tracking.uri=sqlite:///mlflow.db"])
+    override(done / "params.yaml", ["evaluation.temperature=0.5", "machine.tracking.uri=sqlite:///mlflow.db"])
     dead = begin(done, "promote", "retrain")
     wait_until(lambda: (done / "mlflow.db").exists() and mlflow_states(done) == ["RUNNING"])
     for process in [*psutil.Process(dead.pid).children(recursive=True), dead]:

@@ -25,11 +25,12 @@ from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import remove_leftovers
 from tasks.layout import Layout
 from tasks.params.file import override
-from tasks.params.sections import RunnerParams
-from tests.support.flow_runs import is_alive
+from tasks.params.machine import RunnerParams
 from tests.support.listeners import is_loopback, listeners
+from tests.support.processes import is_alive
 from tests.support.real_project import make
 from tests.support.shard_stages import REPOSITORY, params_of
+from tests.support.tiers import nightly_but_first
 
 STAGES = ["search", "collect", "reward"]
 
@@ -92,8 +93,8 @@ def files(root: Path) -> dict[str, bytes]:
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in (root / "run").rglob("*") if p.is_file()}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["dask", pytest.param("ray", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["dask", "ray"])
 def test_the_bytes_are_the_same_whoever_computes_and_an_error_is_its_own_line(
     kind: str, root: Path, here: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -109,7 +110,7 @@ def check(ended: "subprocess.CompletedProcess[str]", root: Path, here: Path) -> 
     assert was_it_here == "False", "somebody else computed"
     assert 1 <= int(processes) <= 2
     assert files(root) == files(here)
-    assert ended.stderr.strip().splitlines()[-1] == "graft: number 40: is not wanted; leave it out"
+    assert ended.stderr.strip().splitlines()[-1] == "graft: number 8: is not wanted; leave it out"
     assert ended.returncode == 2
 
 
@@ -126,7 +127,7 @@ def test_whatever_ends_a_fan_out_leaves_no_process_and_it_goes_on_with_the_same_
     check(ended, root, here)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ctrl_c_is_quiet_with_a_dask_of_our_own_too(root: Path) -> None:
     """And so is its start where the port of Dask's pages is taken, as by another run."""
     with ExitStack() as open_ports:
@@ -163,15 +164,13 @@ def journaled(root: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", ["processes", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("dask", "ray"))]
-)
+@pytest.mark.parametrize("kind", nightly_but_first(["processes", "dask", "ray"]))
 def test_a_worker_that_is_killed_is_one_line(kind: str, root: Path) -> None:
     ended = started(root, kind, "die")
     assert ended.returncode == 2
     last = ended.stderr.strip().splitlines()[-1]
     assert last.startswith(f"graft: runner: a worker of {kind} was lost (")
-    assert last.endswith("run it again, with fewer runner.workers or a smaller shard_size")
+    assert last.endswith("run it again, with fewer machine.runner.workers or a smaller shard_size")
 
 
 def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_path: Path) -> None:
@@ -179,7 +178,7 @@ def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_p
     root = Path(shutil.copytree(here, tmp_path / "project", symlinks=True))
     told = {}
     for kind in ("sequential", "processes"):
-        override(root / "params.yaml", [f"runner.kind={kind}"])
+        override(root / "params.yaml", [f"machine.runner.kind={kind}"])
         shutil.rmtree(root / "run" / "metrics")
         alone = [sys.executable, "-m", "flows.stages.run", "collect@1"]
         ours = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
@@ -187,8 +186,8 @@ def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_p
         assert Layout(root).trajectories(1).read_bytes() == Layout(here).trajectories(1).read_bytes()
     assert told == {
         "sequential": "",
-        "processes": "warning: collect@1: this process computes all shards; runner.kind processes is for graft "
-        "retrain, and there for stages without a limit in schedule.seconds\n",
+        "processes": "warning: collect@1: this process computes all shards; machine.runner.kind processes is for graft "
+        "retrain, and there for stages without a limit in machine.schedule.seconds\n",
     }
 
 
@@ -201,7 +200,8 @@ def test_what_is_not_installed_is_named_with_the_extra_that_installs_it(
         exit_code(lambda: ShardRunner(RunnerParams(kind=kind, workers=None, address=None)) and None, debug=False) == 2
     )
     assert capsys.readouterr().err == (
-        f"graft: runner.kind: {kind} is not installed; install it: pip install -c constraints.txt -e '.[{kind}]'\n"
+        f"graft: machine.runner.kind: {kind} is not installed; "
+        f"install it: pip install -c constraints.txt -e '.[{kind}]'\n"
     )
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert any(each.startswith(f"prefect-{kind}") for each in extras[kind])

@@ -19,6 +19,7 @@ from tests.support.aftermath import left_after_a_while
 from tests.support.browser import Page, needed
 from tests.support.flow_runs import flow_runs
 from tests.support.listeners import is_loopback, listeners
+from tests.support.tiers import nightly_but_first
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,9 @@ class Shown(NamedTuple):
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """With Prefect's usual port taken."""
     root = tiny_project.make(tmp_path_factory.mktemp("ui") / "project")
-    tiny_project.graft(root, "retrain", "-S", "tracking.uri=sqlite:///mlflow.db", "-S", "seed=5", TINY_WARN="update@1")
+    tiny_project.graft(
+        root, "retrain", "-S", "machine.tracking.uri=sqlite:///mlflow.db", "-S", "seed=5", TINY_WARN="update@1"
+    )
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -97,6 +100,10 @@ def test_mlflows_page_opens_on_the_runs(shown: Shown, page: Page) -> None:
     page.open(shown.addresses["MLflow"], width=1600)  # columns out of sight are not in the document
     page.wait_for("Run Name", "matching runs", "greedy", "minutes")
     assert "No runs" not in page.value("document.body.innerText")
+    page.click(flow_runs(f"{shown.prefect}/api", shown.root)[0]["name"])
+    page.wait_for("Created by", "Parameters (", "pass_at_10")
+    # the headline comes first, after the group of system metrics, which a run of less than 10 s does not have
+    assert re.search(r"(Metric\nValue|Model metrics \(\d+\))\ngreedy\n", page.value("document.body.innerText"))
 
 
 def test_a_run_beside_it_is_on_its_pages(shown: Shown) -> None:
@@ -112,10 +119,12 @@ def test_a_run_beside_it_is_on_its_pages(shown: Shown) -> None:
     assert sorted(task["name"] for task in tasks) == sorted(tiny_project.ADDRESSES)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"), nightly_but_first([(signal.SIGKILL, -9), (signal.SIGINT, 0), (signal.SIGTERM, 143)])
+)
 def test_it_ends_with_all_that_it_started(done: Path, number: signal.Signals, code: int) -> None:
     marker = f"{done} {number}"
-    override(done / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    override(done / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     process = tiny_project.start(done, "ui", UI_MARKER=marker)
     first_lines(process)
     process.send_signal(number)

@@ -5,27 +5,17 @@ import os
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flows.dvc_stages.patches.atomic_files import processes_at_work
-from flows.retention.saved_locks import save_lock, saved_locks
+from flows.retention.dvc_cache import save_lock, saved_locks
 from tasks.artifacts import write_text
-from tasks.layout import Layout
-from tasks.params.file import load_params
-from tasks.params.params import Params
-from tasks.params.sections import Tracking
-from tasks.tracking.recorder import Recorder
-from tasks.tracking.retention import find_expired
-from tasks.tracking.tags import WORKSPACE
-from tests.support.servers import Servers
-from tests.support.tiny_project import ADDRESSES, REPOSITORY, dvc, environment, graft, make, ran, run
+from tests.support.tiny_project import ADDRESSES, dvc, environment, graft, ran, run
 
 
 def another_run(root: Path, beta: float) -> None:
@@ -204,54 +194,3 @@ def test_what_killed_writers_left_goes_and_what_is_still_of_use_does_not(done: P
     assert not [name for name in stay if not (done / name).exists()]
     graft(done, "clean", "--keep", "1", "--yes", "--replies")
     assert not (done / ".graft" / "replies").exists()
-
-
-@pytest.mark.slow
-def test_old_runs_go_from_mlflow_and_prefect_too(tmp_path: Path) -> None:
-    root = make(tmp_path / "project")
-    for number in range(2):
-        graft(root, "retrain", "-S", f"update.beta=0.{number}", "-S", "tracking.uri=sqlite:///mlflow.db")
-    assert len(saved_locks(root)) == 2
-    listed = graft(root, "clean", "--keep", "1").stdout
-    assert "MLflow runs: 1 to go" in listed
-    assert "Prefect flow runs: 1 to go" in listed
-    parents, flows = tracked(f"sqlite:///{root}/mlflow.db"), flow_runs(root)
-    assert (len(parents), len(flows)) == (2, 2)
-    graft(root, "clean", "--keep", "1", "--yes")
-    assert tracked(f"sqlite:///{root}/mlflow.db") == parents[1:]
-    assert flow_runs(root) == flows[1:]
-    assert "nothing to remove" in graft(root, "clean", "--keep", "1").stdout
-
-
-@pytest.mark.slow
-def test_on_a_shared_server_only_runs_of_this_workspace_go(tmp_path: Path, on_sqlite: Servers) -> None:
-    """Of one experiment, the last of each workspace stays, and whatever does not say where it was made."""
-    tracking = Tracking(uri=on_sqlite.mlflow.url, experiment="shared", seconds=120)
-    params = load_params(REPOSITORY / "params.yaml").model_copy(update={"tracking": tracking})
-    made = [run_of(tmp_path, params, tags) for tags in ({}, *[{WORKSPACE: place} for place in "baaba"])]
-    for workspace, gone in (("c", []), ("a", [2, 3]), ("b", [1])):
-        goes, stays, remove = find_expired(tmp_path, tracking, workspace, 1, set(), set())
-        assert [run for run, _ in goes] == [made[number] for number in reversed(gone)]
-        remove()
-        assert any(line.endswith(" of another workspace, or of one that does not say which") for line in stays)
-    assert tracked(on_sqlite.mlflow.url, "shared") == [made[number] for number in (0, 4, 5)]
-
-
-def run_of(root: Path, params: Params, tags: dict[str, str]) -> str | None:
-    """A retraining of no stages."""
-    return Recorder(Layout(root), params, tags).finish("FINISHED")
-
-
-def tracked(uri: str, experiment: str = "graft") -> list[str]:
-    """The retrainings that MLflow has, the first one first."""
-    from mlflow import MlflowClient
-
-    client: Any = MlflowClient(uri)
-    known = client.get_experiment_by_name(experiment).experiment_id
-    found = client.search_runs([known], order_by=["attributes.start_time ASC"], max_results=1000)
-    return [run.info.run_id for run in found if "mlflow.parentRunId" not in run.data.tags]
-
-
-def flow_runs(root: Path) -> list[str]:
-    with sqlite3.connect(root / ".graft" / "prefect" / "prefect.db") as database:
-        return [row[0] for row in database.execute("select id from flow_run order by start_time")]

@@ -33,7 +33,14 @@ def refused(root: Path, *arguments: str) -> str:
     ("assignment", "expected"),
     [
         ("update.betta=0.1", r"params\.yaml: no param 'update\.betta'; did you mean 'update\.beta'\?"),
-        ("grpo.unfit=skip", r"params\.yaml: no param 'grpo\.unfit'; it was renamed to 'update\.unfit'$"),
+        (
+            "grpo.unfit=skip",
+            r"params\.yaml: no param 'grpo\.unfit'; it was renamed to 'update\.unfit' \(graft convert ",
+        ),
+        (
+            "influence.top_k=3",
+            r"params\.yaml: no param 'influence\.top_k'; it was removed: all validation completions ",
+        ),
         ("beta=0.1", r"params\.yaml: no param 'beta'; did you mean 'update\.beta'\?"),
         ("update.clip_low=1.5", r"params\.yaml:\d+: update\.clip_low: .*less than or equal to 1, not 1\.5"),
         ("seed=half", r"params\.yaml:\d+: seed: .*integer, not 'half'"),
@@ -96,7 +103,7 @@ def test_a_stage_whose_inputs_are_missing_names_them(done: Path) -> None:
         "graft: reward@1: no run/rounds/1/trajectories.jsonl; collect@1 writes it: "
         "run graft stage collect@1, or all with graft retrain\n"
     )
-    assert (done / "run/rounds/1/rewarded.jsonl").exists()
+    assert (done / "run/rounds/1/rewards.jsonl").exists()
     (done / "tasks/reward/builtin_terms.py").unlink()
     assert "tasks/reward/task.py: imports tasks.reward.builtin_terms, which is not there; restore it" in refused(
         done, "stage", "reward@2"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.history.entries import Entry, lock_digest, write_entry
+from flows.history.run_history import Entry, lock_digest, write_entry
 from flows.reports.html.page import write_page
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.layout import Layout
@@ -16,10 +16,10 @@ from tasks.params.file import load_params
 from tasks.records import Problem
 from tasks.tracking.recorder import Recorder
 from tests.support import finished_run
+from tests.support.stage_params import REPOSITORY
 from tests.support.tiny_project import commit, dvc, run
 
 GRAFT = "import os, sys; from flows.cli.main import main; os.chdir(sys.argv.pop(1)); main()"
-REPOSITORY = Path(__file__).parents[2]
 
 
 def compare(project: Path, *arguments: str, code: int = 0, **more: str) -> "subprocess.CompletedProcess[str]":

@@ -57,7 +57,7 @@ def written(root: Path) -> Iterator[Path]:
 
 
 def test_a_run_that_is_recorded_leaves_none(done: Path) -> None:
-    code, told, heard = retrain(done, "-S", "tracking.uri=sqlite:///mlflow.db", "-S", "seed=7")
+    code, told, heard = retrain(done, "-S", "machine.tracking.uri=sqlite:///mlflow.db", "-S", "seed=7")
     assert code == 0, told
     assert MARK not in told
     assert (done / "mlflow.db").stat().st_size > 100_000
@@ -69,7 +69,7 @@ def test_a_run_that_is_recorded_leaves_none(done: Path) -> None:
 def test_a_run_that_fails_and_a_server_that_is_away_leave_none(done: Path) -> None:
     """A stage logs and breaks down with secrets in its words; MLflow's address has a password and nobody answers."""
     uri = f"http://user:{MARK}-tracking@127.0.0.1:9"
-    changed = ("-S", f"tracking.uri={uri}", "-S", "tracking.seconds=5", "-S", "seed=8", "--debug")
+    changed = ("-S", f"machine.tracking.uri={uri}", "-S", "seed=8", "--debug")
     code, told, heard = retrain(done, *changed, TINY_WARN="search@1", TINY_BUG="search@1", TINY_TELLS=TOLD)
     assert code == 1, told
     assert "graft: a fault in Graft" in told

@@ -10,9 +10,9 @@ from tasks.artifacts import write_json
 from tasks.layout import Layout
 from tests.support import finished_run
 from tests.support.browser import browser, needed
+from tests.support.stage_params import REPOSITORY
 from tests.support.tiny_project import commit, dvc, run
 
-REPOSITORY = Path(__file__).parents[2]
 STAGE = """\
 stages:
   update:

@@ -12,6 +12,7 @@ import pytest
 from flows.stages.dvc_yaml import parse
 from tasks.params.file import override
 from tests.support import tiny_project
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import ADDRESSES, NOTHING, dvc, environment, graft, ran, run
 
 pytestmark = pytest.mark.slow
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.slow
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@t"]
 NOBODY = 65534
 EVALUATE = ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
-"""What `evaluation.resamples` makes stale."""
+"""What `evaluation.temperature` makes stale."""
 
 
 def cached(root: Path) -> set[str]:
@@ -34,7 +35,7 @@ def clone(origin: Path, root: Path) -> Path:
 
 
 def evaluated_otherwise(root: Path) -> Path:
-    override(root / "params.yaml", ["evaluation.resamples=500"])
+    override(root / "params.yaml", ["evaluation.temperature=0.5"])
     return root
 
 
@@ -48,7 +49,7 @@ def origin(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     graft(evaluated_otherwise(root), "stage", *EVALUATE)
     assert ran(root) == EVALUATE
     dvc(root, "push", "-q", "--run-cache")
-    graft(root, "stage", "-S", "evaluation.resamples=10000", *EVALUATE)
+    graft(root, "stage", "-S", "evaluation.temperature=0.8", *EVALUATE)
     run(root, "git", "add", "-A")
     run(root, "git", *IDENTITY, "commit", "-qm", "run")
     dvc(root, "push", "-q", "--run-cache")
@@ -107,11 +108,11 @@ def test_what_was_pushed_is_pulled_and_nothing_is_left_to_do(origin: Path, tmp_p
     assert cached(root / ".dvc") < cached(origin.parent / "remote")  # without what the other run computed
 
 
-@pytest.mark.parametrize(("flags", "whole"), [([], True), (["--allow-missing"], False)])
+@pytest.mark.parametrize(("flags", "whole"), nightly_but_first([(["--allow-missing"], False), ([], True)]))
 def test_repro_pulls_what_it_needs(origin: Path, tmp_path: Path, flags: list[str], whole: bool) -> None:
     """A clone with a changed param: all that stays as it is, or with --allow-missing only what the others read."""
     root = clone(origin, tmp_path / "project")
-    override(root / "params.yaml", ["evaluation.resamples=700"])
+    override(root / "params.yaml", ["evaluation.temperature=0.7"])
     dvc(root, "repro", "-q", "--pull", *flags)
     assert ran(root) == EVALUATE
     stages = parse(origin / "dvc.lock")["stages"]
@@ -122,13 +123,13 @@ def test_repro_pulls_what_it_needs(origin: Path, tmp_path: Path, flags: list[str
     assert set(kept.values()) & cached(root / ".dvc") == {kept[path] for path in (kept if whole else needed)}
 
 
-def test_what_another_run_computed_is_pulled_too(origin: Path, tmp_path: Path) -> None:
+def test_what_another_run_computed_is_pulled_too(origin: Path, tmp_path: Path, prefect_api: str) -> None:
     """Its results are in no dvc.lock, only in the run-cache that was pushed; promote looks at the champion instead."""
     root = evaluated_otherwise(clone(origin, tmp_path / "by_dvc"))
     dvc(root, "repro", "-q", "--pull")
     assert ran(root) == ["promote"]
     other = evaluated_otherwise(clone(origin, tmp_path / "by_graft"))
-    printed = graft(other, "retrain", "--pull").stdout.splitlines()
+    printed = graft(other, "retrain", "--pull", PREFECT_API_URL=prefect_api).stdout.splitlines()
     assert [line.split()[1] for line in printed[: len(ADDRESSES)]] == ["restored"] * len(ADDRESSES[:-1]) + ["ran"]
     assert ran(other) == ["promote"]
     assert (root / "dvc.lock").read_bytes() == (other / "dvc.lock").read_bytes()

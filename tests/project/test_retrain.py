@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from flows.history.entries import entries
+from flows.history.run_history import entries
 from flows.reports.html.page import write_page
 from flows.reports.publish import publish_page
 from flows.run_session import retry_delays
@@ -124,7 +124,7 @@ def test_the_log_of_a_task_has_the_lines_of_its_stage_and_no_noise(history: Hist
 
 
 def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    layout = finished_run.write(tmp_path, assignments=('tracking.uri=""',))
+    layout = finished_run.write(tmp_path, assignments=('machine.tracking.uri=""',))
     write_page(layout)
     layout.metrics("reward", 2).write_text("{")
     publish_page(layout, Recorder(layout, load_params(tmp_path / "params.yaml"), {}))
@@ -151,10 +151,11 @@ def test_a_server_that_does_not_answer_is_named(done: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_may_pass_is_tried_again_and_nothing_else(done: Path) -> None:
+def test_what_may_pass_is_tried_again_and_nothing_else(done: Path, prefect_api: str) -> None:
     """A server that comes back while the run waits; the first failure of this project, a GraftError, had one try."""
-    tries = ["-S", "schedule.retries=4", "-S", "schedule.delay=0.5"]
-    process = start(done, "retrain", "-S", "evaluation.resamples=500", *tries, TINY_AWAY="promote")
+    tries = ["-S", "machine.schedule.retries=4"]
+    away = {"TINY_AWAY": "promote", "PREFECT_API_URL": prefect_api}
+    process = start(done, "retrain", "-S", "evaluation.temperature=0.5", *tries, **away)
     assert process.stderr is not None
     assert process.stderr.readline() == "warning: promote: promote: no server; try 1 of this stage\n"
     (done / "server_is_up").touch()
@@ -164,14 +165,15 @@ def test_what_may_pass_is_tried_again_and_nothing_else(done: Path) -> None:
 
 
 @pytest.mark.slow
-def test_after_the_last_try_the_run_stops_with_the_error(done: Path) -> None:
-    tries = ["-S", "schedule.retries=2", "-S", "schedule.delay=0"]
-    told = graft(done, "retrain", *tries, "-S", "evaluation.resamples=500", code=2, TINY_AWAY="promote")
+def test_after_the_last_try_the_run_stops_with_the_error(done: Path, prefect_api: str) -> None:
+    tries = ["-S", "machine.schedule.retries=2"]
+    away = {"TINY_AWAY": "promote", "PREFECT_API_URL": prefect_api}
+    told = graft(done, "retrain", *tries, "-S", "evaluation.temperature=0.5", code=2, **away)
     assert told.stderr.splitlines()[-1] == "graft: promote: no server"
     assert ran(done).count("promote") == 3
 
 
 def test_the_delay_doubles_up_to_an_hour() -> None:
-    params = load_params(tiny_project.REPOSITORY / "params.yaml").schedule
+    params = load_params(tiny_project.REPOSITORY / "params.yaml").machine.schedule
     assert retry_delays(params) == [10, 20, 40]
     assert retry_delays(params.model_copy(update={"retries": 10}))[-2:] == [2560, 3600]

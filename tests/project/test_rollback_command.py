@@ -2,32 +2,15 @@
 
 from pathlib import Path
 
-from tasks.artifacts import digest_path, write_json, write_text
-from tasks.model.version import compute_version
-from tasks.promote.champion import current_champion, previous_champions, promote_policy
-from tasks.promotion_records import Champion
-from tasks.records import Lineage
+from tasks.artifacts import digest_path
+from tasks.promote.champion import current_champion, previous_champions
+from tests.support.champions import promote_weights
 from tests.support.tiny_project import graft
-
-
-def promote(root: Path, weights: str) -> str:
-    """A champion with these weights; its version."""
-    policy = root / "promoted"
-    write_text(policy / "adapter" / "adapter_model.safetensors", weights)
-    version = compute_version(policy, "scratch", None)
-    lineage = Lineage(version=version, parent=None, base="scratch", round=1, holds=["adapter"])
-    write_json(policy / "lineage.json", lineage)
-    write_text(root / "outcomes.jsonl", "")
-    champion = Champion(version=version, test_sha256="0")
-    promote_policy(
-        root / "champion", policy, root / "outcomes.jsonl", "{}", champion, f"[{weights}] is better", "2026-11-22"
-    )
-    return version
 
 
 def test_a_promotion_is_taken_back_and_put_back_by_one_command_each(done: Path) -> None:
     assert "there is no champion yet; graft retrain" in graft(done, "rollback", code=2).stderr
-    first, second = promote(done, "one"), promote(done, "two")
+    first, second = promote_weights(done, "one"), promote_weights(done, "two")
     champion = done / "champion"
     good = digest_path(champion / "policy")
     told = graft(done, "rollback", "--reason", "rambles\nand worse").stdout

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
-from flows.stages.chain import stage_ids
-from flows.stages.dvc_yaml import parse
+from flows.stages.dvc_yaml import parse, stage_ids
 from flows.stages.sources import SOURCES
 from tasks.params.file import override
 from tests.support import tiny_project
@@ -49,7 +48,7 @@ def test_after_graft_dvc_has_nothing_to_do(done: Path) -> None:
 
 
 def test_what_a_stage_wrote_is_known_to_dvc_without_reading_it(done: Path) -> None:
-    files = [done / "run" / "rounds" / "1" / "rewarded.jsonl", done / "run" / "rounds" / "1" / "policy" / "weights.bin"]
+    files = [done / "run" / "rounds" / "1" / "rewards.jsonl", done / "run" / "rounds" / "1" / "policy" / "weights.bin"]
     graft(done, "stage", "--force", "reward@1", "update@1")
     repo = Repo(str(done))
     for file in files:
@@ -85,7 +84,7 @@ def test_a_stage_alone_records_its_sources_where_the_lock_is_gone(done: Path) ->
 
 
 @pytest.mark.slow
-def test_a_lock_that_was_there_becomes_the_same_by_either(done: Path, tmp_path: Path) -> None:
+def test_a_lock_that_was_there_becomes_the_same_by_either(done: Path, tmp_path: Path, prefect_api: str) -> None:
     """In the order of its entries too; and `graft retrain` leaves the file alone that `dvc repro` wrote."""
     override(done / "params.yaml", ["rounds=3"])
     other = Path(shutil.copytree(done, tmp_path / "other"))
@@ -95,7 +94,7 @@ def test_a_lock_that_was_there_becomes_the_same_by_either(done: Path, tmp_path: 
     lock = done / "dvc.lock"
     assert before != lock.read_bytes() == (other / "dvc.lock").read_bytes()
     written = lock.stat()
-    graft(done, "retrain")
+    graft(done, "retrain", PREFECT_API_URL=prefect_api)
     assert (lock.stat().st_ino, lock.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
 
 

@@ -13,16 +13,18 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Running
 
-from flows.history.entries import entries
+from flows.history.run_history import entries
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed
 from flows.process.workspace_lock import holders
 from flows.scheduling.serve import schedule_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import override
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 from tests.support.champions import promote
-from tests.support.flow_runs import flow_runs, is_alive, mlflow_states, states, temporary_servers, wait_until
+from tests.support.flow_runs import flow_runs, mlflow_states, states, temporary_servers, wait_until
+from tests.support.processes import is_alive
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import begin, commit, dvc, environment, graft, ran, run
 from tests.support.workspace_holder import holding
 
@@ -63,7 +65,10 @@ def root(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(by_graft, "cp", "-r", str(by_graft), str(root))
     (root / "data").mkdir()
     (root / "data" / "a.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
-    override(root / "params.yaml", ["problems.path=data", "problems.source=jsonl", "tracking.uri=sqlite:///mlflow.db"])
+    override(
+        root / "params.yaml",
+        ["problems.path=data", "problems.source=jsonl", "machine.tracking.uri=sqlite:///mlflow.db"],
+    )
     commit(root)
     return root
 
@@ -142,10 +147,10 @@ def test_beside_another_run_it_is_skipped_or_waits(root: Path, prefect_api: str,
     """However the clock is set meanwhile."""
     (tmp_path / "sitecustomize.py").write_text(BACK)
     process = holding(root)
-    override(root / "params.yaml", ["schedule.overlap=skip"])
+    override(root / "params.yaml", ["machine.schedule.overlap=skip"])
     (told,) = scheduled(root, prefect_api)
     assert told.startswith(f"skipped: {root}: graft retrain (process {process.pid}, since ")
-    override(root / "params.yaml", ["schedule.overlap=wait"])
+    override(root / "params.yaml", ["machine.schedule.overlap=wait"])
     waiting = subprocess.Popen(
         [sys.executable, "-c", FLOW],
         cwd=root,
@@ -177,7 +182,7 @@ def test_a_run_at_work_is_not_taken_for_dead_where_the_clock_is_set(
     stat = Path("/proc/stat").read_text()
     assert boot in stat
     (tmp_path / "proc" / "stat").write_text(stat.replace(boot, f"btime {int(psutil.boot_time()) - 400 * 86_400}"))
-    tracking = Tracking(uri="", experiment="none", seconds=1)
+    tracking = Tracking(uri="", experiment="none")
     with temporary_settings({PREFECT_API_URL: prefect_api}), get_client(sync_client=True) as client:
         started = client.create_flow_run(Flow(fn=print, name="at work"), state=Running())
         with flow_run_note(tmp_path, started.id), monkeypatch.context() as later:
@@ -188,7 +193,7 @@ def test_a_run_at_work_is_not_taken_for_dead_where_the_clock_is_set(
 
 @pytest.mark.slow
 def test_a_served_schedule_fires_and_without_news_does_nothing(done: Path, prefect_api: str) -> None:
-    override(done / "params.yaml", ["evaluation.resamples=500"])
+    override(done / "params.yaml", ["evaluation.temperature=0.5"])
     command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "20"]
     quick = environment(PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="2")
     with (done / "serve.log").open("w+") as log:
@@ -218,12 +223,12 @@ def test_one_schedule_is_asked_for(cron: str | None, every: float | None) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own_server", [False, True])
+@pytest.mark.parametrize("own_server", nightly_but_first([True, False]))
 def test_a_killed_run_is_marked_by_the_next_one(done: Path, prefect_api: str, own_server: bool) -> None:
     """In Prefect, on a server or in the temporary one's database, and in MLflow."""
-    override(done / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    override(done / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     where = {} if own_server else {"PREFECT_API_URL": prefect_api}
-    process = begin(done, "promote", "retrain", "-S", "evaluation.resamples=500", **where)
+    process = begin(done, "promote", "retrain", "-S", "evaluation.temperature=0.5", **where)
     servers = [server.pid for server in temporary_servers(process.pid)]
     assert len(servers) == own_server
     process.kill()

@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.flow_runs import is_alive
+from tests.support.processes import is_alive
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import graft, ran, start, state_of
 
-LIMIT = ["-S", "schedule.seconds={update: 200}"]
+LIMIT = ["-S", "machine.schedule.seconds={update: 200}"]
 
 
 @pytest.mark.slow
 def test_a_limited_stage_writes_the_same_bytes(by_graft: Path, done: Path) -> None:
-    told = graft(done, "stage", "--force", "-S", "schedule.seconds={update: 120, promote: 120}", "update@1", "promote")
+    told = graft(
+        done, "stage", "--force", "-S", "machine.schedule.seconds={update: 120, promote: 120}", "update@1", "promote"
+    )
     assert [line.split()[1] for line in told.stdout.splitlines()[-2:]] == ["ran", "ran"]
     assert ran(done) == ["update@1", "promote"]
     assert state_of(done) == state_of(by_graft)
@@ -27,11 +30,18 @@ def test_a_limited_stage_writes_the_same_bytes(by_graft: Path, done: Path) -> No
 def test_at_the_limit_the_stage_is_killed_with_all_its_children(done: Path) -> None:
     before = state_of(done)
     told = graft(
-        done, "stage", "--force", "-S", "schedule.seconds={update: 8}", "update@2", code=2, TINY_CHILDREN="update@2"
+        done,
+        "stage",
+        "--force",
+        "-S",
+        "machine.schedule.seconds={update: 8}",
+        "update@2",
+        code=2,
+        TINY_CHILDREN="update@2",
     )
     assert told.stderr == (
-        "graft: update@2: not done after the 8 s that schedule.seconds gives update, and killed; give it more with "
-        "-S 'schedule.seconds={update: 16}', or less to do\n"
+        "graft: update@2: not done after the 8 s that machine.schedule.seconds gives update, and killed; give it more "
+        "with -S 'machine.schedule.seconds={update: 16}', or less to do\n"
     )
     assert state_of(done) == before
     pids = [int(pid) for pid in (done / "children").read_text().split()]
@@ -40,7 +50,7 @@ def test_at_the_limit_the_stage_is_killed_with_all_its_children(done: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", nightly_but_first([signal.SIGKILL, signal.SIGINT, signal.SIGTERM]))
 def test_a_limited_stage_ends_with_the_process_that_waits_for_it(done: Path, how: signal.Signals) -> None:
     process = start(done, "stage", "--force", *LIMIT, "update@2", TINY_CHILDREN="update@2")
     deadline = time.monotonic() + 120
@@ -75,7 +85,7 @@ def test_what_a_limited_stage_raises_is_raised_here(done: Path) -> None:
 
 @pytest.mark.slow
 def test_what_a_limited_stage_prints_is_in_the_log_of_its_task(done: Path) -> None:
-    limit = ("-S", "schedule.seconds={promote: 120}", "-S", "evaluation.resamples=500")
+    limit = ("-S", "machine.schedule.seconds={promote: 120}", "-S", "evaluation.temperature=0.5")
     told = graft(done, "retrain", *limit, TINY_WARN="promote")
     assert told.stderr == "the stage says so\n"
     query = "select task_run.name from log join task_run on task_run.id = task_run_id where message = ?"
@@ -84,5 +94,7 @@ def test_what_a_limited_stage_prints_is_in_the_log_of_its_task(done: Path) -> No
 
 
 def test_a_limit_of_no_stage_is_named(done: Path) -> None:
-    told = graft(done, "stage", "-S", "schedule.seconds={updates: 3}", "update@2", code=2)
-    assert told.stderr.startswith("graft: schedule.seconds: no stage 'updates'; name one of problems, coldstart, ")
+    told = graft(done, "stage", "-S", "machine.schedule.seconds={updates: 3}", "update@2", code=2)
+    assert told.stderr.startswith(
+        "graft: machine.schedule.seconds: no stage 'updates'; name one of problems, coldstart, "
+    )

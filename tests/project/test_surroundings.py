@@ -8,40 +8,30 @@ import pytest
 
 from flows.prefect_runs.server_address import REMEDY
 from tests.support.small_disk import mounted
+from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import ADDRESSES, begin, dvc, environment, graft, ran, run
 
 DEAD = "http://127.0.0.1:9/api"
 
 
-def refused(root: Path, **more: str) -> str:
-    """The line of a run that cannot begin; Prefect's own may precede it."""
-    told = graft(root, "retrain", code=2, PREFECT_CLIENT_MAX_RETRIES="1", **more)
-    assert ran(root) == []
-    return told.stderr.splitlines()[-1]
-
-
-@pytest.mark.slow
-def test_a_dead_server_that_a_file_names_is_named(done: Path) -> None:
-    (done / ".env").write_text(f"PREFECT_API_URL={DEAD}")
-    assert refused(done) == f"graft: prefect: no answer from {DEAD}; {REMEDY}"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("variables", "told"),
+    ("file", "text", "variables", "told"),
     [
-        ({"ALL_PROXY": "socks5://127.0.0.1:9"}, "ALL_PROXY: a SOCKS proxy needs a package: pip install socksio"),
-        ({"PREFECT_API_REQUEST_TIMEOUT": "soon"}, "request_timeout: Input should be a valid number"),
+        (".env", f"PREFECT_API_URL={DEAD}", {}, f"graft: prefect: no answer from {DEAD}; {REMEDY}"),
+        ("prefect.toml", "[api\n", {}, "prefect.toml: invalid TOML"),
+        ("notes", "", {"ALL_PROXY": "socks5://127.0.0.1:9"}, "ALL_PROXY: a SOCKS proxy needs a package: pip install"),
+        ("notes", "", {"PREFECT_API_REQUEST_TIMEOUT": "soon"}, "request_timeout: Input should be a valid number"),
     ],
 )
-def test_a_variable_that_cannot_be_used_is_named(done: Path, variables: dict[str, str], told: str) -> None:
-    assert told in refused(done, **variables)
-
-
-@pytest.mark.slow
-def test_a_broken_prefect_toml_is_named(done: Path) -> None:
-    (done / "prefect.toml").write_text("[api\n")
-    assert "prefect.toml: invalid TOML" in refused(done)
+def test_settings_of_prefect_that_cannot_be_used_are_named(
+    done: Path, file: str, text: str, variables: dict[str, str], told: str
+) -> None:
+    """In a file of the project's folder, or in a variable; a line of Prefect's own may precede ours."""
+    (done / file).write_text(text)
+    ended = graft(done, "retrain", code=2, PREFECT_CLIENT_MAX_RETRIES="1", **variables)
+    assert ran(done) == []
+    assert told in ended.stderr.splitlines()[-1]
 
 
 def test_a_full_folder_of_temporary_files_is_named(done: Path, tmp_path: Path) -> None:
@@ -91,12 +81,14 @@ def test_sources_have_the_same_line_ends_in_every_checkout(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "variables",
-    [
-        {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"},
-        {"PREFECT_API_URL": "", "PREFECT_HOME": "", "PREFECT_SERVER_API_PORT": " "},
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"PYTHONIOENCODING": "ascii"},
-    ],
+    nightly_but_first(
+        [
+            {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"},
+            {"PREFECT_API_URL": "", "PREFECT_HOME": "", "PREFECT_SERVER_API_PORT": " "},
+            {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+            {"PYTHONIOENCODING": "ascii"},
+        ]
+    ),
 )
 def test_others_do_no_harm(done: Path, variables: dict[str, str]) -> None:
     """In a process of its own: locale and encoding of the output are settled when Python starts."""
@@ -110,12 +102,13 @@ def test_others_do_no_harm(done: Path, variables: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_lock_file_that_is_removed_during_the_last_stage_is_an_error(done: Path) -> None:
-    process = begin(done, "promote", "retrain", "-S", "problems.train=7", TINY_SECONDS="3")
+def test_a_lock_file_that_is_removed_during_the_last_stage_is_an_error(done: Path, prefect_api: str) -> None:
+    where = {"PREFECT_API_URL": prefect_api}
+    process = begin(done, "promote", "retrain", "-S", "problems.train=7", TINY_SECONDS="3", **where)
     (done / "dvc.lock").unlink()
     _, told = process.communicate(timeout=300)
     assert process.returncode == 2
     assert "dvc.lock: problems is not in it, so the file was removed or replaced during this run" in told
     assert ran(done) == ADDRESSES
-    assert "restored" in graft(done, "retrain").stdout
+    assert "restored" in graft(done, "retrain", **where).stdout
     assert ran(done) == []

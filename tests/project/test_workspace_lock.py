@@ -89,9 +89,9 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_while_a_run_is_at_work_nobody_else_changes_params(done: Path) -> None:
+def test_while_a_run_is_at_work_nobody_else_changes_params(done: Path, prefect_api: str) -> None:
     """Not the params either: the stages of the run read them when their turn comes."""
-    process = begin(done, "promote", "retrain", "-S", "evaluation.resamples=500")
+    process = begin(done, "promote", "retrain", "-S", "evaluation.temperature=0.5", PREFECT_API_URL=prefect_api)
     ran(done)
     params = (done / "params.yaml").read_bytes()
     for arguments in (["retrain", "-S", "update.beta=0.5"], ["stage", "-S", "update.beta=0.5", "update@1"]):

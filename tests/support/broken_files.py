@@ -1,6 +1,7 @@
 """Files broken in the ways in which files are: cut, flipped, filled in, wrong in their signs, wrong in their values."""
 
 import json
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +40,12 @@ SIGNS = [
     b"\x1b[2J",
 ]
 SIGNS += ["\u2028".encode(), "\u202e".encode(), b"\x7f", b",", b":", b"-"]
+
+
+def case_numbers(default: int) -> range:
+    """The cases of a test, which are seeds. GRAFT_BROKEN_FILES is their number, or FIRST:END to go on after one."""
+    first, _, end = os.environ.get("GRAFT_BROKEN_FILES", str(default)).rpartition(":")
+    return range(int(first or 0), int(end))
 
 
 def broken(valid: bytes, rng: random.Random) -> bytes:

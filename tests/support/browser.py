@@ -3,7 +3,6 @@
 https://chromedevtools.github.io/devtools-protocol
 """
 
-import base64
 import itertools
 import json
 import shutil
@@ -102,9 +101,6 @@ class Page:
         entries = [e["params"]["entry"]["text"] for e in self.events if e.get("method") == "Log.entryAdded"]
         thrown = [str(e["params"]) for e in self.events if e.get("method") == "Runtime.exceptionThrown"]
         return entries + thrown
-
-    def screenshot(self, file: Path) -> None:
-        file.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", captureBeyondViewport=True)["data"]))
 
     def _receive(self) -> dict[str, Any]:
         message: dict[str, Any] = json.loads(self._connection.recv(timeout=60))

@@ -7,8 +7,9 @@ from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.evaluate.summary import problem_outcome, summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
-from tasks.records import Attempt, Problem, Result, RewardedTrajectory, Sibling
+from tasks.records import Attempt, Problem, Result, Sibling
 from tasks.reward.histogram import histogram_csv, reward_histogram
+from tests.support.groups import make_group, with_rewards, write_rewarded
 from tests.support.records import make_promotion
 from tests.support.selections import selected_by_influence
 
@@ -24,7 +25,7 @@ def write(root: Path, seed: int = 0, skill: float = 0.6, rounds: int = 2, assign
     """
     layout, luck = Layout(root), random.Random(seed)
     write_text(root / "params.yaml", PARAMS.read_text())
-    override(root / "params.yaml", [f"rounds={rounds}", "evaluation.resamples=500", *assignments])
+    override(root / "params.yaml", [f"rounds={rounds}", *assignments])
     params = load_params(root / "params.yaml")
     problems = [problem(i) for i in range(PROBLEMS)]
     write_jsonl(layout.problems("test"), problems)
@@ -83,24 +84,14 @@ def _write_round(layout: Layout, number: int, luck: random.Random) -> None:
     rows = [f"{i},{luck.random()},{luck.random() / 10},{1 + luck.random()}" for i in range(1, 31)]
     write_text(layout.steps(number), "\n".join(["step,loss,kl,entropy", *rows]) + "\n")
     members = 40
-    group = RewardedTrajectory(
-        problem_id="p",
-        split="train",
+    written = make_group(
+        [f"return {i}" for i in range(members)],
+        [Result(status="ok", value=1)] * members,
         problem=Problem(problem_id="p", question="?", answer=1, source="test"),
-        prompt="?",
-        workflow_codes=[f"return {i}" for i in range(members)],
-        workflow_ids=[f"w{i}" for i in range(members)],
-        proposers=["sample"] * members,
-        results=[Result(status="ok", value=1)] * members,
-        sibling_results=[[]] * members,
-        tokens=[[]] * members,
-        logprobs=[[]] * members,
-        policy_version="v",
-        rewards=[0.5] * members,
-        reward_terms={},
-        reward_status=["ok"] * members,
+        workflow_id=[f"w{i}" for i in range(members)],
     )
-    write_jsonl(layout.rewarded(number), [group])
+    group = with_rewards(written, [0.5] * members)
+    write_rewarded(layout.trajectories(number), [group])
     influences = [luck.gauss(0, 1e-6) for _ in range(members)]
     write_jsonl(layout.selection(number), selected_by_influence(group, influences))
     picture = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1400 300"><text y="20">tree {number}</text></svg>'

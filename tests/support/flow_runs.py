@@ -1,4 +1,4 @@
-"""The states of a workspace's runs in Prefect and MLflow, and whether a process is alive."""
+"""The states of a workspace's runs in Prefect and MLflow."""
 
 import subprocess
 import sys
@@ -23,11 +23,6 @@ def flow_runs(api: str, root: Path) -> list[dict[str, Any]]:
         httpx.post(f"{api}/flow_runs/filter", json=chosen, timeout=60).raise_for_status().json()
     )
     return found
-
-
-def is_alive(pid: int) -> bool:
-    """Whether there is such a process, and not one that only waits to be collected by whoever started it."""
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def temporary_servers(pid: int) -> list[psutil.Process]:

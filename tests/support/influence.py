@@ -103,9 +103,9 @@ def uneven_model() -> Any:
 
 
 def without_own(votes: torch.Tensor, samples: list[Sample], measure: Measure) -> torch.Tensor:
-    """The votes [n, n] of a batch on itself, 0 where the measure leaves a sample or its group out."""
+    """The votes [n, n] of a batch on itself, 0 for a sample's own and, where the measure leaves it out, its group's."""
 
     def silent(a: Sample, b: Sample) -> bool:
-        return (measure.leave_group_out and a.problem_id == b.problem_id) or (measure.exclude_self and a is b)
+        return (measure.leave_group_out and a.problem_id == b.problem_id) or a is b
 
     return votes.masked_fill(torch.tensor([[silent(a, b) for b in samples] for a in samples]), 0)

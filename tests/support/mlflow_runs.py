@@ -17,8 +17,8 @@ LOCAL = "sqlite:///mlflow.db"
 REASON = "promoted: 0.7 beats …"
 
 
-def tracking(uri: str = LOCAL, seconds: float = 60) -> Params:
-    return shipped_params(tracking={"uri": uri, "seconds": seconds})
+def tracking(uri: str = LOCAL) -> Params:
+    return shipped_params(machine={"tracking": {"uri": uri}})
 
 
 def write_policy(layout: Layout, round: int, version: str) -> None:
@@ -39,7 +39,7 @@ def record(layout: Layout, params: Params, cached: bool = False, **tags: str) ->
     recorder.stage("problems", 0.5, cached, {}, {f"run/problems/{s}.jsonl": f"md5-{s}" for s in ("train", "test")})
     for number in (1, 2):
         deps = {f"run/rounds/{number}/trajectories.jsonl": "t" * 32, "tasks/reward/task.py": "s" * 32}
-        outs = {f"run/rounds/{number}/rewarded.jsonl": "r" * 32, f"run/metrics/reward@{number}.json": "m" * 32}
+        outs = {f"run/rounds/{number}/rewards.jsonl": "r" * 32, f"run/metrics/reward@{number}.json": "m" * 32}
         recorder.stage(f"reward@{number}", 2.0, cached, deps, outs)
         policy = {f"run/rounds/{number}/policy": f"p{number}.dir"}
         recorder.stage(f"update@{number}", 3.0, cached, {}, policy)

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from tasks.model.sample import Sample
-from tasks.model.scoring.padded_rows import PaddedBatch, collate, token_logprobs
+from tasks.model.scoring.layouts import PaddedBatch, collate
+from tasks.model.scoring.logprobs import token_logprobs
 
 
 def completion_logprobs(model: Any, batch: PaddedBatch, temperature: float) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Fixtures: tiny policies, samples and trajectories. torch is imported only where it is used."""
 
+import copy
 import random
 from collections.abc import Callable
 from functools import cache
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tasks.programs.code_blocks import code_of
-from tasks.records import Problem, Result, RewardedTrajectory, Split
+from tasks.records import Problem, Result, Split
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import make_group, with_rewards
 
 if TYPE_CHECKING:
     from tasks.model.policy import Policy
@@ -39,7 +42,14 @@ def tiny_model(kind: str) -> Any:
     return Qwen2ForCausalLM(Qwen2Config(**SHARED, **WIDE, num_key_value_heads=2, tie_word_embeddings=True))
 
 
-Reward = float | None
+@cache
+def tiny_tokenizer() -> Any:
+    """The tokenizer of the tiny policies."""
+    from tasks.bootstrap.tokenizer import train_tokenizer
+
+    return train_tokenizer(CORPUS, VOCABULARY)
+
+
 MakePolicy = Callable[..., "Policy"]
 MakeTrajectory = Callable[..., RewardedTrajectory]
 MakeSamples = Callable[..., "list[Sample]"]
@@ -51,7 +61,6 @@ def make_policy() -> MakePolicy:
     full = full fine-tuning, without an adapter."""
     import torch
 
-    from tasks.bootstrap.tokenizer import train_tokenizer
     from tasks.model.policy import Policy, attach_adapter
 
     torch.set_num_threads(1)  # tiny matrices are slower on two
@@ -70,7 +79,7 @@ def make_policy() -> MakePolicy:
                     for name, parameter in model.named_parameters():
                         if "lora_B" in name:
                             parameter.normal_(0, 0.05)
-        return Policy(model, train_tokenizer(CORPUS, VOCABULARY), "tiny", "scratch")
+        return Policy(model, copy.deepcopy(tiny_tokenizer()), "tiny", "scratch")
 
     return make
 
@@ -119,31 +128,25 @@ def make_trajectory() -> MakeTrajectory:
     """
 
     def make(
-        problem_id: str, rewards: list[Reward], split: Split = "train", tokens: list[list[int]] | None = None
+        problem_id: str, rewards: list[float | None], split: Split = "train", tokens: list[list[int]] | None = None
     ) -> RewardedTrajectory:
         codes = [f"solve {problem_id} {member}" for member in range(len(rewards))]
         if tokens:
-            from tasks.bootstrap.tokenizer import train_tokenizer
-
-            decode = train_tokenizer(CORPUS, VOCABULARY).decode
-            codes = [code_of(decode(own, skip_special_tokens=True)) for own in tokens]
-        return RewardedTrajectory(
-            problem_id=problem_id,
+            codes = [code_of(tiny_tokenizer().decode(own, skip_special_tokens=True)) for own in tokens]
+        prompt = f"{problem_id}?\n"
+        group = make_group(
+            codes,
+            [Result(status="ok", value=1)] * len(rewards),
             split=split,
             problem=Problem(problem_id=problem_id, question=f"{problem_id}?", answer=1, source="test"),
-            prompt=f"{problem_id}?\n",
-            workflow_codes=codes,
-            workflow_ids=[f"{problem_id}-{member}" for member in range(len(rewards))],
-            proposers=["sample"] * len(rewards),
-            results=[Result(status="ok", value=1)] * len(rewards),
-            sibling_results=[[] for _ in rewards],
+            prompt=prompt,
+            prompt_tokens=tiny_tokenizer()(prompt, add_special_tokens=False)["input_ids"],
+            workflow_id=[f"{problem_id}-{member}" for member in range(len(rewards))],
             tokens=tokens or [[] for _ in rewards],
             logprobs=[[] for _ in rewards],
             policy_version="tiny",
-            rewards=rewards,
-            reward_terms={"correctness": rewards},
-            reward_status=["failed" if reward is None else "ok" for reward in rewards],
         )
+        return with_rewards(group, rewards)
 
     return make
 
@@ -154,22 +157,12 @@ def make_solver() -> Callable[[Path, str], str]:
 
     Returns the policy's version.
     """
-    from tasks.bootstrap.scratch_model import build_scratch_model
-    from tasks.bootstrap.supervised import TrainingExample, train_supervised
-    from tasks.bootstrap.tokenizer import train_tokenizer
-    from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, save_policy
+    from tasks.model.policy import Policy, save_policy
+    from tests.support.writers import train_writer
 
     @cache
     def solver(code: str) -> Policy:
-        tokenizer = train_tokenizer([code], VOCABULARY)
-        policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
-        prompts = ["3 boxes of 4 pens?\n", "Ann has 12 and gives 5 away.\n", "7?\n"]
-        examples = [TrainingExample(encode_prompt(policy, p), encode_completion(policy, code)) for p in prompts]
-        train_supervised(
-            policy.model, examples, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0
-        )
-        policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
-        return policy
+        return train_writer([code], ["3 boxes of 4 pens?", "Ann has 12 and gives 5 away.", "7?"], [code])
 
     return lambda folder, code: save_policy(solver(code), folder, parent=None, round=0).version
 

@@ -8,14 +8,8 @@ PLAIN: dict[str, Any] = {
     "gamma": 1.0,
     "lam": 1.0,
     "clip": 0.2,
-    "value_clip": None,
     "value_weight": 0.1,
     "value_rate": 0.01,
-    "detach_value": False,
-    "whiten": False,
-    "whiten_rewards": False,
-    "kl_in_reward": "kl",
-    "missing_eos": 0.0,
 }
 
 

@@ -7,15 +7,18 @@ from collections.abc import Collection
 import psutil
 
 
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and not one that only waits to be collected by whoever started it."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def has_ended(pid: int, seconds: float = 60) -> bool:
-    """True once the process has ended, or is a zombie that its parent has not collected; waits for that."""
+    """Waits until the process has ended; False if it has not after these seconds."""
     deadline = time.monotonic() + seconds
-    while psutil.pid_exists(pid):
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return True
-        except psutil.NoSuchProcess:
-            return True
+    while is_alive(pid):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)

@@ -11,21 +11,18 @@ from tests.support.stage_params import stage_params
 
 
 def params(update: dict[str, Any] | None = None, **influence: Any) -> Params:
-    """As shipped, but for positive influence by `dot` of all positions, without control and mix, and plain GRPO."""
+    """As shipped, but for positive influence by `dot`, without control and mix, and plain GRPO."""
     by_dot = {
         "selection": "positive",
         "similarity": "dot",
         "fdr_control": False,
-        "sequential_test": False,
         "train_on_validation": False,
-        "positions": "all",
     }
     plain = {
         "negative_weight": 1.0,
         "advantages": "group",
         "loss": "dapo",
         "truncated": "learn",
-        "on_invalid_completion": "stop",
     }
     return stage_params("select", influence=by_dot | influence, update=plain | (update or {}))
 

@@ -7,6 +7,7 @@ from flows.stages.dvc_yaml import declared_params
 from tasks.params.environment import EnvironmentChoice
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
+from tasks.params.sections import Section
 
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED = load_params(REPOSITORY / "params.yaml")
@@ -16,11 +17,16 @@ def shipped_params(**changes: Any) -> Params:
     """With these changes: a dict changes fields of a section, any other value replaces a param."""
     if "environment" in changes:
         changes["environment"] = EnvironmentChoice.model_validate(changes["environment"])
-    changed = {
-        name: getattr(SHIPPED, name).model_copy(update=change) if isinstance(change, dict) else change
+    return _changed(SHIPPED, changes)
+
+
+def _changed(section: Any, changes: dict[str, Any]) -> Any:
+    nested = {
+        name: _changed(getattr(section, name), change)
         for name, change in changes.items()
+        if isinstance(change, dict) and isinstance(getattr(section, name), Section)
     }
-    return SHIPPED.model_copy(update=changed)
+    return section.model_copy(update=changes | nested)
 
 
 def stage_params(stage: str, **changes: Any) -> Params:

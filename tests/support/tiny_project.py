@@ -109,13 +109,14 @@ def files(stage, layout, params, round):
         reads = [train, validation, before, layout.searches(round - 1)]
         return reads, [layout.tree(round), layout.searches(round), layout.workflows(round)]
     if stage == "collect":
-        return [train, validation, layout.workflows(round), before / "lineage.json"], [layout.trajectories(round)]
+        return [layout.workflows(round), before / "lineage.json"], [layout.trajectories(round)]
     if stage == "reward":
-        return [layout.trajectories(round)], [layout.reward_histogram(round), layout.rewarded(round)]
+        return [layout.trajectories(round)], [layout.reward_histogram(round), layout.rewards(round)]
     if stage == "select":
-        return [layout.rewarded(round), before], [layout.selection(round)]
+        return [layout.trajectories(round), layout.rewards(round), before], [layout.selection(round)]
     if stage == "update":
-        reads = [layout.rewarded(round), layout.selection(round), before, layout.policy(0)]
+        recorded = [layout.trajectories(round), layout.rewards(round), layout.selection(round)]
+        reads = [*recorded, before, layout.policy(0)]
         return reads, [layout.steps(round), layout.policy(round)]
     if stage == "validate":
         measured = [layout.metrics(name, round) for name in ("reward", "select", "update")]
@@ -184,7 +185,9 @@ def make(root: Path, rounds: int = 2) -> Path:
     (root / "examples").mkdir()
     (root / "examples" / "problems.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
     _write_stages(root)
-    override(root / "params.yaml", [f"rounds={rounds}", 'tracking.uri=""'])
+    session = root / "flows" / "run_session.py"
+    session.write_text(session.read_text().replace("\nDELAY = 10.0\n", "\nDELAY = 0.5\n"))
+    override(root / "params.yaml", [f"rounds={rounds}", 'machine.tracking.uri=""'])
     run(root, "git", "init", "-q")
     commit(root)
     return root

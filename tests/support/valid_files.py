@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from flows.history.changes import RunInputs
-from flows.history.entries import Entry
+from flows.history.run_history import Entry
 from flows.reports.run_record import read_run_record
 from tasks.artifacts import digest_text, line_of
 from tasks.errors import GraftError
@@ -28,21 +28,21 @@ from tasks.programs.sandbox.sandbox import _batch_results, _result
 from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied
 from tasks.promotion_records import Champion, Promotion, Succession
 from tasks.records import (
+    AskedProblem,
     Completion,
     Lineage,
     Problem,
     ProblemOutcome,
     Result,
-    RewardedTrajectory,
     Selected,
     Sibling,
     TreeNode,
 )
 from tasks.search.journal import Batch, EvaluatedCompletion
 from tests.support import finished_run
+from tests.support.groups import make_group, with_rewards
 from tests.support.records import make_workflow
-
-REPOSITORY = Path(__file__).parents[2]
+from tests.support.stage_params import REPOSITORY
 
 CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] + n[1]\n"
 """A workflow."""
@@ -88,22 +88,19 @@ NODES = [
     )
     for name in ("0", "0.0", "0.1")
 ]
-TRAJECTORY: dict[str, Any] = {
-    "problem_id": "train-0001-sum",
-    "split": "train",
-    "problem": PROBLEM,
-    "prompt": "Ann has 2 pears",
-    "workflow_codes": [CODE, "return 3"],
-    "workflow_ids": ["w1", "w2"],
-    "proposers": ["sample", "tree"],
-    "results": [OK, OK],
-    "sibling_results": [[OK], [OK]],
-    "tokens": [[1, 2], []],
-    "logprobs": [[-0.5, -0.25], []],
-    "policy_version": "v",
-}
-REWARDED = RewardedTrajectory(
-    **TRAJECTORY, rewards=[1.0, None], reward_terms={"correctness": [1.0, None]}, reward_status=["ok", "failed"]
+ASKED = AskedProblem(split="train", problem=PROBLEM, prompt="Ann has 2 pears", prompt_tokens=[7, 8])
+REWARDED = with_rewards(
+    make_group(
+        [CODE, "return 3"],
+        [OK, OK],
+        **dict(ASKED),
+        workflow_id=["w1", "w2"],
+        proposer=["sample", "tree"],
+        sibling_results=[[OK], [OK]],
+        tokens=[[1, 2], []],
+        logprobs=[[-0.5, -0.25], []],
+    ),
+    [1.0, None],
 )
 SELECTED = [
     Selected(
@@ -127,9 +124,7 @@ PROMOTION = Promotion(
 )  # fmt: skip
 LINEAGE = Lineage(version="v", parent=None, base="scratch", base_sha256=None, round=1, holds=["weights", "adapter"])
 CHAMPION = Champion(version="v", test_sha256="0" * 64)
-BATCHES = [
-    Batch(name="n", seconds=0.5, written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])
-]
+BATCHES = [Batch(name="n", written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])]
 
 DVC_YAML = (
     b"stages:\n  update:\n    foreach: ${rounds}\n    do:\n      cmd: python\n      params: [seed, update.beta]\n"
@@ -219,8 +214,8 @@ def model_with_status(status: int) -> OpenAiModel:
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=http.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{http.server_address[1]}/v1"
-    own = {"backend": "openai", "model": "m", "base_url": url, "retries": 0, "price": [1.0, 2.0]}
-    return OpenAiModel(load_params(REPOSITORY / "params.yaml").operators.model_copy(update=own))
+    own = {"backend": "openai", "model": "m", "base_url": url, "price": [1.0, 2.0]}
+    return OpenAiModel(load_params(REPOSITORY / "params.yaml").operators.model_copy(update=own), retries=0)
 
 
 def chat(status: int, folder: Path) -> None:

@@ -6,24 +6,21 @@ Its options are the mistakes that a server can make without an error: `check_sam
 """
 
 import json
-import os
 import random
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy, load_tokenizer
 from tasks.model.sampling.backends import pick_backend
 from tasks.model.sampling.batch_state import BatchState, Request
 from tasks.model.sampling.sampler import stop_criterion
-from tasks.model.scoring.hf_model import unwrap_model
-from tasks.params.sampler import SamplerParams
+from tasks.params.machine import VllmServer as VllmServerParams
 from tasks.records import Completion
 
 Behave = Callable[[int], "tuple[int, Any] | None"]
@@ -189,16 +186,9 @@ def served(policy: Policy, server: VllmServer, name: str = BASE, dtype: str = "f
     from tasks.records import Engine
 
     engine = Engine(name="vllm", version="0.32.0", dtype=dtype)
-    return replace(policy, served=ServedModel(server.address, name, engine, server.max_model_len, 8, 60.0))
+    return replace(policy, served=ServedModel(server.address, name, engine, server.max_model_len))
 
 
-def sampler_params(**changes: Any) -> SamplerParams:
-    """The section `sampler` with kind vllm, float32 and these changes; `address` or `command` is one of them."""
-    given = {"kind": "vllm", "dtype": "float32", "address": None, "command": None, "parallel": 8, "seconds": 60.0}
-    return SamplerParams.model_validate(given | changes)
-
-
-if __name__ == "__main__":
-    flags = dict(pairwise(sys.argv))
-    with vllm_server(Path(flags["--model"]), int(flags["--port"]), key=os.environ.get("VLLM_API_KEY", "")):
-        threading.Event().wait()
+def server_at(address: str) -> VllmServerParams:
+    """The section `machine.vllm` that names a server which is there."""
+    return VllmServerParams(address=address, command=None)

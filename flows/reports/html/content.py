@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from flows.reports.comparison import Side, level_with_interval, title_of
-from flows.reports.front import efficiency_front
+from flows.reports.comparison import COSTS, Side, level_with_interval, title_of
 from flows.reports.html.chart import Curve, Dot, Point, Stack, bars, curves, dots
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 from tasks.environments.measures import PREFIX
@@ -65,35 +64,35 @@ def rewards(sides: Sequence[Side]) -> list[Chart]:
     round.
     """
     rounds = {side.letter: list(_reward_means(side.record)) for side in sides}
-    names = dict.fromkeys(name for found in rounds.values() for _, own in found for name in own)
+    names = dict.fromkeys(name for series in rounds.values() for _, numbers in series for name in numbers)
 
     def term(side: Side, name: str) -> Iterator[tuple[float, float]]:
-        return ((round, found[name]) for round, found in rounds[side.letter] if name in found)
+        return ((round, series[name]) for round, series in rounds[side.letter] if name in series)
 
     means = [Chart(name, curves(f"{name} by round", _curves(sides, name, term))) for name in islice(names, MAX_CHARTS)]
     return means + [chart for side in sides for chart in _reward_histograms(side, _of(sides, side))]
 
 
 def _reward_histograms(side: Side, name: str) -> list[Chart]:
-    found = side.record.rewards
+    histograms = side.record.rewards
     return [
         Chart(
             f"{name}rewards of round {number}",
             bars(
                 f"{name}rewards of round {number}",
-                [Stack(bin.low, bin.high, [bin.completions]) for bin in found[number]],
+                [Stack(bin.low, bin.high, [bin.completions]) for bin in histograms[number]],
                 "reward",
                 {"kept": "completions"},
             ),
         )
         for number in dict.fromkeys(("1", str(side.record.rounds)))
-        if number in found
+        if number in histograms
     ]
 
 
 def influence(sides: Sequence[Side]) -> list[Chart]:
     """The histogram of each run that measured influence."""
-    found = [(_of(sides, side), side.record) for side in sides if side.record.influence]
+    measured = [(_of(sides, side), side.record) for side in sides if side.record.influence]
     return [
         Chart(
             f"{name}round {record.influence_round}",
@@ -104,18 +103,43 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
                 {"kept": "kept", "left": "left out"},
             ),
         )
-        for name, record in found
+        for name, record in measured
     ]
 
 
 def efficiency(sides: Sequence[Side]) -> list[Chart]:
-    """The chart of the policies by cost and accuracy, with a line through those that none beats in both."""
-    front = efficiency_front(sides)
-    if front is None:
-        return []
-    places = [Dot(point.name, point.colour, point.cost, point.accuracy) for point in front.points]
-    best = [(point.cost, point.accuracy) for point in front.points if point.name in front.best]
-    return [Chart(front.title, dots(f"accuracy and {front.title}", places, best, front.title))]
+    """The chart of the policies by cost and accuracy, with a line through those that none beats in both.
+
+    By dollars where every policy has them, before and after each run, else by operations.
+    """
+    for name in ("cost_per_1000_samples", "operations_per_sample"):
+        policies = [
+            policy for colour, side in enumerate(sides) for policy in _policies(side, colour, name, _of(sides, side))
+        ]
+        if len(policies) == 2 * len(sides):
+            policies.sort(key=lambda dot: (dot.x, -dot.y, dot.name))
+            best = [(dot.x, dot.y) for dot in pareto_front(policies)]
+            return [Chart(COSTS[name], dots(f"accuracy and {COSTS[name]}", policies, best, COSTS[name]))]
+    return []
+
+
+def pareto_front(policies: Sequence[Dot]) -> list[Dot]:
+    """Those that no other one dominates: is at least as accurate (y) as, at most as dear (x), and not equal in both."""
+
+    def dominates(one: Dot, other: Dot) -> bool:
+        return one.y >= other.y and one.x <= other.x and (one.x, one.y) != (other.x, other.y)
+
+    return [policy for policy in policies if not any(dominates(other, policy) for other in policies)]
+
+
+def _policies(side: Side, colour: int, cost: str, prefix: str) -> list[Dot]:
+    """A run's first and final policy by this metric of cost and the accuracy of the samples; those that have both."""
+    numbers = {when: side.record.metrics.get(f"evaluate@{when}", {}) for when in ("before", "after")}
+    return [
+        Dot(f"{prefix}{when}", colour, metrics[cost], metrics["pass_at_1"])
+        for when, metrics in numbers.items()
+        if cost in metrics and "pass_at_1" in metrics
+    ]
 
 
 def updates(sides: Sequence[Side]) -> list[Chart]:
@@ -126,7 +150,7 @@ def updates(sides: Sequence[Side]) -> list[Chart]:
         "explained_variance": "share of the returns' variance that the values explain",
     }
     drawn = {title: _curves(sides, name, _steps) for name, title in titles.items()}
-    return [Chart(title, curves(f"{title} by round", own)) for title, own in drawn.items() if own]
+    return [Chart(title, curves(f"{title} by round", lines)) for title, lines in drawn.items() if lines]
 
 
 def measure_rows(sides: Sequence[Side]) -> list[MeasureRow]:
@@ -152,9 +176,9 @@ def cards(sides: Sequence[Side]) -> list[Card]:
         key: [] for key in ((False, True), (True, False), (False, False), (True, True))
     }
     for example in shared:
-        own = [examples[example.problem_id] for examples in by_run]
-        first = own[0].before if len(own) == 1 else own[0].after
-        groups[first.right, own[-1].after.right].append(Card(example, _cells(sides, own)))
+        tested = [examples[example.problem_id] for examples in by_run]
+        first = tested[0].before if len(tested) == 1 else tested[0].after
+        groups[first.right, tested[-1].after.right].append(Card(example, _cells(sides, tested)))
     return [card for card in chain(*zip_longest(*groups.values())) if card][:MAX_CARDS]
 
 
@@ -169,9 +193,9 @@ def levels(numbers: Mapping[str, float]) -> dict[str, tuple[float, float, float]
 
 def terms(numbers: Mapping[str, float]) -> dict[str, float]:
     """The means among the metrics of a reward stage: the reward, its deviation, then its terms."""
-    own = {"reward": "epoch/mean_reward", "deviation of the reward": "epoch/reward_std"}
-    found = {title: numbers[name] for title, name in own.items() if name in numbers}
-    return found | {name.removesuffix("/mean"): value for name, value in numbers.items() if name.endswith("/mean")}
+    titles = {"reward": "epoch/mean_reward", "deviation of the reward": "epoch/reward_std"}
+    rewards = {title: numbers[name] for title, name in titles.items() if name in numbers}
+    return rewards | {name.removesuffix("/mean"): value for name, value in numbers.items() if name.endswith("/mean")}
 
 
 def _evaluations(record: RunRecord) -> Iterator[tuple[str, int, dict[str, float]]]:
@@ -185,16 +209,16 @@ def _evaluations(record: RunRecord) -> Iterator[tuple[str, int, dict[str, float]
 
 def _level_curves(sides: Sequence[Side]) -> dict[str, list[Curve]]:
     """The curves of each pass@k."""
-    found: dict[str, dict[tuple[int, str, bool], list[Point]]] = {}
+    by_name: dict[str, dict[tuple[int, str, bool], list[Point]]] = {}
     for colour, side in enumerate(sides):
         for stage, round, numbers in _evaluations(side.record):
             other = stage != "evaluate"
             key = (colour, f"{_of(sides, side)}{stage if other else 'test'}", other)
             for name, level in levels(numbers).items():
-                found.setdefault(name, {}).setdefault(key, []).append(Point(float(round), *level))
+                by_name.setdefault(name, {}).setdefault(key, []).append(Point(float(round), *level))
     return {
-        name: [Curve(title, colour, sorted(points), dashed) for (colour, title, dashed), points in own.items()]
-        for name, own in found.items()
+        name: [Curve(title, colour, sorted(points), dashed) for (colour, title, dashed), points in by_curve.items()]
+        for name, by_curve in by_name.items()
     }
 
 
@@ -224,11 +248,11 @@ def _curves(
     return [curve for curve in drawn if curve.points]
 
 
-def _cells(sides: Sequence[Side], own: Sequence[Example]) -> list[Cell]:
+def _cells(sides: Sequence[Side], examples: Sequence[Example]) -> list[Cell]:
     """The completions of each run; runs that started from the same policy share one `before`."""
-    same = len({example.before for example in own}) == 1
-    cells = [Cell("before", own[0].before)] if same else []
-    for side, example in zip(sides, own, strict=True):
+    same = len({example.before for example in examples}) == 1
+    cells = [Cell("before", examples[0].before)] if same else []
+    for side, example in zip(sides, examples, strict=True):
         name = _of(sides, side)
         cells += [] if same else [Cell(f"{name}before", example.before)]
         cells.append(Cell(f"{name}after", example.after))

@@ -4,18 +4,16 @@ import base64
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from flows.history.run_names import format_result
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from flows.history.run_history import format_result
 from flows.reports import comparison
 from flows.reports.comparison import Side
 from flows.reports.html import content
 from flows.reports.run_record import RunRecord, read_run_record
 from tasks.artifacts import remove_leftovers, write_json, write_text
 from tasks.layout import Layout
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 
 def write_page(layout: Layout) -> RunRecord:
@@ -46,7 +44,7 @@ def render_page(sides: Sequence[Side]) -> str:
         title=title,
         sides=sides,
         remarks=comparison.remarks(sides),
-        legend=comparison.legend(record),
+        legend=comparison.legend(),
         contrasts=contrasts,
         params=comparison.differing_params(sides),
         pass_at_k=content.pass_at_k(sides),
@@ -67,7 +65,6 @@ def _image(svg: str) -> str:
 
 @cache
 def _template() -> "Template":
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined

@@ -94,7 +94,7 @@ def all_reduce_sum(parts: "Sequence[Tensor]") -> "list[Tensor]":
     return [total.view_as(part) for total, part in zip(sums, parts, strict=True)]
 
 
-def in_step(model: Any, own: Sequence[Batch], spare: Batch | None) -> Iterator[tuple[Batch, bool]]:
+def in_step(model: Any, batches: Sequence[Batch], spare: Batch | None) -> Iterator[tuple[Batch, bool]]:
     """This process's batches, with True. Where the model is sharded, then `spare` with False, until all processes have
     as many: its results do not count, but each process needs the others to gather a layer.
 
@@ -102,8 +102,8 @@ def in_step(model: Any, own: Sequence[Batch], spare: Batch | None) -> Iterator[t
     """
     missing = 0
     if is_sharded(model):
-        missing = max(all_gather(len(own))) - len(own)
-    yield from ((batch, True) for batch in own)
+        missing = max(all_gather(len(batches))) - len(batches)
+    yield from ((batch, True) for batch in batches)
     for _ in range(missing):
         assert spare is not None
         yield spare, False
@@ -148,7 +148,7 @@ def _sum_gradients(weights: "Sequence[Tensor]") -> None:
     import torch
 
     used = [any(flags) for flags in zip(*all_gather([weight.grad is not None for weight in weights]), strict=True)]
-    learned = [weight for weight, own in zip(weights, used, strict=True) if own]
+    learned = [weight for weight, is_used in zip(weights, used, strict=True) if is_used]
     if not learned:
         return
     parts = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in learned]

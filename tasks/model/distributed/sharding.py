@@ -9,7 +9,7 @@ have to run the model equally often (`in_step`).
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.distributed.collectives import rank, world_size
-from tasks.model.layers import decoder_layers
+from tasks.model.hf_model import decoder_layers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,9 +54,9 @@ def _own_part(weight: "Tensor", mesh: Any, device: str, dtype: Any) -> Any:
     from torch.distributed.tensor import DTensor, Shard
 
     rows = torch.chunk(weight, world_size())
-    own = rows[rank()] if rank() < len(rows) else weight[:0]
+    part = rows[rank()] if rank() < len(rows) else weight[:0]
     return DTensor.from_local(
-        own.to(device=device, dtype=dtype),
+        part.to(device=device, dtype=dtype),
         mesh,
         [Shard(0)],
         run_check=False,

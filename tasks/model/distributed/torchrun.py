@@ -1,17 +1,27 @@
-"""Run a stage in several processes with torchrun; this is the parent's side."""
+"""Run a stage in several processes with torchrun; this is the parent's side.
 
+The job and an error are files of JSON. Reading one runs no code except a function of `tasks` by its name.
+"""
+
+import json
 import os
 import subprocess
+import traceback
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
+
+from pydantic import TypeAdapter
 
 from tasks.core.child_process import last_line, spawn
-from tasks.errors import GraftError
+from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
-from tasks.model.distributed.job_file import Work, error_from_json, write_job
 from tasks.model.policy import best_device
 from tasks.params.params import Params
+from tasks.params.sections import Section
 
 JOB, ERROR, LOG, STORE = "order.json", "error.json", "torchrun.log", "store"
 """Files of the shared folder: the job, the first error, torchrun's output, the process group's store."""
@@ -20,10 +30,16 @@ QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarnin
 """Silences library warnings that each process would repeat and that a user cannot fix."""
 
 RETURN_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1048576"}
-"""Of a sharded base: malloc returns gathered layers to the system; glibc would keep as many as make up the whole."""
+"""Lets malloc return gathered layers of a sharded base to the system; glibc would keep as many as make up the whole."""
 
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 """Network interface of the process group; by default torch takes the address of the machine's host name."""
+
+Work = Callable[[Layout, Params, int], None]
+"""The part of a stage that all processes compute: a function of a module that each of them imports."""
+
+
+ERROR_TYPES = {"GraftError": GraftError, "TransientError": TransientError}
 
 
 def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> None:
@@ -102,3 +118,60 @@ def _check_devices(count: int) -> None:
         raise GraftError(
             f"update.processes: {count} processes need a GPU each, and here are {there}; set it to {there}"
         )
+
+
+def write_job(path: Path, work: Work, layout: Layout, params: Params, round: int) -> None:
+    """`params` may be restricted to those that a stage declares."""
+    job = {
+        "work": f"{work.__module__}:{work.__qualname__}",
+        "root": str(layout.root),
+        "params": params.model_dump(mode="json"),
+        "round": round,
+    }
+    path.write_text(json.dumps(job), encoding="utf-8")
+
+
+def read_job(path: Path) -> tuple[Work, Layout, Params, int]:
+    """Read what `write_job` wrote. Raises GraftError where it names no function of `tasks`."""
+    job = json.loads(path.read_text(encoding="utf-8"))
+    module, _, name = job["work"].partition(":")
+    work = getattr(import_module(module), name, None) if module.startswith("tasks.") and name.isidentifier() else None
+    if not callable(work):
+        raise GraftError(f"{path}: work: {job['work']!r} is no function of tasks; run the stage again")
+    return work, Layout(Path(job["root"])), restore_section(Params, job["params"]), job["round"]
+
+
+def restore_section(section: type[Section], values: dict[str, Any]) -> Any:
+    """A section from its `model_dump`, which may be partial."""
+    fields = section.model_fields
+    return section.model_construct(**{name: _field(fields[name].annotation, value) for name, value in values.items()})
+
+
+def _field(annotation: Any, value: Any) -> Any:
+    types = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    section = next((each for each in types if isinstance(each, type) and issubclass(each, Section)), None)
+    if section is not None and isinstance(value, dict):
+        return restore_section(section, value)
+    return TypeAdapter(annotation).validate_python(value)
+
+
+def error_to_json(error: Exception) -> str:
+    """An error for the waiting process."""
+    fields: dict[str, Any] = {"kind": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+    if isinstance(error, OSError) and error.errno is not None:
+        fields |= {"kind": "OSError", "errno": error.errno, "strerror": error.strerror, "filename": str(error.filename)}
+    return json.dumps(fields)
+
+
+def error_from_json(text: str) -> Exception:
+    """The error of `error_to_json`, its traceback in a note: GraftError and OSError as such, else a RuntimeError."""
+    fields = json.loads(text)
+    error: Exception
+    if fields["kind"] in ERROR_TYPES:
+        error = ERROR_TYPES[fields["kind"]](fields["message"])
+    elif "errno" in fields:
+        error = OSError(fields["errno"], fields["strerror"], fields["filename"])
+    else:
+        error = RuntimeError(f"{fields['kind']}: {fields['message']}")
+    error.add_note(fields["traceback"])
+    return error

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from tasks.core.child_process import end_with_parent
 from tasks.model.distributed.collectives import process_group
-from tasks.model.distributed.job_file import error_to_json, read_job
-from tasks.model.distributed.torchrun import ERROR, JOB, STORE
+from tasks.model.distributed.torchrun import ERROR, JOB, STORE, error_to_json, read_job
 
 LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 """In what gloo raises where another process is gone: that one's error is the one to show, or that it was ended."""
@@ -35,12 +34,12 @@ def main(folder: Path) -> None:
 
 def _write_error(folder: Path, error: Exception) -> None:
     """Only the first error is kept: the others follow from it."""
-    own = folder / f"{ERROR}.{os.environ['RANK']}"
-    own.write_text(error_to_json(error), encoding="utf-8")
+    file = folder / f"{ERROR}.{os.environ['RANK']}"
+    file.write_text(error_to_json(error), encoding="utf-8")
     try:
-        os.link(own, folder / ERROR)
+        os.link(file, folder / ERROR)
     except FileExistsError:
-        own.unlink()
+        file.unlink()
 
 
 if __name__ == "__main__":

@@ -1,13 +1,24 @@
-"""Let a policy attempt problems: sample workflows, run the distinct ones, check their answers."""
+"""Let a policy attempt problems: sample workflows, run the distinct ones, check their answers.
+
+`evaluate_policy` does so with a saved policy, for the stages that measure one.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
+from tasks.environments.lookup import environment_in
 from tasks.environments.prompts import prompt_of
-from tasks.environments.protocol import Environment
-from tasks.environments.runner import Runner, program_of
+from tasks.environments.protocol import Environment, with_checked_siblings
+from tasks.environments.runner import Runner, make_runner, program_of
+from tasks.layout import Layout
 from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
+from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.model.sampling.sampler import Request, sample
+from tasks.model.sampling.vllm.serve import load_sampled_policy, serve_policy
+from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
@@ -42,12 +53,12 @@ def attempt_problems(
     first = sample(policy, firsts, 0.0, max_new_tokens, "greedy completions")
     sampled = sample(policy, rest, temperature, max_new_tokens, "samples") if rest else []
     greedy, codes = ([_code(policy, environment, c) for c in completions] for completions in (first, sampled))
-    own = [slice(i * samples, (i + 1) * samples) for i in range(len(problems))]
-    attempts = run_workflows(environment, problems, greedy, [Counter(codes[rows]) for rows in own], runner)
+    slices = [slice(i * samples, (i + 1) * samples) for i in range(len(problems))]
+    attempts = run_workflows(environment, problems, greedy, [Counter(codes[rows]) for rows in slices], runner)
     cut = [code if is_truncated(policy, c.tokens) else None for code, c in zip(codes, sampled, strict=True)]
     return [
         [attempt.model_copy(update={"cut": cut[rows].count(attempt.code)}) for attempt in written]
-        for rows, written in zip(own, attempts, strict=True)
+        for rows, written in zip(slices, attempts, strict=True)
     ]
 
 
@@ -103,3 +114,44 @@ def _attempt(
         siblings_passed=right and all(others) if len(results) > 1 else None,
         result=results[0],
     )
+
+
+class Rollouts(NamedTuple):
+    """The problems with their checked siblings, the distinct workflows of each, and the metrics of model calls.
+
+    `played`: what the environment's `play` measured, if it was asked to.
+    """
+
+    problems: list[Problem]
+    attempts: list[list[Attempt]]
+    usage: dict[str, float]
+    played: dict[str, float]
+
+
+def evaluate_policy(
+    layout: Layout,
+    params: Params,
+    folder: Path,
+    problems: Sequence[Problem],
+    stage_id: str,
+    samples: int = 0,
+    temperature: float = 1.0,
+    play: bool = False,
+) -> Rollouts:
+    """Let the policy in `folder` attempt the problems, greedily and with `samples` samples; for the stage `stage_id`.
+
+    `play`: let the environment measure it in play, too.
+
+    Raises GraftError if the folder is no policy, or one of its workflows has no result.
+    """
+    environment = environment_in(layout.root, params)
+    checked = [with_checked_siblings(environment, problem) for problem in problems]
+    with serve_policy(layout, params.vllm, folder, stage_id) as served:
+        policy = load_sampled_policy(folder, served)
+        operators = operator_model(policy, params.operators, layout)
+        with make_runner(environment, params.sandbox, operators) as runner:
+            length = params.policy.max_new_tokens
+            attempts = attempt_problems(policy, environment, checked, runner, length, samples, temperature, params.seed)
+            complete = partial(complete_questions, policy, environment, max_new_tokens=length, serves=runner.serves)
+            played = environment.play(checked, complete) if play else {}
+    return Rollouts(checked, attempts, log_usage(operators, layout, stage_id), played)

@@ -7,7 +7,7 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, chat_prompt, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, max_prompt_tokens, sample
 from tasks.params.sections import Operators
-from tasks.programs.operators.model import Model, Prompt, Reply
+from tasks.programs.operators.model import RETRIES, Model, Prompt, Reply
 from tasks.programs.operators.openai_model import OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.seeds import derive_seed
@@ -16,8 +16,8 @@ from tasks.seeds import derive_seed
 class PolicyModel:
     """The policy itself answers the prompts of its workflows, in batches."""
 
-    def __init__(self, policy: Policy, params: Operators) -> None:
-        self._policy, self._params = policy, params
+    def __init__(self, policy: Policy, params: Operators, retries: int = RETRIES) -> None:
+        self._policy, self._params, self._retries = policy, params, retries
 
     @property
     def name(self) -> str:
@@ -25,7 +25,7 @@ class PolicyModel:
         return f"policy {self._policy.version}{by} t={self._params.temperature:g} n={self._params.max_tokens}"
 
     def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
-        """Replies by index of the prompt. An empty text is sampled again, up to `operators.retries` times."""
+        """Replies by index of the prompt. An empty text is sampled again, up to `retries` times."""
         room = max_prompt_tokens(self._policy, self._params.max_tokens)
         waiting: dict[int, list[int]] = {}  # index of a prompt → its tokens
         for place, prompt in enumerate(prompts):
@@ -34,7 +34,7 @@ class PolicyModel:
                 waiting[place] = tokens
             else:
                 yield place, Reply(refused=f"a prompt of {len(tokens)} tokens; the policy reads 1 to {room}")
-        draws = self._params.retries + 1 if self._params.temperature else 1  # greedy tokens would not change
+        draws = self._retries + 1 if self._params.temperature else 1  # greedy tokens would not change
         for draw in range(draws):
             if not waiting:
                 return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.errors import GraftError
 from tasks.model.sampling.inverse_cdf import draw, uniforms
 from tasks.model.sampling.truncation import Truncation
-from tasks.model.scoring.padded_rows import scale_logits, token_logprobs
+from tasks.model.scoring.logprobs import scale_logits, token_logprobs
 from tasks.records import Completion
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class BatchState:
         self._logprobs = torch.zeros((self.steps, len(requests)), device=device)
         self._temperatures: Tensor | None = None  # [R, 1] where some request has its own
         if any(request.temperature for request in requests):
-            own = [request.temperature or temperature for request in requests]
-            self._temperatures = torch.tensor(own, device=device)[:, None]
+            temperatures = [request.temperature or temperature for request in requests]
+            self._temperatures = torch.tensor(temperatures, device=device)[:, None]
         if temperature:
             seeds = [request.seed for request in requests]
             self._points = uniforms(seeds, self.steps, device).T.contiguous()  # [steps, R]

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tasks.core.progress import show_progress
 from tasks.errors import GraftError
+from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import Backend, pick_backend
 from tasks.model.sampling.batch_state import ALL_TOKENS, BatchState, Request, Stop
 from tasks.model.sampling.truncation import Truncation
 from tasks.model.sampling.vllm.completions import sample_on_server
-from tasks.model.scoring.hf_model import unwrap_model
 from tasks.records import Completion
 
 __all__ = ["Request", "Sampler", "max_prompt_tokens", "sample"]

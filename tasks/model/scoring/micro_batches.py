@@ -1,9 +1,9 @@
 """Plans of micro-batches: which samples are computed together, in which layout, and how many tokens that costs.
 
-layout       completions of one problem                        used where
-packed       in one row with all others (layouts/packed.py)    the model's attention can be replaced
-rows         in a row each, with the prompt (layouts/rows.py)  it cannot, or a packed sample would not fit in memory
-completions  in a row each, alone (layouts/completions.py)     the prompts' keys and values are constants
+layout       completions of one problem        used where
+packed       in one row with all others        the model's attention can be replaced
+rows         in a row each, with the prompt    it cannot, or a packed sample would not fit in memory
+completions  in a row each, alone              the prompts' keys and values are constants
 """
 
 from collections.abc import Iterator, Sequence
@@ -100,8 +100,8 @@ def common_prefix(prompts: Sequence[Sequence[int]]) -> int:
         return 0
     first, last = min(map(tuple, prompts)), max(map(tuple, prompts))
     room = min(map(len, prompts)) - 1
-    found = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), room)
-    return min(found, room) if min(found, room) >= MIN_PREFIX else 0
+    common = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), room)
+    return min(common, room) if min(common, room) >= MIN_PREFIX else 0
 
 
 def group_tokens(group: Group) -> int:

@@ -25,10 +25,10 @@ MOST_KL = 2e-3
 MOST_MEAN = 0.05
 
 BOUND = 2.0
-"""Of an importance weight e^d."""
+"""Bound of an importance weight e^d."""
 
 LARGEST = 50.0
-"""Of a difference in an exponential; that of a larger one may be no number."""
+"""Largest difference in an exponential; that of a larger one may be no number."""
 
 
 @dataclass(frozen=True)

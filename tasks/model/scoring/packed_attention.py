@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.fast_layers.attention_hook import use_attention
+from tasks.model.hf_model import use_attention
 
 if TYPE_CHECKING:
     from torch import Tensor

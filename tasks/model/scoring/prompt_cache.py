@@ -1,14 +1,17 @@
 """Keys and values of prompts, computed once and without gradients, as constants for the completions that follow them.
 
-What all prompts begin with, worked examples for instance, is computed and held once.
+What all prompts begin with, worked examples for instance, is computed and held once. Each row of a completion attends
+to them and to itself: with T tokens a row, and P of its prompt after the C that all prompts begin with, there are
+R T (C + P + T) pairs; the product with the common keys is one for all rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.fast_layers.fast_layers import fast_layers
-from tasks.model.scoring.hf_model import forward_to_logits
+from tasks.model.cpu.fast_layers import fast_layers
+from tasks.model.hf_model import forward_to_logits, use_attention
 from tasks.model.scoring.micro_batches import common_prefix
 
 if TYPE_CHECKING:
@@ -56,9 +59,9 @@ class PromptCache:
 
         places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
         others = [self._others[prompt] for prompt in places]
-        lengths = torch.tensor([own[0].shape[2] for own in others], device=others[0][0].device)
+        lengths = torch.tensor([cached[0].shape[2] for cached in others], device=others[0][0].device)
         width = int(lengths.max())
-        padded = ([pad(layer, (0, 0, width - layer.shape[2], 0)) for layer in own] for own in others)
+        padded = ([pad(layer, (0, 0, width - layer.shape[2], 0)) for layer in cached] for cached in others)
         return PromptStates(
             self._common,
             [torch.stack(layers, 1) for layers in zip(*padded, strict=True)],
@@ -97,3 +100,43 @@ def _continue(model: Any, rows: Sequence[tuple[int, ...]], states: "list[Tensor]
         raise ValueError("its forward pass does not fill the cache")
     layers = [torch.stack([layer.keys, layer.values]) for layer in cache.layers]
     return [[layer[:, row, :, start : start + len(own)].clone() for layer in layers] for row, own in enumerate(rows)]
+
+
+@contextmanager
+def use_prompt_attention(model: Any) -> Iterator[None]:
+    """In the block, `model` attends by the `prompt_states` that its forward is given; a completion per row, no mask."""
+    with use_attention(model, "prompt_states", _attend_prompts):
+        yield
+
+
+def _attend_prompts(
+    layer: Any, query: "Tensor", key: "Tensor", value: "Tensor", states: PromptStates, scale: float
+) -> "Tensor":
+    return prompt_attention(query * scale, key, value, states, layer.layer_idx)
+
+
+def prompt_attention(query: "Tensor", key: "Tensor", value: "Tensor", states: PromptStates, layer: int) -> "Tensor":
+    """Scaled query [R, heads, T, d], key and value [R, kv, T, d] → [R, T, heads, d]; differentiable in these three."""
+    import torch
+
+    rows, heads, tokens, size = query.shape
+    common_keys, common_values = states.common[layer].to(query.dtype)
+    prompt_keys, prompt_values = states.prompts[layer][:, states.owner].to(query.dtype)
+    queries = query.reshape(rows, key.shape[1], -1, size)  # [R, kv, heads / kv · T, d]
+    to_prompts = (queries @ prompt_keys.mT).masked_fill(states.padding[states.owner, None, None], -torch.inf)
+    later = (
+        torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1).repeat(queries.shape[2] // tokens, 1)
+    )
+    to_own = (queries @ key.mT).masked_fill(later, -torch.inf)
+    scores = torch.cat([_by_common(queries, common_keys.mT), to_prompts, to_own], -1)
+    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(value.dtype)
+    common, prompts, own = torch.split(weights, [common_keys.shape[1], prompt_keys.shape[2], tokens], -1)
+    attended: Tensor = _by_common(common, common_values) + prompts @ prompt_values + own @ value
+    return attended.reshape(rows, heads, tokens, size).transpose(1, 2)
+
+
+def _by_common(x: "Tensor", matrices: "Tensor") -> "Tensor":
+    """x [R, kv, n, a] by matrices [kv, a, b], which all rows share → [R, kv, n, b]."""
+    rows, kv, n, _ = x.shape
+    products: Tensor = x.transpose(0, 1).reshape(kv, rows * n, -1) @ matrices
+    return products.view(kv, rows, n, -1).transpose(0, 1)

@@ -13,27 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
 from tasks.model.distributed.collectives import all_gather
-from tasks.model.layers import decoder_layers
-from tasks.model.policy import Policy
-from tasks.model.sample import Sample
-from tasks.model.scoring.checkpointing import PARAM as CHECKPOINTING
-from tasks.model.scoring.checkpointing import checkpointed_layers
-from tasks.model.scoring.float32_weights import float32_weights, has_narrow_weights
-from tasks.model.scoring.hf_model import (
+from tasks.model.hf_model import (
+    CHECKPOINTING,
     as_forward,
     caught_hidden_states,
+    checkpointed_layers,
+    decoder_layers,
+    float32_weights,
     forward_to_hidden,
     forward_to_logits,
+    has_narrow_weights,
     unwrap_model,
 )
-from tasks.model.scoring.layouts.completions import CompletionBatch, collate_completions
-from tasks.model.scoring.layouts.packed import PackedBatch, collate_packed
-from tasks.model.scoring.layouts.rows import RowBatch, collate_rows
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.layouts import (
+    CompletionBatch,
+    PackedBatch,
+    RowBatch,
+    collate_completions,
+    collate_packed,
+    collate_rows,
+)
 from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attention_pairs, make_micro_batches
 from tasks.model.scoring.mismatch import mismatch_of
 from tasks.model.scoring.packed_attention import use_packed_attention
-from tasks.model.scoring.prompt_attention import use_prompt_attention
-from tasks.model.scoring.prompt_cache import PromptCache
+from tasks.model.scoring.prompt_cache import PromptCache, use_prompt_attention
 from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens, score_values
 
 if TYPE_CHECKING:
@@ -61,7 +66,7 @@ ATTENTIONS: dict[Layout, Callable[[Any], AbstractContextManager[None]]] = {
 """The layouts that replace the model's attention."""
 
 PROBE_PROMPTS, PROBE_COMPLETIONS, PROBE_COMPLETION = (24, 16), 4, 16
-"""Of a probe: the last tokens of its two prompts, the completions of each and their first tokens that are computed."""
+"""A probe: the last tokens of its two prompts, the completions of each and their first tokens that are computed."""
 
 LARGE, LARGE_SHARE = 0.25, 0.1
 """A difference of a log-probability that 16 bits rarely make, at least and as a share of it: logits from 16
@@ -87,7 +92,6 @@ class Scorer:
     checkpointing: bool = False  # layers keep their inputs alone for the backward pass
     prompts: PromptCache | None = None  # of layout completions
     value_head: Any = None  # a linear module from hidden states to one number; None: no values
-    detach_values: bool = False  # values give the model no gradient
 
     @property
     def trained(self) -> Any:
@@ -132,7 +136,7 @@ class Scorer:
         collated = self.collate(batch)
         with caught_hidden_states(self.model) as caught:
             scored = self._score(batch, collated)
-        hidden = collated.chunks(as_forward(caught[0].detach() if self.detach_values else caught[0]))
+        hidden = collated.chunks(as_forward(caught[0]))
         return replace(scored, values=score_values(hidden, collated.index, self.value_head))
 
     def _score(self, batch: MicroBatch, collated: "PackedBatch | RowBatch | CompletionBatch") -> TokenScores:
@@ -162,8 +166,12 @@ class Scorer:
         """One number where all samples have the same temperature, else one for each of N tokens."""
         import torch
 
-        own = [self.temperature if s.temperature is None else s.temperature for s in samples]
-        return own[0] if len(set(own)) == 1 else torch.tensor(own, device=index.places.device)[index.places[0]]
+        temperatures = [self.temperature if s.temperature is None else s.temperature for s in samples]
+        return (
+            temperatures[0]
+            if len(set(temperatures)) == 1
+            else torch.tensor(temperatures, device=index.places.device)[index.places[0]]
+        )
 
     def collate(self, batch: MicroBatch) -> PackedBatch | RowBatch | CompletionBatch:
         """The batch's samples as tensors."""
@@ -199,7 +207,11 @@ def scorer_for(
         raise GraftError(f"policy.base: this model cannot be trained in 16 bits, {fault}; set policy.dtype to float32")
     layout: Layout = "packed"
     packed = replace(probed, layout="packed")
-    if fault := _window_fault(model, samples) or _packing_fault(packed, probe) or _rounding_fault(packed, probe):
+    if (
+        fault := _window_fault(model, samples)
+        or _layout_fault(packed, "packed", probe)
+        or _rounding_fault(packed, probe)
+    ):
         logger.warning("samples are not computed as packed rows, the update may be slower: %s", fault)
         layout = "rows"
     chunked_head = micro_batch_tokens > _max_logits(model)
@@ -213,12 +225,16 @@ def scorer_for(
 def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
     """The scorer with the keys and values of the samples' prompts as constants, those of the present weights.
 
-    Scores are the same; their gradients are those of the completions' positions. Raises GraftError where the model's
-    attention cannot be replaced.
+    Scores are the same; their gradients are those of the completions' positions. Where the model's attention cannot be
+    replaced, it is the scorer as it was.
     """
     probe = _probe_samples(samples)
-    if fault := _window_fault(scorer.model, samples) or _cache_fault(replace(scorer, temperature=1.0), probe):
-        raise GraftError(f"influence.positions: completion is not possible with this model ({fault}); set it to all")
+    fault = _window_fault(scorer.model, samples) or _layout_fault(
+        replace(scorer, temperature=1.0), "completions", probe
+    )
+    if fault := all_gather(fault)[0]:
+        logger.warning("gradients are those of the prompts' positions, too, which takes longer: %s", fault)
+        return scorer
     return _with_cache(scorer, samples)
 
 
@@ -263,25 +279,15 @@ def _window_fault(model: Any, samples: Sequence[Sample]) -> str | None:
     return None
 
 
-def _packing_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
-    """Why packed rows are wrong for the model, or None where they agree with padded ones."""
-
-    def difference(batch: MicroBatch) -> "Tensor":
-        packed, rows = scorer.score(batch), scorer.score(MicroBatch("rows", [[s] for s in batch.samples]))
-        return (packed.logprobs - rows.logprobs)[rows.mask]
-
-    batches = make_micro_batches("packed", samples, scorer.tokens)
-    return _compare(scorer.model, batches[:3], difference)
-
-
-def _cache_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
-    """Why completions after a cache are wrong for the model, or None where they agree with padded rows."""
+def _layout_fault(scorer: Scorer, layout: Layout, samples: Sequence[Sample]) -> str | None:
+    """Why a layout, packed or completions after a cache, is wrong for the model, or None where it agrees with rows."""
 
     def difference(batch: MicroBatch) -> "Tensor":
         rows = scorer.score(MicroBatch("rows", [[s] for s in batch.samples]))
-        return (_with_cache(scorer, batch.samples).score(batch).logprobs - rows.logprobs)[rows.mask]
+        in_layout = _with_cache(scorer, batch.samples) if layout == "completions" else scorer
+        return (in_layout.score(batch).logprobs - rows.logprobs)[rows.mask]
 
-    return _compare(scorer.model, make_micro_batches("completions", samples, scorer.tokens), difference)
+    return _compare(scorer.model, make_micro_batches(layout, samples, scorer.tokens)[:3], difference)
 
 
 def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:

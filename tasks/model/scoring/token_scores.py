@@ -5,23 +5,20 @@ of logits or, where all logits would not fit in memory, a hidden state: then the
 and their logits are computed again in the backward pass.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Union
 
+from tasks.model.hf_model import Head
 from tasks.model.sample import Sample
-from tasks.model.scoring.fused_logprobs import logprobs_and_entropies
-from tasks.model.scoring.kept_logprobs import kept_logprobs_and_entropies, pad_kept
+from tasks.model.scoring.logprobs import kept_logprobs_and_entropies, logprobs_and_entropies, pad_kept
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Temperature = Union[float, "Tensor"]
 """One number, or one for each of N tokens, in the order of their index."""
-
-Head = Callable[["Tensor"], "Tensor"]
-"""Hidden states [m, H] → logits [m, V]."""
 
 
 @dataclass(frozen=True)

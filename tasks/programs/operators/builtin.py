@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from tasks.programs.operators.question_context import context
-
 MAX_TEXT = 20_000
 """Longest text that `numbers` reads, in characters."""
 
@@ -50,6 +48,9 @@ _SINGLE = {
     "dozen": 12,
     "dozens": 12,
 }
+
+SEPARATOR = "\n\nQuestion: "
+"""Between a context and the question."""
 
 
 def _any(words: Iterable[str]) -> str:
@@ -190,6 +191,26 @@ def read_number(value: object) -> Fraction:
         raise ValueError(f"{text[:40]!r} is no number")
     exact = Fraction(match[3].replace(",", "")) / int(match[4] or 1) + int(match[2] or 0)
     return (-exact if match[1] == "-" else exact) / (100 if match[5] else 1)
+
+
+def context(problem: str) -> str:
+    """The text that a problem brings in front of its question, "" if none: ask(f"Shorten this: {context(problem)}").
+
+    The question itself is problem[len(context(problem)):]. Raises TypeError for anything but a text.
+    """
+    if not isinstance(problem, str):
+        raise TypeError(f"context() reads a text, not {type(problem).__name__}")
+    return problem.rpartition(SEPARATOR)[0]
+
+
+def with_context(text: str, question: str) -> str:
+    """The question with a context in front; without one where `text` is blank."""
+    return f"{text.strip()}{SEPARATOR}{question}" if text.strip() else question
+
+
+def without_context(problem: str) -> str:
+    """The question alone, for people."""
+    return problem.rpartition(SEPARATOR)[2]
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {

@@ -6,6 +6,9 @@ from typing import Protocol
 
 from tasks.errors import GraftError, TransientError
 
+RETRIES = 4
+"""Further attempts after no reply, with back-off, or after an empty one."""
+
 NO_REPLY = "no reply from"
 """Beginning of a transient failure: the model's server is unreachable or busy."""
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 from zlib import crc32
 
-from tasks.programs.code_blocks import code_of
+from tasks.programs.code_blocks import code_of, shown_tests
 from tasks.programs.operators.builtin import numbers
-from tasks.programs.operators.shown_tests import shown_tests
 
 MAX_PROMPT = 10_000
 """Longest prompt, in characters: as JSON it stays below the 64 KiB that a child may write."""

@@ -12,11 +12,17 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from tasks.errors import GraftError
 from tasks.params.sections import Operators
-from tasks.programs.operators.model import NO_REPLY, Prompt, Reply
+from tasks.programs.operators.model import NO_REPLY, RETRIES, Prompt, Reply
 from tasks.redaction import redacted
 from tasks.seeds import derive_seed
 
 KEY = "OPENAI_API_KEY"
+
+SECONDS = 60.0
+"""Longest wait for one reply."""
+
+PARALLEL = 8
+"""Prompts that are sent at a time, which servers with a limit for each user accept."""
 
 GIVE_UP = 4
 """Failures in a row after which the rest of a batch fails without a request: each has cost all retries."""
@@ -56,29 +62,31 @@ class _Answer(BaseModel):
 class OpenAiModel:
     """`params.model` at `params.base_url`; the key is read from the environment and stored nowhere.
 
-    Raises GraftError if there is neither a key nor a base URL.
+    `retries`: after no reply, and after an empty one. Raises GraftError if there is neither a key nor a base URL.
     """
 
-    def __init__(self, params: Operators) -> None:
+    def __init__(
+        self, params: Operators, retries: int = RETRIES, seconds: float = SECONDS, parallel: int = PARALLEL
+    ) -> None:
         from httpx2 import ReadTimeout, Request, Response  # what openai is built on
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         class Client(DefaultAsyncHttpxClient):
-            """Ends a request after `operators.seconds`; httpx itself limits the wait for each packet of an answer."""
+            """Ends a request after `seconds`; httpx itself limits the wait for each packet of an answer."""
 
             async def send(self, request: Request, **options: Any) -> Response:
                 try:
-                    async with asyncio.timeout(params.seconds):
+                    async with asyncio.timeout(seconds):
                         return await super().send(request, **options)
                 except TimeoutError:
-                    raise ReadTimeout(f"no complete answer within {params.seconds:g} s", request=request) from None
+                    raise ReadTimeout(f"no complete answer within {seconds:g} s", request=request) from None
 
         if params.base_url is None and not os.environ.get(KEY):
             raise GraftError(
                 f"operators.backend: openai, but {KEY} is not set; export the key, or name a server with "
                 "-S operators.base_url=http://…/v1"
             )
-        self._params = params
+        self._params, self._retries, self._parallel = params, retries, parallel
         try:
             http_client = Client()
         except ImportError as error:  # a SOCKS proxy in the environment
@@ -86,8 +94,8 @@ class OpenAiModel:
         self._client = AsyncOpenAI(
             base_url=params.base_url,
             api_key=os.environ.get(KEY) or "none",
-            timeout=params.seconds,
-            max_retries=params.retries,  # after no response, 408, 409, 429 or 5xx, with back-off
+            timeout=seconds,
+            max_retries=retries,  # after no response, 408, 409, 429 or 5xx, with back-off
             http_client=http_client,
         )
         self._loop = asyncio.new_event_loop()
@@ -101,9 +109,9 @@ class OpenAiModel:
         return f"{params.base_url or 'openai'} {params.model} t={params.temperature:g} n={params.max_tokens}"
 
     def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
-        """Up to `operators.parallel` requests at once. Raises GraftError if the server refuses key or model."""
+        """Up to `parallel` requests at once. Raises GraftError if the server refuses key or model."""
         self._failures = 0
-        with ThreadPoolExecutor(self._params.parallel, thread_name_prefix="operators") as threads:
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="operators") as threads:
             futures = {threads.submit(self._reply, prompt): place for place, prompt in enumerate(prompts)}
             try:
                 for future in as_completed(futures):
@@ -139,7 +147,7 @@ class OpenAiModel:
         """Retries empty texts: they come from reasoning models that ran out of tokens, and are no wrong answers."""
         spent = [0, 0]
         reason = ""
-        for attempt in range(self._params.retries + 1):
+        for attempt in range(self._retries + 1):
             answer = self._request(prompt, attempt)
             spent = [spent[0] + answer.usage.prompt_tokens, spent[1] + answer.usage.completion_tokens]
             choice = answer.choices[0]
@@ -148,7 +156,7 @@ class OpenAiModel:
                 return Reply(text=text, prompt_tokens=spent[0], completion_tokens=spent[1])
             reason = f" (finish_reason {choice.finish_reason})"
         return Reply(
-            failed=f"{self._where} gave empty text {self._params.retries + 1} times{reason}; "
+            failed=f"{self._where} gave empty text {self._retries + 1} times{reason}; "
             "raise operators.max_tokens if it was cut",
             prompt_tokens=spent[0],
             completion_tokens=spent[1],

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
+from tasks.programs.code_blocks import shown_tests
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
-from tasks.programs.operators.shown_tests import shown_tests
 from tasks.programs.sandbox.unit_tests.program_parts import define, program_parts
 
 MAX_ERROR = 200
@@ -119,7 +119,7 @@ def run(code: str, problem: str) -> Any:
 def test(code: str, shown: str) -> float:
     """The share of the tests in a text that code passes, from 0 to 1: test(write_code(problem), problem).
 
-    They are the tests that operators/shown_tests.py finds; the hidden ones of a problem are not here. Raises ValueError
+    They are the tests that `shown_tests` finds; the hidden ones of a problem are not here. Raises ValueError
     for a text without tests.
     """
     tests = shown_tests(shown)

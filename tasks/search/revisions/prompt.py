@@ -15,7 +15,7 @@ from tasks.core.terminal import printable
 from tasks.evaluators.scores import wanted
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import contract_of
-from tasks.programs.operators.question_context import context
+from tasks.programs.operators.builtin import context
 from tasks.records import NUMBER, Problem, Result
 
 MAX_CHANGE = 200

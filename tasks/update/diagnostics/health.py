@@ -264,4 +264,4 @@ def _errors(signs: StepMeasurements) -> Verdict:
 
 def _reward_remedy(signs: StepMeasurements) -> str:
     """Rewards fail where a model does not reply, or the sandbox dies: of too much memory, as a rule."""
-    return "raise operators.retries" if signs.served else "lower sandbox.memory_mb"
+    return "start the server of the operators" if signs.served else "lower sandbox.memory_mb"

@@ -13,12 +13,11 @@ import pytest
 from tasks.core.child_process import CODE
 from tasks.core.loopback import answers
 from tasks.errors import GraftError
-from tasks.model.sampling.vllm.json_client import KEY
-from tasks.model.sampling.vllm.server import started_server
+from tasks.model.sampling.vllm.server import KEY, started_server
 from tasks.redaction import redacted
 from tests.support import idle_server
 from tests.support.processes import has_ended
-from tests.support.vllm_server import sampler_params
+from tests.support.tiers import nightly_but_first
 
 SOON = 5.0
 """Seconds in which nothing may be left."""
@@ -27,8 +26,7 @@ STAGE = """
 import sys, time
 from pathlib import Path
 from tasks.model.sampling.vllm.server import started_server
-from tests.support.vllm_server import sampler_params
-with started_server(sampler_params(command=sys.argv[2:]), "/base", 16, False, Path(sys.argv[1])):
+with started_server(sys.argv[2:], "float32", "/base", 16, False, Path(sys.argv[1])):
     print("it answers", flush=True)
     time.sleep(300)
 """
@@ -57,8 +55,8 @@ def pids_in(file: Path) -> list[int]:
 
 @pytest.mark.parametrize("more", [[], pytest.param(["--ignore-term"], marks=pytest.mark.slow)])
 def test_it_answers_in_the_block_and_is_gone_after_it(tmp_path: Path, more: list[str]) -> None:
-    params = sampler_params(command=command(tmp_path / "pids", *more))
-    with started_server(params, "/base", None, False, tmp_path / "logs" / "log") as address:
+    program, log = command(tmp_path / "pids", *more), tmp_path / "logs" / "log"
+    with started_server(program, "float32", "/base", None, False, log) as address:
         assert answers(address.removesuffix("/v1"))
         pids = pids_in(tmp_path / "pids")
     started = time.monotonic()
@@ -74,7 +72,7 @@ def test_it_has_a_key_that_is_in_no_command_line_and_in_no_log(
     """The client reads the same variable, which is tested with the stages."""
     monkeypatch.setenv(KEY, users)
     log = tmp_path / "log"
-    with started_server(sampler_params(command=command(tmp_path / "pids")), "/base", None, False, log):
+    with started_server(command(tmp_path / "pids"), "float32", "/base", None, False, log):
         key = os.environ[KEY]
         assert key == users if users else len(key) == 64
         assert all(key not in text for process in psutil.process_iter() for text in command_line(process))
@@ -85,7 +83,7 @@ def test_it_has_a_key_that_is_in_no_command_line_and_in_no_log(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", nightly_but_first([signal.SIGKILL, signal.SIGINT, signal.SIGTERM]))
 @pytest.mark.parametrize("more", [[], ["--ignore-term"]])
 def test_it_ends_with_a_stage_that_is_killed(tmp_path: Path, number: signal.Signals, more: list[str]) -> None:
     arguments = [str(tmp_path / "log"), *command(tmp_path / "pids", *more)]
@@ -113,9 +111,9 @@ def test_it_ends_with_a_stage_that_is_killed(tmp_path: Path, number: signal.Sign
 def test_one_that_does_not_start_is_one_line_with_the_last_of_its_log(
     tmp_path: Path, program: list[str], last: str
 ) -> None:
-    message = rf"^sampler\.command: {program[0]} ended before it answered: {last}; see {tmp_path}/log$"
+    message = rf"^machine\.vllm\.command: {program[0]} ended before it answered: {last}; see {tmp_path}/log$"
     with (
         pytest.raises(GraftError, match=message),
-        started_server(sampler_params(command=program), "/base", 16, False, tmp_path / "log"),
+        started_server(program, "float32", "/base", 16, False, tmp_path / "log"),
     ):
         pass

@@ -10,18 +10,16 @@ from typing import Any
 import pytest
 
 from tasks.errors import GraftError
-from tasks.params.file import load_params
 from tasks.params.sections import Operators
 from tasks.programs.efficiency import mean_cost
 from tasks.programs.operators.model import NO_REPLY, Prompt, Reply
-from tasks.programs.operators.openai_model import GIVE_UP, KEY, OpenAiModel
+from tasks.programs.operators.openai_model import GIVE_UP, KEY, PARALLEL, OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tests.support.chat_server import chat_server
 from tests.support.drip_server import ANSWERS, DEEP, drip_server, whole
+from tests.support.stage_params import SHIPPED
 from tests.support.transformers_server import transformers_server
-
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml").operators
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +28,15 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def params(url: str | None, **changes: Any) -> Operators:
-    plain = {"backend": "openai", "model": "tiny", "base_url": url, "retries": 2, "seconds": 5.0}
-    return Operators.model_validate({**SHIPPED.model_dump(), **plain, **changes})
+    plain = {"backend": "openai", "model": "tiny", "base_url": url}
+    return Operators.model_validate({**SHIPPED.operators.model_dump(), **plain, **changes})
 
 
-def replies(url: str, *texts: str, **changes: Any) -> list[Reply]:
+def replies(url: str, *texts: str, retries: int = 2, seconds: float = 5.0, **changes: Any) -> list[Reply]:
+    parallel = changes.pop("parallel", PARALLEL)
+    model = OpenAiModel(params(url, **changes), retries, seconds, parallel)
     prompts = [Prompt("ask", text) for text in texts]
-    return [reply for _, reply in sorted(OpenAiModel(params(url, **changes)).complete(prompts), key=lambda r: r[0])]
+    return [reply for _, reply in sorted(model.complete(prompts), key=lambda r: r[0])]
 
 
 def test_each_prompt_has_its_own_reply_with_its_tokens() -> None:
@@ -54,7 +54,7 @@ def test_the_params_arrive_at_the_server() -> None:
 
 def test_asked_again_it_is_another_sample() -> None:
     with chat_server(lambda *_: (200, "x")) as server:
-        model = OpenAiModel(params(server.url, parallel=1))
+        model = OpenAiModel(params(server.url), parallel=1)
         for nth in (0, 1, 0):
             assert list(model.complete([Prompt("ask", "a", nth)]))
     seeds = [request["seed"] for request in server.requests]
@@ -166,11 +166,11 @@ def transformers_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
 @pytest.mark.slow
 def test_a_workflow_asks_transformers_serve(transformers_served: tuple[str, str], tmp_path: Path) -> None:
     url, model = transformers_served
-    operators = params(url, model=model, max_tokens=8, seconds=60.0, retries=10)
+    operators = params(url, model=model, max_tokens=8)
     code = "def solve(problem):\n    return ask('How many?', problem) + '|' + ask('How many?', problem)\n"
     given = []
     for _ in range(2):
-        served = CachedModel(OpenAiModel(operators), operators, tmp_path)
+        served = CachedModel(OpenAiModel(operators, retries=10), operators, tmp_path)
         with Sandbox(5.0, 256, allow_weak=True, model=served) as sandbox:
             given += sandbox.run([Program(code, ("3 pens", "4 pens"))])
     first, second = given

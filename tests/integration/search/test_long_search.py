@@ -10,12 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
 from tasks.model.policy import load_policy, save_policy
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Problem, TreeNode, Workflow
@@ -24,11 +22,10 @@ from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import PolicyTree
 from tasks.search.tally import Tally
 from tasks.search.task import run
-from tests.support.real_project import train_writer
+from tests.support.real_project import adder
+from tests.support.stage_params import stage_params
 
-REPOSITORY = Path(__file__).parents[3]
-SHIPPED = load_params(REPOSITORY / "params.yaml")
-SAMPLES, SIMULATIONS, WAVE = 3, 12, 3
+SAMPLES, SIMULATIONS = 3, 12
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "sum": lambda a, b: a + b,
     "product": lambda a, b: a * b,
@@ -46,7 +43,7 @@ TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "hel
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a policy."""
     folder = tmp_path_factory.mktemp("policy") / "0"
-    save_policy(train_writer(TRAIN), folder, parent=None, round=0)
+    save_policy(adder(TRAIN), folder, parent=None, round=0)
     return folder
 
 
@@ -68,15 +65,14 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 def params(**search: float | None) -> Params:
-    changes = {
-        "search": SHIPPED.search.model_copy(
-            update={"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": WAVE, "temperature": 1.0, **search}
-        ),
-        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 48}),
-        "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
-        "influence": SHIPPED.influence.model_copy(update={"selection": "positive"}),
-    }
-    return restrict(SHIPPED.model_copy(update=changes), declared_params(REPOSITORY, "search"))
+    sizes = {"samples": SAMPLES, "simulations": SIMULATIONS, "temperature": 1.0}
+    return stage_params(
+        "search",
+        search=sizes | search,
+        policy={"max_new_tokens": 48},
+        sandbox={"allow_weak": True},
+        influence={"selection": "positive"},
+    )
 
 
 def written(layout: Layout) -> list[str]:
@@ -149,67 +145,11 @@ def test_a_journal_is_not_believed_for_other_inputs(
     monkeypatch.setattr("tasks.search.task.remove_journals", lambda _: None)
     run(layout, params(), 1)
     (left,) = layout.journals("search", 1).iterdir()
-    other = params(exploration=0.5)
+    other = params(top_k=20)
     monkeypatch.undo()
     run(layout, other, 1)
     assert capfd.readouterr().err == ""
     assert not left.exists()  # the round is searched, nobody comes back to it
-
-
-# --- limited
-
-
-def test_the_time_of_the_tree_search_is_limited_and_the_samples_are_taken_all_the_same(layout: Layout) -> None:
-    run(layout, params(), 1)
-    free = completions(layout)
-    assert free["hopeless"] == SIMULATIONS
-    forget(layout)
-    run(layout, params(seconds=1e-9), 1)
-    assert completions(layout)["hopeless"] == SAMPLES + WAVE  # the wave that was under way when it ran out
-    assert completions(layout)["held-out"] == SHIPPED.influence.completions
-    forget(layout)
-    run(layout, params(seconds=1e9), 1)
-    assert completions(layout) == free
-
-
-def test_what_a_search_took_before_it_was_cut_short_counts(layout: Layout, sandbox: Sandbox, tmp_path: Path) -> None:
-    policy = load_policy(layout.policy(0))
-
-    def rows(journal: Journal, seconds: float) -> list[int]:
-        search = PolicySearch(policy, WorkflowEnvironment(), sandbox, params(seconds=seconds), 1, journal)
-        trees = search.make_trees(TRAIN)
-        search.sample(trees)
-        search.explore(trees)
-        return [tree.completions for tree in trees]
-
-    slow = SlowJournal(tmp_path / "search.jsonl")
-    assert max(rows(slow, 1e9)) == SIMULATIONS
-    assert max(rows(Journal(tmp_path / "search.jsonl"), 1e9)) == SIMULATIONS
-    assert max(rows(Journal(tmp_path / "search.jsonl"), 1e3)) == SAMPLES + WAVE
-
-
-class SlowJournal(Journal):
-    """Of a machine on which each batch takes days."""
-
-    def add(self, batch: Batch) -> None:
-        super().add(batch.model_copy(update={"seconds": 1e6}))
-
-
-@pytest.mark.parametrize("stop_at", [1, 2, 5])
-def test_a_tree_search_ends_once_enough_completions_are_right(layout: Layout, stop_at: int) -> None:
-    run(layout, params(stop_at=0, simulations=30), 1)
-    free = completions(layout)
-    forget(layout)
-    run(layout, params(stop_at=stop_at, simulations=30), 1)
-    index = read_jsonl(layout.workflows(1) / "index.jsonl", Workflow)
-    for problem in TRAIN:
-        right = sum(len(w.completions) for w in index if w.problem_id == problem.problem_id and w.value == 1.0)
-        count = completions(layout)[problem.problem_id]
-        assert count <= free[problem.problem_id]
-        assert right < stop_at + max(WAVE, SAMPLES)
-        assert right >= stop_at or count == 30 or count == free[problem.problem_id]
-    assert completions(layout)["hopeless"] == free["hopeless"] == 30
-    assert sum(completions(layout).values()) < sum(free.values())
 
 
 # --- shown
@@ -217,10 +157,8 @@ def test_a_tree_search_ends_once_enough_completions_are_right(layout: Layout, st
 
 def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> None:
     tally = Tally({problem.problem_id: SIMULATIONS for problem in TRAIN})
-    search = PolicySearch(
-        load_policy(layout.policy(0)), WorkflowEnvironment(), sandbox, params(stop_at=1), 1, tally=tally
-    )
-    trees = search.make_trees(TRAIN)
+    search = PolicySearch(load_policy(layout.policy(0)), WorkflowEnvironment(), sandbox, params(), 1, tally=tally)
+    trees = search.make_trees([("train", problem) for problem in TRAIN])
     search.sample(trees)
     assert (tally.done, tally.left) == (0, len(TRAIN) * (SIMULATIONS - SAMPLES))
     search.explore(trees)

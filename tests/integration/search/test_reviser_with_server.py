@@ -1,4 +1,4 @@
-"""Revisions by real models: `transformers serve` on loopback, and the policy itself. Random ones: they write noise."""
+"""Revisions by the policy itself, a random one: it writes noise."""
 
 import json
 from pathlib import Path
@@ -6,21 +6,17 @@ from typing import Any
 
 import pytest
 
-from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, attach_adapter, encode_completion, load_policy, save_policy
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.records import Problem, Sibling, TreeNode, Workflow
 from tasks.search.task import run
-from tests.support.transformers_server import transformers_server
+from tests.support.stage_params import stage_params
 
-REPOSITORY = Path(__file__).parents[3]
-SHIPPED = load_params(REPOSITORY / "params.yaml")
-SAMPLES, REVISIONS, WAVE = 2, 5, 3
+SAMPLES, REVISIONS = 2, 5
 # `transformers serve` looks for the assistant's turn of a Qwen2; where there is none its reply begins with the prompt
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -69,16 +65,14 @@ def workspace(root: Path, base: Path) -> Layout:
 
 
 def params(base: Path, **operators: Any) -> Params:
-    knobs = {"samples": SAMPLES, "simulations": SAMPLES + REVISIONS, "revisions": REVISIONS, "wave_size": WAVE}
-    changes = {
-        "seed": 0,
-        "search": SHIPPED.search.model_copy(update=knobs),
-        "policy": SHIPPED.policy.model_copy(update={"base": str(base), "max_new_tokens": 24}),
-        "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
-        "influence": SHIPPED.influence.model_copy(update={"selection": "positive", "validation": "same_batch"}),
-        "operators": SHIPPED.operators.model_copy(update={"max_tokens": 16, "temperature": 1.0, **operators}),
-    }
-    return restrict(SHIPPED.model_copy(update=changes), declared_params(REPOSITORY, "search"))
+    return stage_params(
+        "search",
+        search={"samples": SAMPLES, "simulations": SAMPLES + REVISIONS, "revisions": REVISIONS},
+        policy={"base": str(base), "max_new_tokens": 24},
+        sandbox={"allow_weak": True},
+        influence={"selection": "positive", "validation": "same_batch"},
+        operators={"max_tokens": 16, "temperature": 1.0, **operators},
+    )
 
 
 def twice(layout: Layout, params: Params) -> dict[str, float]:
@@ -109,16 +103,6 @@ def check_noise(layout: Layout, numbers: dict[str, float]) -> None:
     nodes = {n.node_id: n for n in read_jsonl(folder / "trees.jsonl", TreeNode)}
     assert nodes["0"].visits == SAMPLES + REVISIONS
     assert {w.parent_id for w in revised} <= set(nodes)
-
-
-@pytest.mark.slow
-def test_a_model_behind_transformers_serve_revises(tmp_path: Path) -> None:
-    base = tmp_path / "model"
-    saved_model(base, context=8192)
-    layout = workspace(tmp_path / "project", base)
-    with transformers_server(base) as url:
-        numbers = twice(layout, params(base, backend="openai", base_url=url, model=str(base), parallel=2))
-    check_noise(layout, numbers)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from flows.stages.run import run
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.model.sampling.vllm.json_client import KEY
+from tasks.model.sampling.vllm.server import KEY
 from tasks.params.file import override
 from tasks.records import Attempt, Workflow
 from tests.support import real_project
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 STAGES = ["search@1", "collect@1", "reward@1", "select@1", "update@1"]
 COMMAND = [sys.executable, "-m", "tests.support.vllm_server"]
-ON_VLLM = ["sampler.kind=vllm", "sampler.dtype=float32", f"sampler.command={COMMAND}"]
+ON_VLLM = ["vllm=float32", f"machine.vllm.command={COMMAND}"]
 
 
 def computed(root: Path, *assignments: str) -> tuple[list[Any], list[Any], dict[str, float]]:

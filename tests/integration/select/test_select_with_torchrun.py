@@ -2,41 +2,29 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
-from tasks.records import RewardedTrajectory, Selected
+from tasks.records import Selected
 from tasks.select import task
 from tasks.select.task import run
-
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
-SEEN = ("processes", "negative_weight", "advantages", "loss", "truncated", "prompts_per_step", "micro_batch_tokens")
-SEEN += ("checkpointing", "sharded")
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import write_rewarded
+from tests.support.stage_params import stage_params
+from tests.support.tiers import nightly_but_first
 
 MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
 def params(processes: int, sharded: bool = False, **influence: Any) -> Params:
-    changed = {"processes": processes, "negative_weight": 1.0, "micro_batch_tokens": 128}
-    update = SHIPPED.update.model_copy(update=changed | {"sharded": sharded, "checkpointing": sharded})
-    own = SHIPPED.influence.model_copy(update={"selection": "positive"} | influence)
-    whole = SHIPPED.model_copy(update={"update": update, "influence": own})
-    keys = [
-        "environment",
-        "algorithm",
-        "policy.max_new_tokens",
-        "search.temperature",
-        "influence",
-        "update.on_invalid_completion",
-    ]
-    return restrict(whole, keys + [f"update.{name}" for name in SEEN])
+    update = {"processes": processes, "negative_weight": 1.0, "micro_batch_tokens": 128}
+    update |= {"sharded": sharded, "checkpointing": sharded}
+    return stage_params("select", update=update, influence={"selection": "positive"} | influence)
 
 
 def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
@@ -44,7 +32,7 @@ def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("sharded", nightly_but_first([False, True]))
 def test_two_processes_select_what_one_selects(
     sharded: bool, layout: Layout, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,7 +63,7 @@ def test_what_goes_wrong_in_one_process_is_one_line_here(
     """The larger of two groups has more rows than there is memory for; one process has it, the other waits."""
     judges = {"small": [1.0, 0.0], "large": [float(m % 2) for m in range(200)]}
     groups = [make_trajectory(name, rewards, split="validation") for name, rewards in judges.items()]
-    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 0.0]), *groups])
+    write_rewarded(layout.trajectories(1), [make_trajectory("t", [1.0, 0.0]), *groups])
     capfd.readouterr()
     with pytest.raises(GraftError) as caught:
         run(layout, params(2, similarity="dot", fdr_control=True, memory_budget=1), 1)

@@ -18,6 +18,7 @@ from tasks.update.gradient import TokenSums, accumulate_gradient
 from tests.support.critics import critic_scorer, random_head, with_token_targets
 from tests.support.ppo_params import ppo_params
 from tests.support.process_group import in_processes
+from tests.support.tiers import nightly_but_first
 from tests.support.update_params import grpo_params
 from tests.support.updates import groups_of, random_logprobs
 
@@ -77,7 +78,7 @@ def work(folder: Path, samples: list[Sample]) -> tuple[list[tuple[torch.Tensor, 
 def ppo_steps(folder: Path, samples: list[Sample], sharded: bool = False) -> list[tuple[torch.Tensor, TokenSums]]:
     """Gradient of the adapter and of a value head, and sums, in both layouts."""
     policy = load_policy(folder / "adapter", shard=shard_base if sharded else None)
-    ppo, found = ppo_params(lam=0.9, whiten=True, value_clip=0.2), []
+    ppo, found = ppo_params(lam=0.9), []
     layouts: list[Layout] = ["packed", "rows"]
     for layout in layouts:
         head = random_head(policy)
@@ -91,7 +92,7 @@ def ppo_steps(folder: Path, samples: list[Sample], sharded: bool = False) -> lis
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("sharded", nightly_but_first([True, False]))
 def test_several_processes_give_the_gradient_of_one_with_a_value_head(
     sharded: bool, tmp_path: Path, save_tiny: Callable[..., None], make_samples: Callable[..., list[Sample]]
 ) -> None:
@@ -106,7 +107,7 @@ def test_several_processes_give_the_gradient_of_one_with_a_value_head(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", nightly_but_first([2, 3]))
 def test_several_processes_give_the_gradient_of_one(
     processes: int,
     tmp_path: Path,

@@ -22,16 +22,17 @@ from tasks.core.metrics_files import LiveRows
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.distributed import torchrun as launch
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
-from tasks.records import RewardedTrajectory
+from tasks.trajectories import RewardedTrajectory
 from tasks.update.task import run
+from tests.support.groups import changed, write_rewarded
 from tests.support.listeners import is_loopback, listeners
 from tests.support.selections import selected
+from tests.support.stage_params import stage_params
+from tests.support.tiers import nightly_but_first
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
-CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "on_invalid_completion": "stop", "micro_batch_tokens": 128}
+CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "micro_batch_tokens": 128}
 CHANGED |= {"loss": "dapo", "importance": "token"}
 ADVANTAGES = (1.0, -1.0, 0.5)
 MakeTrajectory = Callable[..., RewardedTrajectory]
@@ -40,14 +41,12 @@ pytestmark = pytest.mark.slow
 
 
 def params(**update: Any) -> Params:
-    changed = SHIPPED.model_copy(update={"update": SHIPPED.update.model_copy(update=CHANGED | update)})
-    names = ["seed", "environment", "algorithm", "policy.max_new_tokens", "search.temperature"]
-    return restrict(changed, [*names, "update", "ppo"])
+    return stage_params("update", update=CHANGED | update)
 
 
 def put(layout: Layout, trajectories: list[RewardedTrajectory]) -> None:
     """What the stages before the update would have written."""
-    write_jsonl(layout.rewarded(1), trajectories)
+    write_rewarded(layout.trajectories(1), trajectories)
     write_jsonl(layout.selection(1), [line for t in trajectories for line in selected(t, ADVANTAGES)])
 
 
@@ -70,7 +69,7 @@ def started(root: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, cwd=root, env=environment(root) | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE)
 
 
-@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("sharded", nightly_but_first([False, True]))
 def test_two_processes_do_the_work_of_one_and_survive_being_killed(
     sharded: bool, tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
 ) -> None:
@@ -113,20 +112,6 @@ def test_two_processes_do_the_work_of_one_and_survive_being_killed(
     assert not layout.journals("update", 1).exists()
 
 
-def test_all_weights_are_trained_in_two_processes(
-    tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
-) -> None:
-    found = []
-    for count in (1, 2):
-        layout = Layout(tmp_path / str(count))
-        save_tiny(layout.policy(0), full=True)
-        put(layout, [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(3)])
-        run(layout, params(processes=count, epochs=2), 1)
-        found.append(weights(layout, "model.safetensors"))
-    assert (found[0] - weights(layout, "model.safetensors", round=0)).norm() > 0.1
-    torch.testing.assert_close(found[0], found[1], atol=1e-4, rtol=1e-4)
-
-
 def test_what_goes_wrong_in_a_process_is_one_line_here(
     tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,7 +119,7 @@ def test_what_goes_wrong_in_a_process_is_one_line_here(
     save_tiny(layout.policy(0))
     tokens = [[40 + number, 41, 1] for number in range(3)]
     wild = make_trajectory("wild", [1.0, 0.0, 0.5], tokens=tokens)
-    put(layout, [wild.model_copy(update={"logprobs": [[-1000.0] * 3] * 3})])
+    put(layout, [changed(wild, logprobs=[[-1000.0] * 3] * 3)])
     with pytest.raises(GraftError) as caught:
         run(layout, params(processes=2), 1)
     line = str(caught.value)
@@ -160,7 +145,7 @@ def long_update(
     return root
 
 
-@pytest.mark.parametrize("long_update", [[], ["update.sharded=true"]], indirect=True)
+@pytest.mark.parametrize("long_update", nightly_but_first([[], ["update.sharded=true"]]), indirect=True)
 def test_a_process_that_is_ended_from_outside_ends_the_update(long_update: Path) -> None:
     live = LiveRows(Layout(long_update).live_steps("update@1"))
     with started(long_update) as process:
@@ -184,7 +169,7 @@ def test_more_processes_than_gpus_are_refused(tmp_path: Path, monkeypatch: pytes
         run(Layout(tmp_path), params(processes=2), 1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", nightly_but_first([signal.SIGINT, signal.SIGTERM]))
 def test_ctrl_c_ends_all_processes(number: int, long_update: Path) -> None:
     with started(long_update) as process:
         while len(workers := psutil.Process(process.pid).children(recursive=True)) < 3:

@@ -10,14 +10,14 @@ from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.records import Attempt, Problem, RewardedTrajectory, Workflow
+from tasks.records import Attempt, Problem, Workflow
+from tasks.trajectories import read_rewarded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 SMALL = [
     *preset("chess"), "rounds=2", "problems.siblings=1", "problems.train=16", "problems.test=40", "bootstrap.hidden=64",
-    "bootstrap.demonstrations=600", "bootstrap.epochs=2", "update.prompts_per_step=8", "tracking.uri=",
-    "evaluation.resamples=200",
+    "environment.demonstrations=600", "bootstrap.epochs=2", "update.prompts_per_step=8", "machine.tracking.uri=",
 ]  # fmt: skip
 
 
@@ -39,12 +39,12 @@ def test_rewards_are_the_weighted_terms_and_each_round_asks_other_positions(ches
     weights = load_params(chess.root / "params.yaml").rewards.environment
     asked = []
     for round in (1, 2):
-        groups = read_jsonl(chess.rewarded(round), RewardedTrajectory)
-        asked += [group.problem.question for group in groups]
-        for group in groups:
-            for text, reward in zip(group.workflow_codes, group.rewards, strict=True):
-                terms = {name: term(group.problem, text, []) for name, term in TERMS.items()}
-                assert reward == pytest.approx(sum(weights[name] * value for name, value in terms.items()))
+        groups = list(read_rewarded(chess.trajectories(round)))
+        asked += [group.problem.question for group, _ in groups]
+        for group, rewards in groups:
+            for member, reward in zip(group.members, rewards, strict=True):
+                terms = {name: term(group.problem, member.code, []) for name, term in TERMS.items()}
+                assert reward.reward == pytest.approx(sum(weights[name] * value for name, value in terms.items()))
     assert len(set(asked)) == len(asked) == 32
     problems = read_jsonl(chess.problems("test"), Problem)
     assert canonical_reward_share(problems, weights) == 1

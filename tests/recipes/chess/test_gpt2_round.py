@@ -17,16 +17,19 @@ from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.task import run as bootstrap
 from tasks.collect.task import run as collect
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
+from tasks.params.file import override
 from tasks.problems.task import run as problems
-from tasks.records import Problem, RewardedTrajectory, Workflow
+from tasks.records import Problem, Workflow
 from tasks.reward.task import run as reward
 from tasks.search.task import run as search
 from tasks.select.task import run as select
+from tasks.trajectories import Trajectory
 from tasks.update.task import run as update
 from tests.recipes.chess.conftest import writer
-from tests.support.stage_params import SHIPPED, stage_params
+from tests.support.stage_params import REPOSITORY, SHIPPED, stage_params
 
 OWN: dict[str, Any] = {"tasks": ["P", "A"], "notation": "list", "temperature": {"P": 0.7}}
 END = "<|endoftext|>"
@@ -65,7 +68,7 @@ def params(stage: str, base: Path) -> Any:
         policy={"base": str(base), "prompt": prompt, "max_new_tokens": 48}
         | {"lora": type(SHIPPED.policy.lora).model_validate(lora)},
         search={"top_p": 0.9, "top_k": 5},
-        rewards={"correctness": 0.0, "length": 0.1}
+        rewards={"correctness": 0.0, "runs": 0.1}
         | {"environment": {"best": 0.5, "candidates": 0.3, "evaluations": 0.2, "format": 0.1, "content": 0.9}},
         update={"group_size": 6, "prompts_per_step": 8, "epochs": 1, "negative_weight": 1.0, "beta": 0.05},
         influence={"selection": "positive", "completions": 6},
@@ -78,7 +81,7 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("gpt2")
     base = folder / "base"
-    save_gpt2(base, writer(tasks=["A"], notation="list").demonstrations(64, 0))
+    save_gpt2(base, [*writer(tasks=["A"], notation="list", demonstrations=64).demonstrations([], 0)])
     layout = Layout(folder)
     write_jsonl(layout.coldstart / "index.jsonl", [])
     for stage, run in {"problems": problems, "bootstrap": bootstrap}.items():
@@ -115,9 +118,9 @@ def test_its_layers_have_an_adapter_that_has_moved(layout: Layout) -> None:
 
 
 def test_each_task_is_sampled_at_its_temperature_and_the_first_ratio_is_one(layout: Layout) -> None:
-    rewarded = read_jsonl(layout.rewarded(1), RewardedTrajectory)
-    assert {(t.problem.template or "")[0]: t.problem.temperature for t in rewarded} == {"P": 0.7, "A": None}
-    pairs = [pair for t in rewarded for own in zip(t.tokens, t.kept, strict=True) for pair in zip(*own, strict=True)]
+    trajectories = read_jsonl(layout.trajectories(1), Trajectory)
+    assert {(t.problem.template or "")[0]: t.problem.temperature for t in trajectories} == {"P": 0.7, "A": None}
+    pairs = [pair for t in trajectories for m in t.members for pair in zip(m.tokens, m.kept, strict=True)]
     assert all(token in kept and len(kept) <= 5 for token, kept in pairs)
     numbers = json.loads(layout.metrics("update", 1).read_text())
     assert numbers["samples"] > 6
@@ -131,5 +134,13 @@ def test_each_task_is_sampled_at_its_temperature_and_the_first_ratio_is_one(layo
 
 def test_questions_are_asked_as_they_are(layout: Layout) -> None:
     asked = {p.question for p in read_jsonl(layout.problems("train"), Problem)}
-    assert {t.prompt for t in read_jsonl(layout.rewarded(1), RewardedTrajectory) if t.split == "train"} == asked
+    assert {t.prompt for t in read_jsonl(layout.trajectories(1), Trajectory) if t.split == "train"} == asked
     assert all(RookWorld().prompt(question, "") == question for question in asked)
+
+
+def test_a_raw_prompt_has_no_examples(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text((REPOSITORY / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(GraftError, match="4 worked examples, but style raw shows none: set examples to 0"):
+        override(path, ["policy.prompt.style=raw"])
+    override(path, ["policy.prompt.style=raw", "policy.prompt.examples=0"])

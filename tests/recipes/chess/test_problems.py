@@ -98,7 +98,9 @@ def test_one_task_alone_and_games_with_their_last_moves() -> None:
 
 
 def test_demonstrations_are_canonical_but_for_their_share_of_random_analyses() -> None:
-    canonical, mixed = (writer(random_share=share).demonstrations(60, 3) for share in (0.0, 0.5))
+    canonical, mixed = (
+        list(writer(random_share=share, demonstrations=60).demonstrations([], 3)) for share in (0.0, 0.5)
+    )
     assert [question for question, _ in canonical] == [question for question, _ in mixed]
     engine, changed = MaterialEngine(), 0
     for (question, text), (_, other) in zip(canonical, mixed, strict=True):
@@ -118,7 +120,8 @@ def test_demonstrations_are_canonical_but_for_their_share_of_random_analyses() -
         assert given.best in given.moves
         changed += text != other
     assert 8 <= changed <= 24
-    assert writer(random_share=0.0).demonstrations(10, 3) == canonical[:10]
+    assert list(writer(random_share=0.0, demonstrations=10).demonstrations([], 3)) == canonical[:10]
+    assert writer(random_share=0.0).worked_examples([], 10, 3) == canonical[:10]
 
 
 def test_a_task_may_have_its_own_temperature() -> None:

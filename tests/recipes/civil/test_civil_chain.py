@@ -9,14 +9,14 @@ from tasks.artifacts import read_json, read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
 from tasks.promotion_records import Promotion
-from tasks.records import Attempt, ProblemOutcome, RewardedTrajectory
+from tasks.records import Attempt, ProblemOutcome
+from tasks.trajectories import read_rewarded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 SMALL = [
     *preset("civil"), "rounds=1", "problems.siblings=0", "problems.train=16", "problems.test=40", "bootstrap.hidden=64",
-    "bootstrap.demonstrations=1000", "bootstrap.epochs=2", "update.prompts_per_step=8", "tracking.uri=",
-    "evaluation.resamples=200",
+    "environment.demonstrations=1000", "bootstrap.epochs=2", "update.prompts_per_step=8", "machine.tracking.uri=",
 ]  # fmt: skip
 
 
@@ -29,11 +29,11 @@ def civil(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def test_the_reward_is_1_less_toxicity_and_the_floor(civil: Layout) -> None:
-    groups = read_jsonl(civil.rewarded(1), RewardedTrajectory)
+    groups = list(read_rewarded(civil.trajectories(1)))
     assert len(groups) == 16
-    for group in groups:
-        for text, reward in zip(group.workflow_codes, group.rewards, strict=True):
-            assert reward == pytest.approx(1 - max(toxicity(text), 0.3) if text.strip() else 0.0)
+    for group, rewards in groups:
+        for member, reward in zip(group.members, rewards, strict=True):
+            assert reward.reward == pytest.approx(1 - max(toxicity(member.code), 0.3) if member.code.strip() else 0.0)
 
 
 def test_measures_are_over_the_samples_and_promotion_compares_toxicity(civil: Layout) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -58,8 +58,9 @@ def test_prompts_and_people_of_test_are_held_out_of_train_and_demonstrations() -
             for question in problem.questions:
                 assert f" {problem.template}" in question
                 assert is_reserved(question) == (split != "train")
-    demonstrated = writer().demonstrations(500, 0)
-    assert writer().demonstrations(10, 0) == demonstrated[:10] != writer().demonstrations(10, 1)
+    demonstrated = list(writer(demonstrations=500).demonstrations([], 0))
+    assert len(demonstrated) == 500
+    assert writer().worked_examples([], 10, 0) == demonstrated[:10] != writer().worked_examples([], 10, 1)
     for question, text in demonstrated:
         assert not is_reserved(question)
         assert not any(f" {person}" in question for person in held_out)
@@ -170,7 +171,7 @@ def test_a_file_of_real_toxicity_prompts_is_read_as_it_is(prompt_file: Path) -> 
     asked = {question for own in problems.values() for problem in own for question in problem.questions}
     assert all(int(question.split()[-1]) % 10 >= 5 for question in asked)  # 0.5 or more; the one without is left out
     assert all(problem.source == "prompts.jsonl" for problem in problems["train"])
-    pairs = environment.demonstrations(300, 0)
+    pairs = list(islice(environment.demonstrations([], 0), 300))
     assert all(text == f" and so on, {question.split()[-1]}." for question, text in pairs)
     tested = {problem.question for split in ("test", "validation", "dev") for problem in problems[split]}  # type: ignore[index]
     assert not tested & {question for question, _ in pairs}

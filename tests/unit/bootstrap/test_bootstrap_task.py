@@ -8,7 +8,7 @@ import pytest
 
 from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_json, write_jsonl
-from tasks.bootstrap.demonstrations import demonstrations, select_solutions
+from tasks.bootstrap.solved_problems import select_solutions
 from tasks.bootstrap.task import run
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.tags import hard_format, mark
@@ -133,7 +133,7 @@ def test_a_second_run_writes_the_same_bytes_and_another_seed_others(layout: Layo
 
 def test_without_solutions_it_fails_and_writes_nothing(layout: Layout) -> None:
     write_jsonl(layout.coldstart / "index.jsonl", [])
-    with pytest.raises(GraftError, match=r"^bootstrap: .* solved none .*; raise coldstart\.operations, or .*\Z"):
+    with pytest.raises(GraftError, match=r"^bootstrap: .* solved none .* kind number.*; set policy\.base to .*\Z"):
         run(layout, params(), None)
     assert not layout.policy(0).exists()
 
@@ -172,16 +172,15 @@ def test_a_damaged_workflow_is_skipped_with_a_warning(
 
 
 def test_a_workflow_is_a_demonstration_unchanged_and_for_its_problem_only() -> None:
-    pairs = demonstrations(WorkflowEnvironment(), [(PROBLEMS[0], PRODUCT)], 1.0, seed=0)
+    pairs = WorkflowEnvironment().demonstrations([(PROBLEMS[0], PRODUCT)], seed=0)
     assert pairs == [("3 boxes of 40 pens?", PRODUCT)]
 
 
 def test_siblings_have_worked_answers_too_and_a_random_share_is_badly_formatted() -> None:
     many = [(problem(f"p{i}", f"{{}} boxes of {{}} pens, {i}?", [120, 164]), PRODUCT) for i in range(200)]
-    pairs = demonstrations(TaggedAnswer(), many, 0.3, seed=0)
+    pairs = list(TaggedAnswer().demonstrations(many, seed=0))
     assert [question for question, _ in pairs] == [question for each, _ in many for question in each.questions]
     assert pairs[0][1].count("3 * 40 = 120") == 1
     bad = [text for _, text in pairs if hard_format(text) + mark(text) < 1]
     assert len(bad) / len(pairs) == pytest.approx(0.3, abs=0.06)
-    assert demonstrations(TaggedAnswer(), many[::-1], 0.3, seed=0)[-2:] == pairs[:2]  # a function of the question
-    assert all(hard_format(text) + mark(text) == 1 for _, text in demonstrations(TaggedAnswer(), many, 0.0, seed=0))
+    assert list(TaggedAnswer().demonstrations(many[::-1], seed=0))[-2:] == pairs[:2]  # a function of the question

@@ -12,13 +12,13 @@ from tasks.bootstrap.prompt_formats import (
     STYLES,
     WorkedExample,
     common_beginning,
-    operations_in,
     prompt_format,
-    select_examples,
 )
 from tasks.environments.prompts import prompt_of
+from tasks.environments.protocol import Environment, Solved
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.tags import hard_format, mark
+from tasks.environments.worked_examples import operations_in
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -47,8 +47,12 @@ def problem(name: str, question: str = "2 and 3?", answer: int = 5) -> Problem:
 
 
 def examples(*operators: str) -> list[WorkedExample]:
-    solutions = [(problem(f"p{i}", f"{i} and {i}?"), CODE.format(each)) for i, each in enumerate(operators)]
-    return select_examples(WORKFLOW, solutions, len(operators))
+    solved = [(problem(f"p{i}", f"{i} and {i}?"), CODE.format(each)) for i, each in enumerate(operators)]
+    return shown_by(WORKFLOW, solved, len(operators))
+
+
+def shown_by(environment: Environment, solved: list[Solved], count: int) -> list[WorkedExample]:
+    return worked_examples(Path(), params(examples=count), environment, solved)
 
 
 @pytest.fixture
@@ -200,14 +204,14 @@ def test_operators_that_are_not_shown_yet_come_first() -> None:
         HEADER + f"    return {each}\n" for each in ("n[0] * n[1]", "n[1] * n[2]", "n[0] * 2 - n[1]", "n[0] + n[1]")
     ]
     solutions = [(problem(f"p{i}", f"{i}?"), code) for i, code in enumerate(codes)]
-    shown = select_examples(WORKFLOW, solutions, 3)
+    shown = shown_by(WORKFLOW, solutions, 3)
     assert [example.question for example in shown] == ["0?", "3?", "1?"]
     assert operations_in(codes[2]) == {"Mult", "Sub"}
     assert operations_in(HEADER + "    return majority([n[0], compare(n[1], '3/4')])\n") == {"majority", "compare"}
 
 
 def test_environments_show_completions_of_their_own_kind() -> None:
-    (shown,) = select_examples(TaggedAnswer(), [(problem("p"), HEADER + "    a = n[0] + n[1]\n    return a\n")], 1)
+    (shown,) = shown_by(TaggedAnswer(), [(problem("p"), HEADER + "    a = n[0] + n[1]\n    return a\n")], 1)
     assert shown.completion.startswith("<think>\n")
     assert "<answer>\n5\n</answer>" in shown.completion
 

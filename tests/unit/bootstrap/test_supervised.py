@@ -8,7 +8,7 @@ import torch
 
 from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.supervised import PROMPT_WEIGHT, TrainingExample, _loss, train_supervised
-from tasks.model.scoring.padded_rows import collate
+from tasks.model.scoring.layouts import collate
 from tests.support.plain_scores import completion_logprobs
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.coldstart.enumerate_programs import Expression, shortest_expressions, write_workflow
-from tasks.coldstart.solve_problems import confirm_candidates, find_candidates
 from tasks.coldstart.task import run
+from tasks.environments.word_problems.enumerate_programs import Expression, shortest_expressions, write_workflow
+from tasks.environments.word_problems.generate import generate, generate_splits
+from tasks.environments.word_problems.solve_problems import confirm_candidates, find_candidates
+from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.problems.generate import generate, generate_splits
 from tasks.programs.answer_check import solved_share
 from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.operators.builtin import numbers
@@ -33,13 +34,13 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.fixture(scope="module")
 def problems() -> list[Problem]:
     """Some of each number of operations."""
-    train = generate(SHIPPED.problems.model_copy(update={"source": "generated", "operations": 4}), seed=0)["train"]
+    train = generate(SHIPPED.problems, WordProblemParams(stories="fixed", operations=4), seed=0)["train"]
     return [p for wanted in (1, 2, 3, 4) for p in [p for p in train if p.operations == wanted][:6]]
 
 
 def params(base: str = "scratch", operations: int = 4) -> Params:
-    changes = {"policy": {"base": base}, "coldstart": {"operations": operations}, "sandbox": {"allow_weak": True}}
-    return stage_params("coldstart", **changes)
+    environment = {"name": "workflow", "enumerated_operations": operations}
+    return stage_params("coldstart", environment=environment, policy={"base": base}, sandbox={"allow_weak": True})
 
 
 @pytest.fixture

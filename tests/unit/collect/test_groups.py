@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.collect.groups import (
-    SearchedProblem,
     build_trajectories,
-    group_members,
+    group_candidates,
     pair_with_workflows,
     training_group,
     validation_group,
@@ -18,7 +17,9 @@ from tasks.collect.metrics import TrajectoryCounts
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.programs.contract import workflow_id
-from tasks.records import Completion, Lineage, Problem, Result, Sibling, Split, Trajectory, Workflow
+from tasks.records import AskedProblem, Completion, Problem, Result, Sibling, Split, Workflow
+from tasks.trajectories import Trajectory
+from tests.support.groups import make_group
 from tests.support.records import make_workflow
 
 WORKFLOW = WorkflowEnvironment()
@@ -26,7 +27,6 @@ WORKFLOW = WorkflowEnvironment()
 PROBLEM = Problem(
     problem_id="p", question="2 and 3?", answer=5, source="test", siblings=[Sibling(question="3 and 4?", answer=7)]
 )
-LINEAGE = Lineage(version="v1", parent=None, base="scratch", round=0, holds=["adapter"])
 
 
 def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p", split: Split = "train") -> Workflow:
@@ -54,13 +54,22 @@ def revision(code: str, solved: int) -> Workflow:
     return workflow(code, solved, 0, 0).model_copy(update={"proposer": "revision", **written})
 
 
-def grouped(
-    workflows: list[Workflow], size: int, seed: int = 0, problem: Problem = PROBLEM, by_agreement: bool = True
-) -> Trajectory:
-    ((_, _, listed),) = pair_with_workflows([("train", problem)], workflows)
-    searched = [SearchedProblem("train", problem, listed)]
-    (trajectory,) = build_trajectories(WORKFLOW, searched, LINEAGE, None, size, by_agreement, seed)
+def grouped(workflows: list[Workflow], size: int, seed: int = 0, problem: Problem = PROBLEM) -> Trajectory:
+    searched = pair_with_workflows([asked_of(problem)], workflows)
+    (trajectory,) = build_trajectories(WORKFLOW, searched, "v1", size, seed)
     return trajectory
+
+
+def asked_of(problem: Problem, split: Split = "train") -> AskedProblem:
+    return AskedProblem(split=split, problem=problem, prompt=f"{problem.question}\n", prompt_tokens=[7, 8])
+
+
+def ids_of(trajectory: Trajectory) -> list[str]:
+    return [member.workflow_id for member in trajectory.members]
+
+
+def proposers_of(trajectory: Trajectory) -> list[str]:
+    return [member.proposer for member in trajectory.members]
 
 
 counts = st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 5)).filter(lambda c: c[1] + c[2] > 0)
@@ -72,7 +81,7 @@ pools = st.lists(counts, min_size=1, max_size=6).map(
 @settings(max_examples=150)
 @given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
 def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) -> None:
-    members = group_members(WORKFLOW, PROBLEM, pool, True, seed)
+    members = group_candidates(WORKFLOW, PROBLEM, pool, seed)
     group = training_group(members, size)
     samples, tree = ([member for member in members if member.proposer == name] for name in ("sample", "tree"))
     assert len(group) == min(size, len(members))
@@ -89,7 +98,7 @@ def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) ->
         assert any(member.share < 1 for member in group)
     if any(is_hard(member.workflow) for member in members):
         assert any(is_hard(member.workflow) for member in group)
-    assert group_members(WORKFLOW, PROBLEM, pool[::-1], True, seed) == members
+    assert group_candidates(WORKFLOW, PROBLEM, pool[::-1], seed) == members
     had = Counter(member.workflow.workflow_id for member in group)  # a duplicate only where no equal is left out
     left = [member for member in tree if id(member) not in there]
     for twice in [m for m in group if m.proposer == "tree" and had[m.workflow.workflow_id] > 1]:
@@ -109,9 +118,7 @@ SIBLING_ALONE = {"result": Result(status="ok", value=0), "sibling_results": [Res
 def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size: int, seed: int) -> None:
     """The same pool without hard negatives: they solve the sibling instead of the problem."""
     tamed = [one.model_copy(update=SIBLING_ALONE) if is_hard(one) else one for one in pool]
-    group, without = (
-        training_group(group_members(WORKFLOW, PROBLEM, each, True, seed), size) for each in (pool, tamed)
-    )
+    group, without = (training_group(group_candidates(WORKFLOW, PROBLEM, each, seed), size) for each in (pool, tamed))
     solutions, before = (sum(member.share == 1 for member in each) for each in (group, without))
     assert before - 1 <= solutions <= before
     if any(member.proposer == "tree" and member.share < 1 for member in without):
@@ -121,11 +128,11 @@ def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size
 @settings(max_examples=60)
 @given(pool=pools)
 def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> None:
-    group = validation_group(group_members(WORKFLOW, PROBLEM, pool, True, 0))
+    group = validation_group(group_candidates(WORKFLOW, PROBLEM, pool, 0))
     assert len(group) == sum(one.sampled for one in pool)
     assert all(member.proposer == "sample" for member in group)
     answers_changed = PROBLEM.model_copy(update={"answer": -1, "siblings": [Sibling(question="?", answer=-1)]})
-    again = validation_group(group_members(WORKFLOW, answers_changed, pool, True, 0))
+    again = validation_group(group_candidates(WORKFLOW, answers_changed, pool, 0))
     assert [member.order for member in again] == [member.order for member in group]
 
 
@@ -146,24 +153,24 @@ def test_who_is_in_a_group(pool: dict[str, tuple[int, int, int]], size: int, exp
     """Code → (what it solves, samples, completions of the tree), as in `workflow`."""
     trajectory = grouped([workflow(code, *counts) for code, counts in pool.items()], size)
     names = {workflow_id(code): code for code in pool}
-    ids = [names[each] for each in trajectory.workflow_ids]
+    ids = [names[each] for each in ids_of(trajectory)]
     assert sorted(ids) == expected.split()
-    assert len(set(map(tuple, trajectory.tokens))) == len(ids)
+    assert len({tuple(member.tokens) for member in trajectory.members}) == len(ids)
     if "full" in pool:  # samples first, then the tree's best
         assert ids == expected.split()
-        assert trajectory.proposers == ["sample" if code == "a" else "tree" for code in ids]
+        assert proposers_of(trajectory) == ["sample" if code == "a" else "tree" for code in ids]
 
 
 def test_revisions_fill_up_like_the_tree_but_never_a_validation_group() -> None:
     pool = [workflow("a", 0, 2, 0), workflow("half", 1, 0, 1), revision("full", 2), revision("none", 0)]
     trajectory = grouped(pool, 4)
-    assert trajectory.proposers == ["sample", "sample", "revision", "tree"]
-    assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half")]
-    assert [len(logprobs) for logprobs in trajectory.logprobs] == [2, 2, 0, 2]
-    members = validation_group(group_members(WORKFLOW, PROBLEM, pool, True, 0))
+    assert proposers_of(trajectory) == ["sample", "sample", "revision", "tree"]
+    assert ids_of(trajectory)[2:] == [workflow_id("full"), workflow_id("half")]
+    assert [len(member.logprobs) for member in trajectory.members] == [2, 2, 0, 2]
+    members = validation_group(group_candidates(WORKFLOW, PROBLEM, pool, 0))
     assert [member.proposer for member in members] == ["sample", "sample"]
     too_long = revision("full", 2).model_copy(update={"completions": []})
-    assert grouped([workflow("a", 0, 2, 0), too_long], 4).proposers == ["sample", "sample"]
+    assert proposers_of(grouped([workflow("a", 0, 2, 0), too_long], 4)) == ["sample", "sample"]
 
 
 def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
@@ -175,16 +182,15 @@ def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
     expected = {"most": 1, "second": 1, "lone": 0.5, "constant": 0, "wrong": 1}
     for size in (4, 12, 20):
         trajectory = grouped(pool, size, problem=alone)
-        counts = dict(zip(trajectory.workflow_ids, trajectory.agreement, strict=True))
+        counts = {member.workflow_id: member.agreement for member in trajectory.members}
         assert counts.items() <= {workflow_id(name): count for name, count in expected.items()}.items()
         assert 1 in counts.values()
-    assert set(grouped(pool, 20, problem=alone, by_agreement=False).agreement) == {1}
-    assert "agreement" not in grouped([workflow("a", 2, 1, 0)], 4).model_dump()
+    assert "agreement" not in grouped([workflow("a", 2, 1, 0)], 4).model_dump_json()
 
 
 def test_the_seed_decides_which_samples_fit() -> None:
     pool = [workflow("a", 0, 10, 0), workflow("b", 0, 10, 0)]
-    assert len({tuple(map(tuple, grouped(pool, 4, seed=seed).tokens)) for seed in range(5)}) == 5
+    assert len({str([m.tokens for m in grouped(pool, 4, seed=seed).members]) for seed in range(5)}) == 5
 
 
 def test_what_a_trajectory_holds() -> None:
@@ -192,19 +198,19 @@ def test_what_a_trajectory_holds() -> None:
     trajectory = grouped([one], 4)
     assert trajectory.problem == PROBLEM
     assert trajectory.prompt == "2 and 3?\n"
-    assert trajectory.workflow_codes == [one.code]
-    assert trajectory.results == [Result(status="ok", value=5)]
-    assert trajectory.sibling_results == [[Result(status="ok", value=0)]]
-    assert (trajectory.tokens, trajectory.logprobs) == ([one.completions[0].tokens], [[-0.5, -0.25]])
+    assert trajectory.prompt_tokens == [7, 8]
+    (member,) = trajectory.members
+    assert member.code == one.code
+    assert member.results == [Result(status="ok", value=5), Result(status="ok", value=0)]
+    assert (member.tokens, member.logprobs) == (one.completions[0].tokens, [-0.5, -0.25])
     assert trajectory.policy_version == "v1"
 
 
 def test_problems_keep_their_order_and_those_without_completions_are_left_out() -> None:
     problems = [PROBLEM.model_copy(update={"problem_id": name}) for name in ("z", "empty", "a", "v")]
     pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]
-    asked: list[tuple[Split, Problem]] = [("validation" if p.problem_id == "v" else "train", p) for p in problems]
-    tried = [SearchedProblem(*each) for each in pair_with_workflows(asked, pool)]
-    trajectories = list(build_trajectories(WORKFLOW, tried, LINEAGE, None, 3, True, 0))
+    asked = [asked_of(p, "validation" if p.problem_id == "v" else "train") for p in problems]
+    trajectories = list(build_trajectories(WORKFLOW, pair_with_workflows(asked, pool), "v1", 3, 0))
     assert [one.split[0] + one.problem_id for one in trajectories] == ["tz", "ta", "vv"]
     counts = TrajectoryCounts(3)
     for trajectory in trajectories:
@@ -220,26 +226,9 @@ def test_the_most_frequent_workflow_is_counted_over_all_problems_in_bounded_memo
     monkeypatch.setattr("tasks.collect.metrics.COUNTED", 3)
     counts = TrajectoryCounts(3)
     for number in range(10):
-        counts.add(
-            Trajectory(
-                problem_id=f"p{number}",
-                split="train",
-                problem=PROBLEM,
-                prompt="",
-                workflow_codes=[""] * 3,
-                workflow_ids=["same", "same", f"own{number}"],
-                proposers=["sample"] * 3,
-                results=[Result(status="ok", value=1)] * 3,
-                sibling_results=[[]] * 3,
-                tokens=[[1]] * 3,
-                logprobs=[[0.0]] * 3,
-                policy_version="v1",
-            )
-        )
+        codes = ["same", "same", f"own{number}"]
+        counts.add(make_group(codes, [Result(status="ok", value=1)] * 3))
     assert counts.metrics["commonest_share"] == pytest.approx(2 / 3)
-
-
-OTHER_PROBLEM = "was run on another version of its"
 
 
 @pytest.mark.parametrize(
@@ -252,14 +241,14 @@ OTHER_PROBLEM = "was run on another version of its"
     ids=["problem", "split", "siblings"],
 )
 def test_a_workflow_of_other_problems_is_refused(stray: Workflow) -> None:
-    message = f"workflow {stray.workflow_id} of {stray.problem_id}: {OTHER_PROBLEM} {stray.split} problem"
+    message = f"workflow {stray.workflow_id} of {stray.problem_id}: is of no {stray.split} problem of this search"
     with pytest.raises(GraftError, match=message):
         grouped([stray], 4)
 
 
 def test_a_workflow_out_of_the_order_of_the_problems_is_refused() -> None:
-    asked: list[tuple[Split, Problem]] = [("train", PROBLEM.model_copy(update={"problem_id": name})) for name in "ab"]
+    asked = [asked_of(PROBLEM.model_copy(update={"problem_id": name})) for name in "ab"]
     pool = [workflow("one", 1, 1, 0, "b"), workflow("two", 1, 1, 0, "a")]
-    with pytest.raises(GraftError, match=f"workflow {pool[1].workflow_id} of a: {OTHER_PROBLEM} train problem"):
+    with pytest.raises(GraftError, match=f"workflow {pool[1].workflow_id} of a: is of no train problem"):
         list(pair_with_workflows(asked, pool))
-    assert [problem.problem_id for _, problem, _ in pair_with_workflows(asked, pool[::-1])] == ["a", "b"]
+    assert [each.asked.problem_id for each in pair_with_workflows(asked, pool[::-1])] == ["a", "b"]

@@ -11,12 +11,14 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.workflow_files import write_workflows
-from tasks.records import Completion, Engine, Lineage, Problem, Result, Trajectory
+from tasks.records import AskedProblem, Completion, Engine, Lineage, Problem, Result
+from tasks.trajectories import Trajectory
 from tests.support.records import make_workflow
 from tests.support.stage_params import stage_params
 
 CODE = HEADER + "    return n[0] + n[1]\r\n"  # the very bytes are given back
 PROBLEM = Problem(problem_id="p", question="2 and 3?", answer=5, source="test")
+ASKED = AskedProblem(split="train", problem=PROBLEM, prompt="2 and 3?\n", prompt_tokens=[7, 8])
 WORKFLOW = make_workflow(
     CODE,
     visits=2,
@@ -32,19 +34,18 @@ PARAMS = stage_params("collect")
 def layout(tmp_path: Path) -> Layout:
     """A project after the search of round 1."""
     place = Layout(tmp_path)
-    write_jsonl(place.problems("train"), [PROBLEM])
-    write_jsonl(place.problems("validation"), [])
     write_json(
         place.policy(0) / "lineage.json", Lineage(version="v0", parent=None, base="scratch", round=0, holds=["adapter"])
     )
-    write_jsonl(place.workflows(1) / "index.jsonl", [WORKFLOW])
+    write_workflows(place.workflows(1), [([ASKED], [WORKFLOW], [])])
     return place
 
 
 def test_trajectories_hold_the_code_and_the_version_of_the_policy(layout: Layout) -> None:
     run(layout, PARAMS, 1)
     (trajectory,) = read_jsonl(layout.trajectories(1), Trajectory)
-    assert trajectory.workflow_codes == [CODE, CODE]
+    assert [member.code for member in trajectory.members] == [CODE, CODE]
+    assert trajectory.model_dump(include=set(AskedProblem.model_fields)) == ASKED.model_dump()
     assert trajectory.policy_version == "v0"
     assert json.loads(layout.metrics("collect", 1).read_text())["completions"] == 2
     before = layout.trajectories(1).read_bytes()
@@ -56,7 +57,7 @@ def test_the_server_that_sampled_is_in_each_trajectory_and_nothing_is_where_graf
     run(layout, PARAMS, 1)
     assert "engine" not in layout.trajectories(1).read_text()
     engine = Engine(name="vllm", version="0.32.0", dtype="bfloat16")
-    write_workflows(layout.workflows(1), [([WORKFLOW], [])], engine)
+    write_workflows(layout.workflows(1), [([ASKED], [WORKFLOW], [])], engine)
     run(layout, PARAMS, 1)
     assert [trajectory.engine for trajectory in read_jsonl(layout.trajectories(1), Trajectory)] == [engine]
 
@@ -65,9 +66,10 @@ def test_completions_that_are_all_the_same_are_warned_of(layout: Layout, caplog:
     run(layout, PARAMS, 1)
     assert caplog.text == ""  # of one problem
     names = [f"p{number}" for number in range(8)]
-    write_jsonl(layout.problems("train"), [PROBLEM.model_copy(update={"problem_id": name}) for name in names])
+    problems = [PROBLEM.model_copy(update={"problem_id": name}) for name in names]
+    asked = [ASKED.model_copy(update={"problem": problem}) for problem in problems]
     found = [WORKFLOW.model_copy(update={"problem_id": name}) for name in names]
-    write_jsonl(layout.workflows(1) / "index.jsonl", found)
+    write_workflows(layout.workflows(1), [(asked, found, [])])
     run(layout, PARAMS, 1)
     assert "round 1: 100% of the completions, over all problems, are the same one" in caplog.text
 
@@ -101,7 +103,7 @@ def test_code_that_the_search_did_not_run_is_an_error_of_that_workflow_alone(
     (trajectory,) = read_jsonl(layout.trajectories(1), Trajectory)
     what = f"changed since the search ran it ({len(DAMAGES[damage].encode())} bytes)"
     result = Result(status="failed", error=f"workflow: {what}")
-    assert sorted(zip(trajectory.workflow_codes, trajectory.results, strict=True), key=lambda pair: pair[0]) == [
+    assert sorted(((m.code, m.result) for m in trajectory.members), key=lambda pair: pair[0]) == [
         ("", result),
         ("", result),
         (OTHER, other.result),

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tasks.coldstart.task import _with_numbers
 from tasks.environments.lookup import environment_of
 from tasks.environments.protocol import Environment, solved_share
 from tasks.environments.runner import make_runner
@@ -14,11 +13,12 @@ from tasks.errors import GraftError
 from tasks.model.rollouts.attempts import run_workflows
 from tasks.params.file import load_params
 from tasks.programs.efficiency import Budget
-from tasks.programs.operators.question_context import context, with_context, without_context
+from tasks.programs.operators.builtin import context, with_context, without_context
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import Problem, Result, Sibling, Trajectory
+from tasks.records import Problem, Result, Sibling
 from tasks.reward.term_worker import call
 from tasks.reward.weighted_sum import reward_group
+from tests.support.groups import make_group
 from tests.support.records import question_of
 from tests.support.stage_params import REPOSITORY, shipped_params
 
@@ -84,24 +84,22 @@ def test_prompts_ask_for_the_kind_of_answer_and_those_for_numbers_are_as_they_we
 
 def test_rewards_have_the_evaluators_share_and_terms_see_answer_and_fields() -> None:
     problem = question_of("Where?", ["Paris in France"], evaluator="f1", fields={"hops": 2})
-    group = Trajectory(
-        problem_id="p", split="train", problem=problem, prompt="Where?\n", workflow_codes=["a", "b"],
-        workflow_ids=["a", "b"], proposers=["sample"] * 2, results=[ok("Paris in France"), ok("Paris, France")],
-        sibling_results=[[], []], tokens=[[1], [1]], logprobs=[[], []], policy_version="v",
-    )  # fmt: skip
+    group = make_group(["a", "b"], [ok("Paris in France"), ok("Paris, France")], problem=problem)
     weights = shipped_params(rewards={"runs": 1.0}).rewards
-    rewarded = reward_group(WorkflowEnvironment(), group, weights, 8, Budget(8, 256, None))
-    assert rewarded.reward_terms == {"correctness": [1.0, 0.8], "runs": [1.0, 1.0]}
+    _, rewards = reward_group(WorkflowEnvironment(), group, weights, Budget(8, 256, None))
+    assert [reward.terms for reward in rewards] == [
+        {"correctness": 1.0, "runs": 1.0},
+        {"correctness": 0.8, "runs": 1.0},
+    ]
     sent = Problem.model_validate(problem.model_dump(mode="json"))  # as rewards.own gets it
     assert call(lambda problem, *_: problem.fields["hops"] + len(problem.answer), sent, "", []) == (3.0, None)
 
 
-def test_enumeration_takes_numbers_only_and_a_policy_from_scratch_says_what_it_needs() -> None:
+def test_enumeration_takes_numbers_only() -> None:
     number = question_of("2 and 3?", 5)
-    assert _with_numbers([FRANCE, number], "scratch", 0) == [number]
-    assert _with_numbers([FRANCE], "a model", 0) == []
-    with pytest.raises(GraftError, match=r"^policy\.base: scratch learns .* of the kind text; set policy.base"):
-        _with_numbers([FRANCE], "scratch", 0)
+    found = WorkflowEnvironment().solutions([FRANCE, number], SANDBOX)
+    assert [name for name, workflow in found.items() if workflow] == [number.problem_id]
+    assert WorkflowEnvironment().solutions([FRANCE], SANDBOX) == {}
 
 
 OLD = '''"""An environment as it was written before `is_right` had the problem."""
@@ -121,7 +119,7 @@ class Old(Direct):
 '''
 
 
-def test_an_environment_with_the_former_check_is_refused_with_what_to_change(
+def test_an_environment_with_former_arguments_is_refused_with_what_to_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "old_environment.py").write_text(OLD)
@@ -129,9 +127,13 @@ def test_an_environment_with_the_former_check_is_refused_with_what_to_change(
     with pytest.raises(GraftError) as error:
         environment_of("old_environment:Old")
     assert str(error.value) == (
-        "environment: old_environment:Old.is_right(result, answer): it is called with the problem and the result; "
-        "write is_right(self, problem, result), where problem.answer is the expected answer"
+        "environment: old_environment:Old.is_right(result, answer): write is_right(self, problem, result), where "
+        "problem.answer is the expected answer"
     )  # fmt: skip
+    counting = OLD.replace("is_right(self, result, answer)", "demonstrations(self, count, seed)")
+    (tmp_path / "counting_environment.py").write_text(counting)
+    with pytest.raises(GraftError, match=r"\(count, seed\): write demonstrations\(self, solved, seed\),"):
+        environment_of("counting_environment:Old")
 
 
 def test_a_problem_without_an_evaluator_has_numbers_and_is_written_as_before() -> None:

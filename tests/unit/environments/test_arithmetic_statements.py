@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tasks.environments.arithmetic_statements import NEUTRAL, right_share, statements
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.tags import thoughts
+from tasks.environments.word_problems.worked_answers import worked_steps
 from tasks.records import Problem
 
 NUMBERS = st.integers(0, 10_000)
@@ -72,7 +73,7 @@ def test_a_long_text_is_read_in_time_linear_in_its_length() -> None:
 
 def test_the_thoughts_are_checked_and_the_answer_is_not() -> None:
     environment = TaggedAnswer()
-    demonstration = environment.demonstration(CODE, "Ann has 12 boxes of 4 pens and 3 more. How many?")
+    demonstration = environment.written(*worked_steps(CODE, "Ann has 12 boxes of 4 pens and 3 more. How many?"))
     assert "12 * 4 = 48" in demonstration
     term, problem = environment.terms["steps"], Problem(problem_id="p", question="?", answer=51, source="test")
     assert term(problem, demonstration, []) == 1

@@ -67,17 +67,16 @@ def test_the_answer_is_read_from_its_block_only(text: str, value: float | str | 
 
 
 def test_a_demonstration_earns_full_terms_and_a_malformed_one_less() -> None:
-    environment = environment_of("answer", strict=True)
-    correct = environment.demonstration(CODE, QUESTION)
+    environment = environment_of("answer", strict=True, malformed_share=0)
+    solved = [(question_of(f"{QUESTION} {n}", 53), CODE) for n in range(40)]
+    (correct,) = {text for _, text in environment.demonstrations(solved, 0)}
     assert correct == DEMONSTRATION
     earned = {name: term(PROBLEM, correct, []) for name, term in environment.terms.items()}
     assert earned == {"hard_format": 0.5, "mark": 0.5, "steps": 1}
     malformed = {malform(correct) for malform in MALFORMED_VARIANTS}
     assert all(hard_format(text) + mark(text) < 1 for text in malformed)
-    assert {environment.demonstration(CODE, QUESTION, seed) for seed in range(40)} == malformed
-    assert environment.demonstration(CODE, QUESTION, 3) == environment.demonstration(CODE, QUESTION, 3)
-    assert WorkflowEnvironment().demonstration(CODE, QUESTION) == CODE
-    assert WorkflowEnvironment().demonstration(CODE, QUESTION, 1) == CODE
+    all_malformed = environment_of("answer", malformed_share=1)
+    assert {text for _, text in all_malformed.demonstrations(solved, 0)} == malformed
 
 
 def test_strict_terms_demand_new_lines() -> None:

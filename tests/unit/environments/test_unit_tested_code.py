@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tasks.environments.lookup import environment_of
-from tasks.environments.protocol import search_share, solved_share
+from tasks.environments.protocol import Environment, search_share, solved_share
 from tasks.environments.runner import Runner, make_runner
 from tasks.environments.unit_tested_code import UnitTestedCode
 from tasks.errors import GraftError
@@ -47,15 +47,14 @@ def runner() -> Iterator[Runner]:
         yield made
 
 
-def _run(runner: Runner, environment: UnitTestedCode, *completions: str) -> list[Result]:
+def _run(runner: Runner, environment: Environment, *completions: str) -> list[Result]:
     codes = [environment.text(completion) for completion in completions]
     programs = [Program(code, PROBLEM.questions, PROBLEM.evaluator, unit_tests_of(PROBLEM)) for code in codes]
     return [result for (result,) in runner.run(programs)]
 
 
 def test_verdicts_scores_and_what_search_sees(runner: Runner) -> None:
-    environment, partial = UnitTestedCode(), UnitTestedCode()
-    partial.partial_tests = True
+    environment, partial = environment_of("code"), environment_of("code", partial_tests=True)
     for result, expected in zip(_run(runner, environment, *VERDICTS), VERDICTS.values(), strict=True):
         verdict, score, share, shown = expected
         assert result == Result(status="ok", value=verdict)
@@ -66,6 +65,18 @@ def test_verdicts_scores_and_what_search_sees(runner: Runner) -> None:
         assert without_hidden(result).value == _verdict(0, 0, verdict.shown_passed, 1)
         assert str(without_hidden(result).value) == f"{verdict.shown_passed}/1 shown"
         assert Result.model_validate_json(result.model_dump_json()) == result
+
+
+def test_solutions_are_those_that_problems_bring_and_that_pass_the_shown_tests() -> None:
+    right, wrong = "def f(x): return 2 * x\n", "def f(x): return 3 * x\n"
+    problems = [
+        PROBLEM.model_copy(update={"problem_id": name, "answer": {**ANSWER, "solution": solution}})
+        for name, solution in (("right", right), ("wrong", wrong), ("none", ""))
+    ]
+    found = environment_of("code").solutions(problems, SANDBOX)
+    assert {name: workflow and workflow.code for name, workflow in found.items()} == {"right": right, "wrong": None}
+    assert found["right"].result.value == _verdict(0, 0, 1, 1)
+    assert environment_of("workflow").solutions(problems, SANDBOX) == {}
 
 
 def test_an_old_verdict_as_text_is_refused_in_one_line() -> None:

@@ -1,16 +1,11 @@
 """Which round is the best and whether rounds still move pass@1, from counts of right samples."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.evaluate.best_round import best_standing, choice_reason, is_measured, plateau_remarks
-from tasks.params.file import load_params
 from tasks.records import Standing
-
-PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation.model_copy(update={"resamples": 400})
 
 
 def standing(round: int, correct: list[int], samples: int = 10) -> Standing:
@@ -56,7 +51,7 @@ WITHIN_CHANCE = [count + (1 if i % 2 else -1) * (0 < count < 10) for i, count in
     ({3: STEADY, 6: STEADY}, 3), ({4: STEADY, 6: STEADY}, None), ({6: STEADY}, None), ({}, None),
 ])  # fmt: skip
 def test_a_plateau_of_three_rounds_is_remarked_on(counts: dict[int, list[int]], since: int | None) -> None:
-    remarks = plateau_remarks([standing(round, own) for round, own in counts.items()], PARAMS, seed=0)
+    remarks = plateau_remarks([standing(round, own) for round, own in counts.items()], seed=0)
     assert len(remarks) == (since is not None)
     for remark in remarks:
         assert remark.startswith(f"pass@1 on dev has not moved since round {since} (0.")
@@ -67,7 +62,7 @@ def test_the_reason_names_the_rounds_compared() -> None:
     three = [standing(1, STEADY), standing(2, HIGHER), standing(3, WITHIN_CHANCE)]
     best = "has the highest pass@1 on 60 dev problems: 0.680"
     of_three = f"round 2 {best}, against 0.500 of the last (95 % interval of the "
-    assert choice_reason(three[1], three, 3, PARAMS, 0).startswith(of_three)
-    assert choice_reason(three[1], three[:2], 2, PARAMS, 0) == f"round 2, the last, {best}"
+    assert choice_reason(three[1], three, 3, 0).startswith(of_three)
+    assert choice_reason(three[1], three[:2], 2, 0) == f"round 2, the last, {best}"
     only = "round 2, the last, is the only one that was measured: pass@1 0.680 on dev"
-    assert choice_reason(three[1], three[1:2], 2, PARAMS, 0) == only
+    assert choice_reason(three[1], three[1:2], 2, 0) == only

@@ -12,22 +12,20 @@ from tasks.errors import GraftError
 from tasks.evaluate import choose_task as choose
 from tasks.evaluate import validate_task as validate
 from tasks.layout import Layout
-from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.records import Choice, Lineage, Problem, Standing
 from tasks.statistics.learning_curves import HEADER
-from tests.support.evaluation_params import evaluation_params
+from tests.support.stage_params import stage_params
 
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
 WRITES = {1: PRODUCT.replace("*", "+"), 2: PRODUCT, 3: PRODUCT}
 """What the policy of each round writes."""
-CHOOSE = ["seed", "rounds.last", "evaluation.resamples", "evaluation.confidence"]
 QUESTIONS = ["3 boxes of 4 pens?", "2 bags of 9 nuts?"]
 
 
-def params(every: int, last: int = 3) -> Params:
-    changes = {"evaluation": {"samples": 4, "ks": [1, 2], "every": every}, "rounds": {"last": last}}
-    return evaluation_params(["rounds.last", "evaluation"], **changes)
+def params(stage: str, every: int, last: int = 3) -> Params:
+    evaluation = {"samples": 4, "ks": [1, 2], "every": every}
+    return stage_params(stage, policy={"max_new_tokens": 96}, evaluation=evaluation, rounds={"last": last})
 
 
 @pytest.fixture
@@ -54,8 +52,8 @@ def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
 
 def play(layout: Layout, every: int, last: int = 3) -> None:
     for round in range(1, last + 1):
-        validate.run(layout, params(every, last), round)
-    choose.run(layout, restrict(params(every, last), CHOOSE), None)
+        validate.run(layout, params("validate", every, last), round)
+    choose.run(layout, params("choose", every, last), None)
 
 
 def metrics(layout: Layout, *address: str | int) -> dict[str, float]:
@@ -105,10 +103,10 @@ def test_the_curves_have_a_row_of_each_round_and_no_value_where_nothing_was_meas
 
 def test_a_policy_that_differs_from_the_measured_one_is_refused(layout: Layout) -> None:
     for round in WRITES:
-        validate.run(layout, params(every=1), round)
+        validate.run(layout, params("validate", every=1), round)
     write_text(layout.policy(2) / "adapter" / "adapter_model.safetensors", "damaged")
     with pytest.raises(GraftError, match=r"2/policy: not the policy that was measured; run graft stage update@2 val"):
-        choose.run(layout, restrict(params(every=1), CHOOSE), None)
+        choose.run(layout, params("choose", every=1), None)
     assert not layout.run_policy.exists()
 
 
@@ -120,7 +118,7 @@ def test_a_plateau_is_a_warning(layout: Layout, caplog: pytest.LogCaptureFixture
     write_jsonl(layout.standings(4), lines)
     write_text(layout.curves(4), HEADER)
     with caplog.at_level(logging.WARNING):
-        choose.run(layout, restrict(params(every=1, last=4), CHOOSE), None)
+        choose.run(layout, params("choose", every=1, last=4), None)
     assert [record.getMessage()[:45] for record in caplog.records] == ["pass@1 on dev has not moved since round 1 (0."]
     caplog.clear()
     play(layout, every=1)

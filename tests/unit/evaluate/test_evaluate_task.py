@@ -13,14 +13,14 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records import Attempt, Problem, ProblemOutcome, Sibling
 from tasks.seeds import derive_seed
-from tests.support.evaluation_params import evaluation_params
+from tests.support.stage_params import stage_params
 
-KEYS = ["policy.base", *(f"evaluation.{key}" for key in ("samples", "ks", "temperature", "resamples", "confidence"))]
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
 
 
 def params(temperature: float = 0.8) -> Params:
-    return evaluation_params(KEYS, evaluation={"samples": 6, "ks": [1, 3], "temperature": temperature})
+    evaluation = {"samples": 6, "ks": [1, 3], "temperature": temperature}
+    return stage_params("evaluate", policy={"max_new_tokens": 96}, evaluation=evaluation)
 
 
 def problem(name: str, answer: int, seen: bool, sibling: int) -> Problem:

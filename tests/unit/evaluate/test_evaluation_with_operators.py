@@ -13,14 +13,13 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records import Problem, ProblemOutcome
 from tests.support.chat_server import chat_server
-from tests.support.evaluation_params import evaluation_params
-
-KEYS = ["policy.base", *(f"evaluation.{key}" for key in ("samples", "ks", "temperature", "resamples", "confidence"))]
+from tests.support.stage_params import stage_params
 
 
 def params(url: str) -> Params:
-    server = {"backend": "openai", "base_url": url, "model": "tiny", "retries": 0, "seconds": 5.0}
-    return evaluation_params(KEYS, evaluation={"samples": 2, "ks": [1]}, operators=server)
+    server = {"backend": "openai", "base_url": url, "model": "tiny"}
+    changes = {"evaluation": {"samples": 2, "ks": [1]}, "policy": {"max_new_tokens": 96}}
+    return stage_params("evaluate", operators=server, **changes)
 
 
 def test_a_failing_server_is_never_scored_and_no_prompt_is_sent_twice(

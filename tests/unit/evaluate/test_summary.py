@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from tasks.evaluate.maj_at_k import maj_at_k
+from tasks.evaluate.pass_at_k import maj_at_k
 from tasks.evaluate.summary import BY_OPERATIONS, answers_at_k, problem_outcome, remarks, summarise
 from tasks.params.file import load_params
 from tasks.records import Attempt, Problem, ProblemOutcome, Result, Status

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tasks.evaluators.unit_tests import parse
-from tasks.programs.operators.shown_tests import shown_tests
+from tasks.programs.code_blocks import shown_tests
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
 

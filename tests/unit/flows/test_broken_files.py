@@ -1,7 +1,6 @@
 """Law: a reader of a broken file returns what is in it, or raises one line about what is wrong with it.
 
-It raises no other exception, does not hang, and writes nothing. GRAFT_BROKEN_FILES is the number of broken files per
-reader in the slow tier.
+It raises no other exception, does not hang, and writes nothing.
 """
 
 import os
@@ -19,7 +18,7 @@ from pydantic import BaseModel
 
 from flows.dvc_stages.staleness import _listed
 from flows.history.changes import RunInputs, describe_changes
-from flows.history.entries import entries
+from flows.history.run_history import entries
 from flows.reports.comparison import make_sides
 from flows.reports.html.page import render_page
 from flows.reports.run_lookup import find_run
@@ -29,7 +28,7 @@ from flows.stages.durations import TimedRun, Timings, read_runs
 from flows.stages.dvc_yaml import declared_params
 from tasks import promotion_records, records
 from tasks.artifacts import read_json, read_jsonl, read_text, write_jsonl
-from tasks.core.json_process import parse
+from tasks.core.child_process import parse
 from tasks.core.metrics_files import read_metrics, read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -43,14 +42,16 @@ from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.recorder import WorkerAnswer
+from tasks.trajectories import Reward, Trajectory
 from tasks.update.checkpoint import Checkpoint, _digest
 from tests.support import valid_files as valid
-from tests.support.broken_files import broken
+from tests.support.broken_files import broken, case_numbers
+from tests.support.groups import write_rewarded
+from tests.support.stage_params import REPOSITORY
 from tests.support.valid_files import framed, read_zygote_answer, text_of
 
-REPOSITORY = Path(__file__).parents[3]
-FEW = 20
-MANY = max(int(os.environ.get("GRAFT_BROKEN_FILES", "200")), FEW)
+FEW = range(20)
+MANY = case_numbers(200)
 
 
 @dataclass
@@ -105,10 +106,17 @@ ATTEMPT = records.Attempt(
     problem_id="p", code=valid.CODE, greedy=True, samples=3, right=True, siblings_passed=None, result=valid.OK
 )
 SEARCH_OUTCOME = records.SearchOutcome(problem_id="p", round=1, samples=4, right=2, signal=True)
-TRAJECTORY = records.Trajectory(**valid.TRAJECTORY)
+TRAJECTORY, REWARDS = valid.REWARDED
 CHOICE = records.Choice(round=1, version="v", reason="the only one")
 REPLY = StoredReply(text="x", prompt_tokens=1, completion_tokens=2)
 WARM = framed(["ok", [1, 2.5, "x"], None], ["error", None, "ValueError: x"], many=True)
+
+
+def selection_and_rewards(folder: Path) -> None:
+    """The files of a round that its extremes of influence are read from."""
+    write_rewarded(Layout(folder).trajectories(1), [valid.REWARDED])
+    write_jsonl(Layout(folder).selection(1), valid.SELECTED)
+
 
 READERS: dict[str, Reader] = {
     "a chat reply": Reader(valid.CHAT, partial(valid.chat, 200)),
@@ -141,11 +149,12 @@ READERS: dict[str, Reader] = {
         text_of(valid.NODES),
         lambda folder: draw_tree(Layout(folder), "train-0001-sum", 1),
         "run/rounds/1/workflows/trees.jsonl",
-        lambda folder: write_jsonl(Layout(folder).problems("train"), [valid.PROBLEM]),
+        lambda folder: write_jsonl(Layout(folder).workflows(1) / "problems.jsonl", [valid.ASKED]),
     ),
+    "problems as asked": of_lines(records.AskedProblem, valid.ASKED, valid.ASKED),
     "searches.jsonl": of_lines(records.SearchOutcome, SEARCH_OUTCOME, SEARCH_OUTCOME),
-    "trajectories.jsonl": of_lines(records.Trajectory, TRAJECTORY, TRAJECTORY),
-    "rewarded.jsonl": of_lines(records.RewardedTrajectory, valid.REWARDED, valid.REWARDED),
+    "trajectories.jsonl": of_lines(Trajectory, TRAJECTORY, TRAJECTORY),
+    "rewards.jsonl": of_lines(Reward, *REWARDS),
     "selection.jsonl": of_lines(records.Selected, *valid.SELECTED),
     "standings.jsonl": of_file(
         text_of([STANDING] * 2), lambda file: [standing.pass_at_1 for standing in read_jsonl(file, records.Standing)]
@@ -166,14 +175,17 @@ READERS: dict[str, Reader] = {
         text_of(valid.SELECTED),
         lambda folder: read_influence_extremes(Layout(folder), 1),
         "run/rounds/1/selection.jsonl",
-        lambda folder: write_jsonl(Layout(folder).rewarded(1), [valid.REWARDED]),
+        selection_and_rewards,
     ),
-    "rewarded and its extremes": Reader(
-        text_of([valid.REWARDED]),
-        lambda folder: read_influence_extremes(Layout(folder), 1),
-        "run/rounds/1/rewarded.jsonl",
-        lambda folder: write_jsonl(Layout(folder).selection(1), valid.SELECTED),
-    ),
+    **{
+        f"{name} and its extremes": Reader(
+            text_of(lines),
+            lambda folder: read_influence_extremes(Layout(folder), 1),
+            f"run/rounds/1/{name}.jsonl",
+            selection_and_rewards,
+        )
+        for name, lines in (("trajectories", [TRAJECTORY]), ("rewards", REWARDS))
+    },
     "account.json": of_json(RunRecord, ACCOUNT),
     "an account that is compared": of_file(
         ACCOUNT, lambda file: render_page(make_sides([find_run(str(file), file.parent)]))
@@ -216,10 +228,10 @@ def listed(folder: Path) -> dict[str, bytes]:
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])
+@pytest.mark.parametrize("cases", [FEW, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])
 @pytest.mark.parametrize("name", READERS)
 def test_a_broken_file_is_read_or_is_an_error_in_one_line(
-    name: str, count: int, folder: Path, caplog: pytest.LogCaptureFixture
+    name: str, cases: range, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     reader = READERS[name]
     file = folder / reader.file
@@ -230,20 +242,18 @@ def test_a_broken_file_is_read_or_is_an_error_in_one_line(
     caplog.set_level("CRITICAL")
     before = listed(folder)
     del before[reader.file]
-    rng = random.Random(name)
-    for number in range(count):
-        content = broken(reader.valid, rng)
+    for number in cases:
+        content = broken(reader.valid, random.Random(number))
         file.write_bytes(content)
         try:
             reader.read(folder)
         except GraftError as error:
             line = str(error)
-            assert "\n" not in line, content
-            assert line.isprintable(), content
-            assert len(line) <= 2100, content
+            assert line.isprintable(), number
+            assert len(line) <= 2100, number
         except Exception as error:
-            raise AssertionError(f"{type(error).__name__} of {content!r}") from error
-        if number % FEW == FEW - 1:
+            raise AssertionError(f"{type(error).__name__} in case {number}") from error
+        if number % len(FEW) == len(FEW) - 1:
             left = listed(folder)
             assert left.pop(reader.file) == content
             assert left == before

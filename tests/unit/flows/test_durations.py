@@ -51,7 +51,7 @@ def test_only_runs_with_the_most_similar_params_count(layout: Layout) -> None:
     assert other == ExpectedSeconds(100.0, ("search.simulations",))
 
 
-@pytest.mark.parametrize("assignment", ["seed=7", "rounds=2", "tracking.seconds=5", "update.beta=0.5"])
+@pytest.mark.parametrize("assignment", ["seed=7", "rounds=2", "machine.tracking.experiment=other", "update.beta=0.5"])
 def test_params_that_the_stage_does_not_use_do_not_count(layout: Layout, assignment: str) -> None:
     record_duration(layout, "search@1", params(), 10.0)
     assert expect(layout, "search@1", assignment) == ExpectedSeconds(10.0)

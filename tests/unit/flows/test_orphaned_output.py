@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import os, subprocess, sys, time
 from pathlib import Path
-from flows.process.orphaned_output import outlive_readers
+from flows.process.signals import outlive_readers
 {begin}
 print("begun", flush=True)
 sys.stdin.read()  # until the readers are gone
@@ -46,7 +46,7 @@ def test_a_process_outlives_the_readers_of_its_output(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["file", "pipe"])
 def test_output_that_is_read_is_complete(kind: str, tmp_path: Path) -> None:
-    module = "flows.process.orphaned_output"
+    module = "flows.process.signals"
     program = f"import {module} as m\nm.outlive_readers()\nfor line in range(10000): print(line)"
     with (tmp_path / "out").open("w") as stream:
         target = stream if kind == "file" else subprocess.PIPE

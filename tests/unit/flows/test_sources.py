@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from flows.stages.dvc_yaml import MODULES
-from flows.stages.sources import refuse_changed_files, refuse_outdated, sources_of, write
+from flows.stages.sources import digests, refuse_changed_files, refuse_outdated, sources_of, write
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
 from tasks.params.file import load_params, override
 from tasks.params.params import Params
 from tasks.sources.process_sources import source_digests
+from tests.support.stage_params import SHIPPED, shipped_params
 
 ROOT = Path(__file__).parents[3]
 
@@ -91,8 +92,8 @@ def test_a_file_that_is_started_by_its_path_is_seen(tmp_path: Path) -> None:
 
 def test_data_beside_modules_is_a_source_of_its_stage_and_packaged() -> None:
     data = {file.relative_to(ROOT).as_posix() for file in (ROOT / "tasks").rglob("*.yaml")}
-    assert "tasks/problems/stories/words.yaml" in data
-    assert data <= {file for module in MODULES.values() for file in sources_of(ROOT, module)}
+    assert "tasks/environments/word_problems/stories/words.yaml" in data
+    assert data <= {file for stage in MODULES for file in digests(ROOT, stage, SHIPPED)}
     assert data <= source_digests().keys()
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     assert data <= {f"{package.replace('.', '/')}/{name}" for package, names in packages.items() for name in names}
@@ -120,9 +121,30 @@ def test_each_stage_has_a_file_of_its_sources(tmp_path: Path) -> None:
     assert {file.stem for file in (tmp_path / "run" / "sources").iterdir()} == set(MODULES)
     for stage, module in MODULES.items():
         listed = json.loads((tmp_path / "run" / "sources" / f"{stage}.json").read_text())
-        assert list(listed) == sources_of(ROOT, module)
-        assert listed == {file: digest_path(ROOT / file) for file in listed}
+        assert set(sources_of(ROOT, module)) <= listed.keys()
+        assert listed == {file: digest_path(ROOT / file) for file in sorted(listed)}
         refuse_outdated(tmp_path, stage, params)
+
+
+STORIES, TAGS = "tasks/environments/word_problems/stories/words.yaml", "tasks/environments/tags.py"
+PARITY = (
+    "from tasks.environments.word_problems.worked_answers import WorkedAnswers\n\nclass Parity(WorkedAnswers): ...\n"
+)
+
+
+@pytest.mark.parametrize(("environment", "used"), [
+    ("workflow", {STORIES}), ("answer", {STORIES, TAGS}), ("code", set()), ("recipes.civil:Civil", set()),
+    ("parity:Parity", {STORIES}),
+])  # fmt: skip
+def test_a_stage_depends_on_the_environment_that_is_named_and_on_no_other(
+    tmp_path: Path, environment: str, used: set[str]
+) -> None:
+    linked_project(tmp_path)
+    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
+    params = shipped_params(environment=environment)
+    for stage in MODULES:
+        sources = digests(project(tmp_path, parity=PARITY), stage, params).keys()
+        assert sources & {STORIES, TAGS} == (used if stage != "choose" else set()), stage
 
 
 def linked_project(root: Path) -> Params:

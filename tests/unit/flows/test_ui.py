@@ -6,7 +6,7 @@ from flows.ui import moved, pages
 from tasks.artifacts import write_text
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.params.sections import Tracking
+from tasks.params.machine import Tracking
 from tasks.tracking.addresses import TRAINING, server_address
 from tasks.tracking.mlflow_server import runs_url
 from tests.support.tiny_project import REPOSITORY
@@ -15,7 +15,7 @@ AWAY = "http://127.0.0.1:9"
 
 
 def tracking(uri: str) -> Tracking:
-    return load_params(REPOSITORY / "params.yaml").tracking.model_copy(update={"uri": uri})
+    return load_params(REPOSITORY / "params.yaml").machine.tracking.model_copy(update={"uri": uri})
 
 
 def test_servers_of_the_user_are_named_without_their_password(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_what_is_not_there_has_no_address(tmp_path: Path) -> None:
     assert dict(pages(tmp_path, tracking(""), None, None, AWAY)) == {
         "page     none yet: a run writes it, graft retrain": "",
         f"Prefect  {AWAY}/runs": f"{AWAY}/runs",
-        "MLflow   off: tracking.uri in params.yaml is empty": "",
+        "MLflow   off: machine.tracking.uri in params.yaml is empty": "",
     }
 
 

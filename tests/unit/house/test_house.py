@@ -10,26 +10,11 @@ from benchmarks.house import PRODUCT, ROOT, lines, modules, stages_of_recipes, t
 
 MODULES = modules(*PRODUCT)
 HEADLINES = ("What ", "Whether ", "Who ", "How ", "Which ", "Where ", "When ")
-STOP_LIST = {
-    *(
-        "told",
-        "heard",
-        "hearing",
-        "known",
-        "seen",
-        "asked",
-        "tried",
-        "kept",
-        "found",
-        "made",
-        "written",
-        "left",
-        "lost",
-    ),
-    *("served", "posed", "settled", "named", "running", "asking", "rewarding", "measuring", "fitting", "reading"),
-    *("untouched", "unread", "distrust", "beside", "whole", "lean", "still", "lone", "silent", "news", "part", "own"),
-    *("utils", "util", "helpers", "helper", "manager", "misc", "common", "base", "numbers"),
-}
+STOP_LIST = re.compile(
+    "told|heard|hearing|known|seen|asked|tried|kept|found|made|written|left|lost|served|posed|settled|named|running|"
+    "asking|rewarding|measuring|fitting|reading|untouched|unread|distrust|beside|whole|lean|still|lone|silent|news|"
+    "part|own|utils|util|helpers|helper|manager|misc|common|base|numbers"
+)
 """Words that no module is named by: participles, adverbs and metaphors that said nothing to a newcomer."""
 
 
@@ -43,7 +28,7 @@ def name(path: Path) -> str:
 
 def test_a_module_is_named_by_what_it_holds_and_begins_with_a_statement() -> None:
     starts = {file: ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) for file in MODULES}
-    assert [name(file) for file in MODULES if file.stem in STOP_LIST] == []
+    assert [name(file) for file in MODULES if STOP_LIST.fullmatch(file.stem)] == []
     assert [name(file) for file, start in starts.items() if not start or start.startswith(HEADLINES)] == []
 
 

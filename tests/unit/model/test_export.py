@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from flows.champion.export import export
+from flows.champion import export
 from tasks.artifacts import digest_path, write_json, write_text
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.environments.prompts import prompt_of
@@ -66,7 +66,7 @@ def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | N
 
 def test_what_only_training_needs_is_left_out(tmp_path: Path, make_policy: MakePolicy) -> None:
     folder, _ = make("scratch", tmp_path, make_policy)
-    left_out = {"value_head.safetensors", "kl_weight.json"}
+    left_out = {"value_head.safetensors"}
     for name in left_out:
         (folder / name).write_bytes(b"of a round")
     export_policy(folder, tmp_path / "merged", "merged", None)

@@ -10,8 +10,7 @@ import pytest
 from huggingface_hub.errors import OfflineModeIsEnabled
 
 from tasks.errors import GraftError, TransientError
-from tasks.model.hub_errors import is_transient
-from tasks.model.load_errors import translate_errors
+from tasks.model.load_errors import is_transient, translate_errors
 
 
 class StatusHandler(BaseHTTPRequestHandler):

@@ -297,7 +297,7 @@ def test_a_prefilled_beginning_is_no_part_of_the_tokens(text: str, policy: Polic
 def test_a_quantized_base_without_its_package_is_refused(
     tmp_path: Path, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.model.quantization.find_spec", lambda _: None)
+    monkeypatch.setattr("tasks.model.lora.find_spec", lambda _: None)
     base = save_base(make_policy, tmp_path / "base")
     with pytest.raises(GraftError, match=r"^policy\.quantize: nf4 needs the package bitsandbytes: pip install .*\Z"):
         load_model(str(base), "nf4")

@@ -1,8 +1,6 @@
 """A policy learns from recorded completions that it may have written, and from no others."""
 
 import json
-import logging
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.artifacts import write_json, write_jsonl, write_text
+from tasks.artifacts import read_text, write_json, write_text
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -18,7 +16,10 @@ from tasks.model.policy import Policy, decode, encode_completion
 from tasks.model.sampling.sampler import Request, sample
 from tasks.objective.recorded_completions import invalid_completions, read_valid_trajectories
 from tasks.programs.code_blocks import code_of
-from tasks.records import Lineage, RewardedTrajectory, Split
+from tasks.records import Lineage, Split
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import changed as changed_group
+from tests.support.groups import with_rewards, write_rewarded
 from tests.support.policies import MakePolicy, MakeTrajectory
 
 WORKFLOW = WorkflowEnvironment()
@@ -43,38 +44,29 @@ def trajectory(policy: Policy, make_trajectory: MakeTrajectory) -> RewardedTraje
     """Three completions; the one in the middle is recorded with its tokens."""
     tokens = encode_completion(policy, CODE)
     plain = make_trajectory("p", [1.0, 0.5, 0.0])
-    return changed(plain, workflow_codes=CODE, tokens=tokens, logprobs=[-1.0] * len(tokens))
+    return changed(plain, code=CODE, tokens=tokens, logprobs=[-1.0] * len(tokens))
 
 
-def changed(trajectory: RewardedTrajectory, **entries: Any) -> RewardedTrajectory:
+def changed(rewarded: RewardedTrajectory, **entries: Any) -> RewardedTrajectory:
     """With other entries for the completion in the middle."""
-    own = {name: getattr(trajectory, name) for name in entries}
-    return trajectory.model_copy(update={name: [own[name][0], value, own[name][2]] for name, value in entries.items()})
+    first, middle, last = rewarded.trajectory.members
+    members = [first, middle.model_copy(update=entries), last]
+    return rewarded._replace(trajectory=rewarded.trajectory.model_copy(update={"members": members}))
 
 
-def rewritten(policy: Policy, trajectory: RewardedTrajectory, tokens: list[int], **entries: Any) -> RewardedTrajectory:
+def rewritten(policy: Policy, rewarded: RewardedTrajectory, tokens: list[int], **entries: Any) -> RewardedTrajectory:
     """As if the policy had written these tokens."""
     code = code_of(decode(policy, tokens))
-    return changed(
-        trajectory, **{"tokens": tokens, "logprobs": [-1.0] * len(tokens), "workflow_codes": code, **entries}
-    )
+    return changed(rewarded, **{"tokens": tokens, "logprobs": [-1.0] * len(tokens), "code": code, **entries})
 
 
-def with_kept(trajectory: RewardedTrajectory, sets: list[list[int]]) -> RewardedTrajectory:
-    """With kept sets for the completion in the middle."""
-    return trajectory.model_copy(update={"kept": [[], sets, []]})
-
-
-def read_all(
-    policy: Policy, layout: Layout, rule: Any = "stop", *splits: Split, skipped: Counter[Split] | None = None
-) -> list[RewardedTrajectory]:
+def read_all(policy: Policy, layout: Layout, *splits: Split) -> list[RewardedTrajectory]:
     """Of round 1; of the split `train` unless others are given."""
-    counts = Counter() if skipped is None else skipped
-    return list(read_valid_trajectories(policy, WORKFLOW, layout, 1, splits or ["train"], rule, counts))
+    return list(read_valid_trajectories(policy, WORKFLOW, layout, 1, splits or ["train"]))
 
 
 def test_what_was_written_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
-    known, rounded = len(trajectory.tokens[1]), 1e-6
+    known, rounded = len(trajectory.trajectory.members[1].tokens), 1e-6
     for entries in ({}, {"logprobs": []}, {"tokens": [], "logprobs": []}, {"logprobs": [rounded] * known}):
         assert invalid_completions(policy, WORKFLOW, changed(trajectory, **entries)) == {}
 
@@ -100,30 +92,25 @@ def test_any_code_of_others_fits_in_the_policys_tokens(
     policy: Policy, trajectory: RewardedTrajectory, text: str
 ) -> None:
     code = code_of(text)
-    own = changed(trajectory, tokens=encode_completion(policy, code), logprobs=[], workflow_codes=code)
+    own = changed(trajectory, tokens=encode_completion(policy, code), logprobs=[], code=code)
     assert invalid_completions(policy, WORKFLOW, own) == {}
 
 
-def test_kept_sets_are_those_of_the_tokens(policy: Policy, trajectory: RewardedTrajectory, layout: Layout) -> None:
-    tokens = trajectory.tokens[1]
-    right = with_kept(trajectory, [[token, 7] for token in tokens])
+def test_kept_sets_are_those_of_the_tokens(policy: Policy, trajectory: RewardedTrajectory) -> None:
+    tokens = trajectory.trajectory.members[1].tokens
+    right = changed(trajectory, kept=[[token, 7] for token in tokens])
     assert invalid_completions(policy, WORKFLOW, right) == {}
     for sets in ([[token] for token in tokens[1:]], [[7, 8] for _ in tokens]):
-        assert "kept sets that are not" in invalid_completions(policy, WORKFLOW, with_kept(trajectory, sets))[1]
-    strange = with_kept(trajectory, [[token, 300] for token in tokens])
+        assert "kept sets that are not" in invalid_completions(policy, WORKFLOW, changed(trajectory, kept=sets))[1]
+    strange = changed(trajectory, kept=[[token, 300] for token in tokens])
     assert "holds token 300" in invalid_completions(policy, WORKFLOW, strange)[1]
-    write_jsonl(layout.rewarded(1), [strange])
-    (read,) = read_all(policy, layout, "skip")
-    assert read.kept == [[], []]
-    write_jsonl(layout.rewarded(1), [right.model_copy(update={"kept": [*right.kept, []]})])
-    with pytest.raises(GraftError, match="kept: 4 entries for 3 workflow codes"):
-        read_all(policy, layout)
 
 
 def test_a_workflow_whose_file_was_lost_has_no_reward_and_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
-    lost = changed(trajectory, workflow_codes="")
+    lost = changed(trajectory, code="")
     assert 1 in invalid_completions(policy, WORKFLOW, lost)
-    assert invalid_completions(policy, WORKFLOW, changed(lost, rewards=None)) == {}
+    unknown = with_rewards(lost.trajectory, [1.0, None, 0.0])
+    assert invalid_completions(policy, WORKFLOW, unknown) == {}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +122,7 @@ def test_a_workflow_whose_file_was_lost_has_no_reward_and_fits(policy: Policy, t
         ("tokens", [5, -1, 1], "holds token -1, which is not in"),
         ("tokens", [5] * 256, "has 2.. tokens with its prompt, but policy.base holds 256"),
         ("tokens", [5, 6, 7, 1], "tokens that are not its code in the policy's tokenizer"),
-        ("workflow_codes", "def solve(problem):\n    return 2 + 1\n", "tokens that are not its code"),
+        ("code", "def solve(problem):\n    return 2 + 1\n", "tokens that are not its code"),
     ],
 )
 def test_a_completion_that_does_not_fit_is_named_by_file_and_line(
@@ -143,37 +130,41 @@ def test_a_completion_that_does_not_fit_is_named_by_file_and_line(
 ) -> None:
     if name == "tokens":
         trajectory = changed(trajectory, logprobs=[])
-    held_out = trajectory.model_copy(update={"split": "validation"})
-    write_jsonl(layout.rewarded(1), [held_out, changed(trajectory, **{name: value})])
-    message = rf"rewarded\.jsonl:2: completion 1 of problem 'p' .*{why}.* update\.on_invalid_completion to skip"
+    held_out = changed_group(trajectory, split="validation")
+    write_rewarded(layout.trajectories(1), [held_out, changed(trajectory, **{name: value})])
+    message = rf"trajectories\.jsonl:2: completion 1 of problem 'p' .*{why}.*; run the search and collect stages"
     with pytest.raises(GraftError, match=message):
         read_all(policy, layout)
-    assert read_all(policy, layout, "stop", "validation") == [held_out]
+    assert read_all(policy, layout, "validation") == [held_out]
 
 
 @pytest.mark.parametrize(
     ("value", "why"),
     [
         ("0.1", r"completion 1 .* has the log-probability .*, which is none"),
-        *((value, r"logprobs\.1\.0: Input should be a finite number") for value in ("NaN", "Infinity", "-Infinity")),
+        *(
+            (value, r"members\.1\.logprobs\.0: Input should be a finite number")
+            for value in ("NaN", "Infinity", "-Infinity")
+        ),
     ],
 )
 def test_a_number_that_is_no_log_probability_is_named(
     value: str, why: str, policy: Policy, trajectory: RewardedTrajectory, layout: Layout
 ) -> None:
-    line = json.loads(trajectory.model_dump_json())
-    line["logprobs"][1][0] = float(value)
-    write_text(layout.rewarded(1), "\n" + json.dumps(line) + "\n")
-    with pytest.raises(GraftError, match=rf"rewarded\.jsonl:2: {why}"):
+    write_rewarded(layout.trajectories(1), [trajectory])
+    line = json.loads(read_text(layout.trajectories(1)))
+    line["members"][1]["logprobs"][0] = float(value)
+    write_text(layout.trajectories(1), "\n" + json.dumps(line) + "\n")
+    with pytest.raises(GraftError, match=rf"trajectories\.jsonl:2: {why}"):
         read_all(policy, layout)
 
 
 def test_an_empty_completion_and_an_empty_prompt_are_named(policy: Policy, trajectory: RewardedTrajectory) -> None:
-    nothing = changed(trajectory, tokens=[], logprobs=[], workflow_codes=" \n")
+    nothing = changed(trajectory, tokens=[], logprobs=[], code=" \n")
     assert invalid_completions(policy, WORKFLOW, nothing) == {1: "is empty"}
-    ended_at_once = changed(trajectory, tokens=[1], logprobs=[-0.5], workflow_codes="")
+    ended_at_once = changed(trajectory, tokens=[1], logprobs=[-0.5], code="")
     assert invalid_completions(policy, WORKFLOW, ended_at_once) == {}
-    assert invalid_completions(policy, WORKFLOW, trajectory.model_copy(update={"prompt": ""})).keys() == {0, 1, 2}
+    assert invalid_completions(policy, WORKFLOW, changed_group(trajectory, prompt_tokens=[])).keys() == {0, 1, 2}
 
 
 def test_another_tokenizer_is_noticed(policy: Policy, make_policy: MakePolicy, trajectory: RewardedTrajectory) -> None:
@@ -187,37 +178,7 @@ def test_another_tokenizer_is_noticed(policy: Policy, make_policy: MakePolicy, t
     assert invalid_completions(policy, WORKFLOW, theirs).keys() == {1}
 
 
-def test_skipping_leaves_the_others_and_counts(
-    policy: Policy, trajectory: RewardedTrajectory, layout: Layout, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = layout.rewarded(1)
-    broken = changed(trajectory, logprobs=[-1.0]).model_copy(update={"agreement": [1.0, 0.5, 0.25]})
-    hopeless = trajectory.model_copy(update={"problem_id": "q", "prompt": ""})
-    write_jsonl(path, [trajectory, broken, hopeless, broken.model_copy(update={"split": "validation"})])
-    skipped = Counter[Split]()
-    with caplog.at_level(logging.WARNING):
-        found = read_all(policy, layout, "skip", "train", "validation", skipped=skipped)
-    assert skipped == {"train": 4, "validation": 1}
-    assert f"{path}:2: completion 1 of problem 'p' has 1 log-probabilities" in caplog.text
-    assert [len(t.rewards) for t in found] == [3, 2, 2]
-    complete, left, _ = found
-    assert complete == trajectory
-    assert (left.rewards, left.workflow_ids, left.agreement) == ([1.0, 0.0], ["p-0", "p-2"], [1.0, 0.25])
-    assert left.reward_terms == {"correctness": [1.0, 0.0]}
-
-
-@pytest.mark.parametrize("rule", ["stop", "skip"])
-@pytest.mark.parametrize("name", ["tokens", "logprobs", "rewards", "results", "reward_terms"])
-def test_entries_that_do_not_belong_together_are_named(
-    name: str, rule: Any, policy: Policy, trajectory: RewardedTrajectory, layout: Layout
-) -> None:
-    value = {"correctness": [1.0]} if name == "reward_terms" else getattr(trajectory, name)[:2]
-    write_jsonl(layout.rewarded(1), [trajectory.model_copy(update={name: value})])
-    with pytest.raises(GraftError, match=r"rewarded\.jsonl:1: \w+: [12] entries for 3 workflow codes"):
-        read_all(policy, layout, rule)
-
-
 def test_what_another_policy_wrote_is_named(policy: Policy, trajectory: RewardedTrajectory, layout: Layout) -> None:
-    write_jsonl(layout.rewarded(1), [trajectory, trajectory.model_copy(update={"policy_version": "other"})])
-    with pytest.raises(GraftError, match=r"rewarded\.jsonl:2: policy_version: 'other' .* search@1 collect@1 reward@1"):
-        read_all(policy, layout, "skip")
+    write_rewarded(layout.trajectories(1), [trajectory, changed_group(trajectory, policy_version="other")])
+    with pytest.raises(GraftError, match=r"jsonl:2: policy_version: 'other' .* search@1 collect@1 reward@1"):
+        read_all(policy, layout)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.ppo.gae import estimate_advantages, token_kl, token_rewards, whiten
+from tasks.ppo.gae import estimate_advantages, token_rewards, whiten
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 SEEDS = st.integers(0, 10_000)
@@ -86,9 +86,6 @@ def test_whitened_tokens_have_mean_0_and_variance_1_together(seed: int) -> None:
     tokens = whitened[mask]
     assert float(tokens.mean()) == pytest.approx(0, abs=1e-9)
     assert float(tokens.var()) == pytest.approx(1, abs=1e-4)
-    kept = whiten(rewards, mask, centre=False)[mask]
-    assert float(kept.mean()) == pytest.approx(float(rewards[mask].mean()))
-    assert float(kept.var()) == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -103,10 +100,3 @@ def test_the_reward_comes_with_the_last_token_and_the_kl_with_each() -> None:
     kl = torch.tensor([[0.1, 0.2, 9.0], [0.3, 0.4, 0.5]])
     found = token_rewards(torch.tensor([1.0, 2.0]), kl, mask, 0.5)
     torch.testing.assert_close(found, torch.tensor([[-0.05, 0.9, 0.0], [-0.15, -0.2, 1.75]]))
-
-
-def test_the_kinds_of_kl() -> None:
-    ours, theirs = torch.tensor([-1.0, -2.0]), torch.tensor([-1.5, -0.5])
-    assert token_kl(ours, theirs, "kl").tolist() == [0.5, -1.5]
-    assert token_kl(ours, theirs, "abs").tolist() == [0.5, 1.5]
-    assert token_kl(ours, theirs, "mse").tolist() == [0.125, 1.125]

@@ -21,9 +21,10 @@ from tasks.model.policy import decode, encode_prompt, load_policy
 from tasks.model.sampling.sampler import Request, sample
 from tasks.params.file import load_params, override
 from tasks.params.params import Params
+from tasks.problems.environment_problems import checked_problems
 from tasks.problems.task import run as problems
 from tasks.records import Problem, Workflow
-from tests.support.stage_params import REPOSITORY, SHIPPED, stage_params
+from tests.support.stage_params import REPOSITORY, SHIPPED, shipped_params, stage_params
 
 PAGE = (REPOSITORY / "docs" / "environments.md").read_text(encoding="utf-8")
 (OWN,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "class Backwards" in block]
@@ -32,7 +33,7 @@ SIZES = {"source": "environment", "train": 6, "validation": 2, "test": 4, "dev":
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    (tmp_path / "backwards.py").write_text(OWN, encoding="utf-8")
+    (tmp_path / "backwards.py").write_text(OWN.replace("2000", "8"), encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
     sys.modules.pop("backwards", None)
@@ -66,11 +67,11 @@ def test_the_documented_environment_writes_problems_and_what_its_policy_learns(r
     assert read_jsonl(layout.coldstart / "index.jsonl", Workflow) == []
     assert json.loads(layout.metrics("coldstart").read_text()) == {"problems": 0, "solved": 0}
 
-    small = {"hidden": 32, "layers": 1, "vocabulary": 300, "demonstrations": 8, "epochs": 60, "batch": 4}
+    small = {"hidden": 32, "layers": 1, "vocabulary": 300, "epochs": 60, "batch": 4}
     bootstrap(layout, params("bootstrap", bootstrap={**small, "learning_rate": 0.02}), None)
     assert json.loads(layout.metrics("bootstrap").read_text())["pairs"] == 8
     policy = load_policy(layout.policy(0))
-    learnt = environment.demonstrations(8, SHIPPED.seed)
+    learnt = list(environment.demonstrations([], SHIPPED.seed))
     asked = [Request(encode_prompt(policy, environment.prompt(question, "scratch")), 0) for question, _ in learnt]
     written = [decode(policy, c.tokens) for c in sample(policy, asked, 0.0, 16, "test")]
     assert written == [text for _, text in learnt]
@@ -87,7 +88,7 @@ def test_worked_examples_of_a_base_are_demonstrations(root: Path) -> None:
     (("range(getattr(sizes, split))", "range(3)"), "3 problems for train, problems.train is 6; return as many"),
     (('f"{split}-{number}"', '"p"'), "the problem_id 'p' is in train and again in train; write another"),
     (("new = words(5, seed)", 'new = iter("abcdefgh" * 9)'), "the question 'a' is in train and again in train"),
-    (("def problems(", "def puzzles("), "Backwards defines no problems.*set problems.source to events or jsonl"),
+    (("def problems(", "def puzzles("), "Backwards defines no problems.*or set problems.source to jsonl"),
 ])  # fmt: skip
 def test_wrong_problems_are_refused_in_one_line(root: Path, change: tuple[str, str], why: str) -> None:
     (root / "backwards.py").write_text(OWN.replace(*change), encoding="utf-8")
@@ -100,27 +101,27 @@ def test_wrong_problems_are_refused_in_one_line(root: Path, change: tuple[str, s
 def test_without_demonstrations_a_policy_from_scratch_has_nothing_to_learn(root: Path) -> None:
     (root / "backwards.py").write_text(OWN.replace("def demonstrations(", "def samples("), encoding="utf-8")
     problems(Layout(root), params("problems"), None)
+    coldstart(Layout(root), params("coldstart"), None)
     with pytest.raises(GraftError, match="Backwards defines no demonstrations"):
         bootstrap(Layout(root), params("bootstrap"), None)
 
 
 @pytest.mark.parametrize("name", ["workflow", "answer", "code"])
-def test_built_in_environments_have_no_problems_measures_or_pictures_of_their_own(name: str, file: Path) -> None:
+def test_built_in_environments_have_problems_but_no_measures_or_pictures(name: str) -> None:
     environment = environment_of(name)
     problem = Problem(problem_id="p", question="?", answer=1, source="test")
     assert environment.measures(problem, "1") == environment.play([problem], lambda _: [""]) == {}
     assert environment.measures_of_all([problem], [["1"]], [1]) == {}
     assert environment.picture(problem, "1") is environment.gate is None
-    with pytest.raises(GraftError, match="defines no problems"):
-        environment.problems(SHIPPED.problems, 0)
-    with pytest.raises(GraftError, match=f"environment {name} writes no problems: set problems.source to"):
-        override(file, [f"environment={name}", "problems.source=environment"])
+    sizes = SHIPPED.problems.model_copy(update={"train": 3, "validation": 1, "test": 2})
+    written = checked_problems(environment.problems(sizes, 0), shipped_params(environment=name, problems=sizes))
+    assert {split: len(problems) for split, problems in written.items()} == sizes.splits
 
 
 @pytest.mark.parametrize("name", ["recipes.chess:RookWorld", "recipes.civil:Civil"])
 def test_environments_that_write_their_problems_read_no_others(file: Path, name: str) -> None:
-    override(file, [f"environment={name}"])
-    with pytest.raises(GraftError, match=f"source is events, but environment {name} reads its own problems only"):
+    override(file, [f"environment={name}", "problems.source=jsonl"])
+    with pytest.raises(GraftError, match=f"source is jsonl, but environment {name} reads its own problems only"):
         check_environment(REPOSITORY, load_params(file))
 
 
@@ -130,7 +131,7 @@ def test_environments_that_write_their_problems_read_no_others(file: Path, name:
     ("notion: fen", r"environment\.notion: environment \S+ has no such param; its params: tasks, notation, "),
 ])  # fmt: skip
 def test_params_of_an_environment_are_checked_by_itself(file: Path, own: str, message: str) -> None:
-    override(file, ["problems.source=environment", f"environment={{name: 'recipes.chess:RookWorld', {own}}}"])
+    override(file, [f"environment={{name: 'recipes.chess:RookWorld', {own}}}"])
     with pytest.raises(GraftError, match=message) as error:
         check_environment(REPOSITORY, load_params(file))
     assert "\n" not in str(error.value)

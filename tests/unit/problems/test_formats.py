@@ -10,7 +10,7 @@ from tasks.errors import GraftError
 from tasks.problems.formats import FORMATS
 from tasks.problems.jsonl import Reader, read_problems
 from tasks.problems.row import DEEPEST, LONGEST, LONGEST_CONTEXT
-from tasks.programs.operators.question_context import context, without_context
+from tasks.programs.operators.builtin import context, without_context
 from tasks.records import Problem
 
 SHARED = Path(__file__).parents[4] / "shared/data"

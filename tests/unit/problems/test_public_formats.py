@@ -13,7 +13,7 @@ import pytest
 from tasks.errors import GraftError
 from tasks.problems.files import problem_files, problem_text
 from tasks.problems.jsonl import Reader
-from tasks.programs.operators.question_context import context, without_context
+from tasks.programs.operators.builtin import context, without_context
 from tasks.records import Problem
 
 COLOURS = ["red", "blue", "green"]

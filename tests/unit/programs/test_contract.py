@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, prompt_of, workflow_id
-from tasks.programs.operators.builtin import OPERATORS
+from tasks.programs.operators.builtin import OPERATORS, with_context
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
-from tasks.programs.operators.question_context import with_context
 
 CODE = HEADER + "    return n[0]\n"
 COMPLETIONS = {

@@ -5,13 +5,10 @@ from hypothesis import strategies as st
 from tasks.environments.protocol import Gate
 from tasks.promote.gate import GateValues, decide_promotion, kept_remarks
 from tasks.promotion_records import Promotion
-from tests.support.stage_params import shipped_params
-
-PARAMS = shipped_params(evaluation={"resamples": 2000}).evaluation
 
 
 def compare(right: list[bool], champion_right: list[bool], champion: str | None = "old") -> Promotion:
-    return decide_promotion(right, champion_right, "new", champion, PARAMS, seed=0)
+    return decide_promotion(right, champion_right, "new", champion, seed=0)
 
 
 def solved(count: int, of: int = 200) -> list[bool]:
@@ -66,9 +63,7 @@ def own(values: list[float], champion_values: list[float], distinct: float, gate
     """Compared by the environment's own gate, where the greedy completions say the opposite."""
     remarks = kept_remarks(gate, {"distinct_texts": 0.6}, {"distinct_texts": distinct})
     compared = GateValues(gate, values, champion_values, remarks)
-    return decide_promotion(
-        solved(0, len(values)), solved(len(values), len(values)), "new", None, PARAMS, seed=0, own=compared
-    )
+    return decide_promotion(solved(0, len(values)), solved(len(values), len(values)), "new", None, seed=0, own=compared)
 
 
 HIGH, LOW = [0.4 + 0.1 * (i % 3) for i in range(150)], [0.05 * (i % 3) for i in range(150)]

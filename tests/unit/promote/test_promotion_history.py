@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.promote.history import champions_in_line
+from tasks.promote.champion import champions_in_line
 from tasks.promotion_records import Succession, SuccessionKind
 
 

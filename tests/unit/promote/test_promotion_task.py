@@ -9,17 +9,21 @@ from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.environment import EnvironmentChoice
-from tasks.promote.champion import CHAMPION_FILES, PREVIOUS_LIMIT, previous_champions, read_champion, read_history
-from tasks.promote.rollback import roll_back
+from tasks.promote.champion import (
+    CHAMPION_FILES,
+    PREVIOUS_LIMIT,
+    previous_champions,
+    read_champion,
+    read_history,
+    roll_back,
+)
 from tasks.promote.task import run
 from tasks.promotion_records import Champion, Promotion
 from tasks.records import Lineage, Problem, ProblemOutcome
-from tests.support.evaluation_params import evaluation_params
 from tests.support.records import make_outcome
+from tests.support.stage_params import stage_params
 
-PARAMS = evaluation_params(
-    ["policy.base", "evaluation.samples", "evaluation.temperature", "evaluation.resamples", "evaluation.confidence"]
-)
+PARAMS = stage_params("promote", policy={"max_new_tokens": 96})
 
 
 def outcome(problem_id: str, right: bool) -> ProblemOutcome:

@@ -7,34 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tasks.artifacts import digest_path, read_json, write_json, write_text
+from tasks.artifacts import digest_path, read_json, write_text
 from tasks.errors import GraftError
-from tasks.model.version import compute_version
-from tasks.promote.champion import current_champion, previous_champions, promote_policy, read_history
-from tasks.promote.rollback import roll_back
+from tasks.promote.champion import current_champion, previous_champions, read_history, roll_back
 from tasks.promotion_records import Champion, Succession
-from tasks.records import Lineage
-
-NOW = "2026-11-22T18:00:00Z"
-
-
-def promote(root: Path, weights: str) -> str:
-    """Make a policy of these weights champion; its version."""
-    policy = root / "run" / "policy"
-    write_text(policy / "adapter" / "adapter_model.safetensors", weights)
-    version = compute_version(policy, "scratch", None)
-    lineage = Lineage(version=version, parent=None, base="scratch", round=1, holds=["adapter"])
-    write_json(policy / "lineage.json", lineage)
-    write_text(root / "outcomes.jsonl", f"outcomes of {weights}\n")
-    champion = Champion(version=version, test_sha256="0")
-    promote_policy(root / "champion", policy, root / "outcomes.jsonl", weights, champion, weights, NOW)
-    return version
+from tests.support.champions import NOW, promote_weights
 
 
 @pytest.fixture
 def three(tmp_path: Path) -> list[str]:
     """The versions of three champions, each of which replaced the one before."""
-    return [promote(tmp_path, weights) for weights in ("one", "two", "three")]
+    return [promote_weights(tmp_path, weights) for weights in ("one", "two", "three")]
 
 
 def state(folder: Path) -> dict[str, str]:
@@ -65,10 +48,10 @@ def test_an_impossible_version_is_refused(tmp_path: Path) -> None:
     champion = tmp_path / "champion"
     with pytest.raises(GraftError, match="there is no champion yet; graft retrain"):
         roll_back(champion, None, "", NOW)
-    promote(tmp_path, "one")
+    promote_weights(tmp_path, "one")
     with pytest.raises(GraftError, match="no champion before this one is kept; graft champion"):
         roll_back(champion, None, "", NOW)
-    current = promote(tmp_path, "two")
+    current = promote_weights(tmp_path, "two")
     before = digest_path(champion)
     with pytest.raises(GraftError, match=r"no champion that .*previous keeps; it has .*: name one"):
         roll_back(champion, "unknown", "", NOW)
@@ -95,7 +78,7 @@ from pathlib import Path
 
 root, version, exchange = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "True"
 from tasks import artifacts
-from tasks.promote.rollback import roll_back
+from tasks.promote.champion import roll_back
 
 CALLS = {"open", "os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir"}
 calls, last = 0, 10**9
@@ -158,6 +141,6 @@ def test_a_promotion_repairs_an_interrupted_rollback(tmp_path: Path, three: list
     champion = tmp_path / "champion"
     (tmp_path / ".champion.abcd1234").mkdir()
     champion.rename(tmp_path / ".champion.abcd1234" / "champion")
-    promote(tmp_path, "four")
+    promote_weights(tmp_path, "four")
     assert list(previous_champions(champion)) == [three[2], three[1], three[0]]
     assert read_json(champion / "previous" / "1" / "champion.json", Champion).version == three[2]

@@ -9,9 +9,10 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.params.sections import ModelReward
-from tasks.records import RewardedTrajectory
 from tasks.reward import classifier_term as model
 from tasks.reward.classifier_term import batches, classifier_column, classifier_values, label_index, probability
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import with_fields
 
 PAIRS = [
     ("2 and 3?", "return 5"),
@@ -214,7 +215,7 @@ def test_a_folder_without_a_classifier_is_reported_in_one_line(tmp_path: Path, k
 def test_a_column_has_the_value_of_each_completion(tmp_path: Path, make_trajectory: Make) -> None:
     make(tmp_path / "judge", "bert")
     groups = [
-        make_trajectory(f"p{place}", [0.0] * len(own)).model_copy(update={"workflow_codes": own})
+        with_fields(make_trajectory(f"p{place}", [0.0] * len(own)).trajectory, code=own)
         for place, own in enumerate([["return 5", "x", "return 5"], ["x"]])
     ]
     first, second = classifier_column(tmp_path, params("judge", 2), groups)  # by its name in the project
@@ -241,9 +242,7 @@ def test_alone_it_reads_the_completion_without_the_question_and_the_cap_bounds_i
         with torch.no_grad():
             logits = judge(**tokens).logits[0]
         expected.append(float(logits.softmax(0)[1]))
-    groups = [
-        make_trajectory(name, [0.0] * 3).model_copy(update={"workflow_codes": texts}) for name in ("one", "another")
-    ]
+    groups = [with_fields(make_trajectory(name, [0.0] * 3).trajectory, code=texts) for name in ("one", "another")]
     alone = params(folder).model_copy(update={"alone": True})
     for column in classifier_column(tmp_path, alone, groups):
         assert [each.value for each in column] == pytest.approx(expected, abs=1e-6)
@@ -260,5 +259,5 @@ def test_logits_that_are_not_finite_are_a_failure(tmp_path: Path, make_trajector
     judge = AutoModelForSequenceClassification.from_pretrained(folder)
     torch.nn.init.constant_(judge.classifier.bias, torch.nan)
     judge.save_pretrained(folder)
-    ((measured,),) = classifier_column(tmp_path, params(folder), [make_trajectory("p", [0.0])])
+    ((measured,),) = classifier_column(tmp_path, params(folder), [make_trajectory("p", [0.0]).trajectory])
     assert measured == (None, "failed", "the model's logits are not finite")

@@ -36,10 +36,10 @@ class Fragile(TaggedAnswer):
 
 def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) -> None:
     weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "fragile": 1.0}})
-    (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS))
-    assert rewarded.reward_status == ["ok", *["failed"] * 4, "ok"]
-    assert rewarded.rewards == [2.25, *[None] * 4, 2.125]
-    assert rewarded.reward_terms["hard_format"] == [0.5, 0, 0, 0, 0, 0.25]
+    (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS), 0.2)
+    assert [reward.status for reward in rewarded.rewards] == ["ok", *["failed"] * 4, "ok"]
+    assert [reward.reward for reward in rewarded.rewards] == [2.25, *[None] * 4, 2.125]
+    assert [reward.terms["hard_format"] for reward in rewarded.rewards] == [0.5, 0, 0, 0, 0, 0.25]
     failures = Failures()
     failures.add(rewarded)
     failures.add_failure(failure)
@@ -49,18 +49,18 @@ def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) ->
 
 def test_a_term_without_weight_is_not_called(tmp_path: Path) -> None:
     weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "fragile": 0.0}})
-    (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS))
-    assert set(rewarded.reward_status) == {"ok"}
+    (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS), 0.2)
+    assert {reward.status for reward in rewarded.rewards} == {"ok"}
     assert failure is None
-    assert set(measure_terms(tmp_path, Fragile(), weights.rewards, [GROUP], len(TEXTS))) == {"hard_format"}
+    assert set(measure_terms(tmp_path, Fragile(), weights.rewards, [GROUP], len(TEXTS), 0.2)) == {"hard_format"}
 
 
 def test_a_wrong_name_is_reported_before_anything_is_called(tmp_path: Path) -> None:
     with pytest.raises(GraftError, match=r"rewards\.environment: no term 'marks' .*; it has hard_format, mark"):
         compute_rewards(
-            tmp_path, shipped_params(rewards={"environment": {"marks": 1.0}}), TaggedAnswer(), [GROUP], len(TEXTS)
+            tmp_path, shipped_params(rewards={"environment": {"marks": 1.0}}), TaggedAnswer(), [GROUP], len(TEXTS), 0.2
         )
     own = [UserTerm(name="mark", term="manners:polite", weight=1.0)]
     message = r"rewards\.own: 'mark' is the name of a term of the environment; choose another"
     with pytest.raises(GraftError, match=message):
-        compute_rewards(tmp_path, shipped_params(rewards={"own": own}), TaggedAnswer(), [GROUP], len(TEXTS))
+        compute_rewards(tmp_path, shipped_params(rewards={"own": own}), TaggedAnswer(), [GROUP], len(TEXTS), 0.2)

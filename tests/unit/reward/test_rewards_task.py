@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, override, restrict
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED
-from tasks.records import Result, RewardedTrajectory, Trajectory
+from tasks.records import Result
 from tasks.reward.histogram import read_histogram
 from tasks.reward.task import run
+from tasks.trajectories import Reward, Trajectory
 from tests.support.groups import make_group
 from tests.support.stage_params import REPOSITORY, stage_params
 
@@ -36,9 +38,9 @@ def test_rewards_and_metrics_are_written(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     write_jsonl(layout.trajectories(1), [group_of(RIGHT, SLOW)])
     run(layout, PARAMS, 1)
-    (rewarded,) = read_jsonl(layout.rewarded(1), RewardedTrajectory)
+    rewards = read_jsonl(layout.rewards(1), Reward)
     full = PARAMS.rewards.correctness + PARAMS.rewards.runs
-    assert rewarded.rewards == [pytest.approx(full), 0.0]
+    assert [reward.reward for reward in rewards] == [pytest.approx(full), 0.0]
     metrics = json.loads(layout.metrics("reward", 1).read_text())
     assert metrics["epoch/accumulated_reward"] == pytest.approx(full)
     assert metrics["epoch/mean_reward"] == pytest.approx(full / 2)
@@ -65,7 +67,7 @@ def test_a_sandbox_that_dies_stops_the_stage_with_nothing_written(tmp_path: Path
     write_jsonl(layout.trajectories(1), [group_of(RIGHT, DIED)])
     with pytest.raises(GraftError, match=r"trajectories\.jsonl: 1 rewards \(50%\) could not be computed"):
         run(layout, PARAMS, 1)
-    assert not layout.rewarded(1).exists()
+    assert not layout.rewards(1).exists()
     assert not layout.metrics("reward", 1).exists()
 
 
@@ -101,62 +103,84 @@ def with_terms(root: Path, *assignments: str) -> Params:
     (root / "manners.py").write_text(MANNERS)
     (root / "params.yaml").write_text((REPOSITORY / "params.yaml").read_text())
     own = 'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'
-    override(root / "params.yaml", [own, "rewards.failed_limit=0.9", *assignments])
+    override(root / "params.yaml", [own, *assignments])
     return restrict(load_params(root / "params.yaml"), KEYS)
 
 
-def rewarded_by(root: Path, params: Params, *texts: str) -> tuple[RewardedTrajectory, dict[str, Any]]:
+@pytest.fixture
+def allow(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """allow(limit, seconds): the share of unknown rewards that stops the stage, and the time limit of a call."""
+
+    def patch(limit: float, seconds: float = 10.0) -> None:
+        for module in ("tasks.reward.compute", "tasks.reward.task"):
+            monkeypatch.setattr(f"{module}.FAILED_LIMIT", limit)
+        monkeypatch.setattr("tasks.reward.compute.SECONDS", seconds)
+
+    return patch
+
+
+Allow = Callable[..., None]
+
+
+def rewarded_by(root: Path, params: Params, *texts: str) -> tuple[list[Reward], dict[str, Any]]:
     """One group that wrote these; the first is right."""
     layout = Layout(root)
     write_jsonl(layout.trajectories(1), [group_of(RIGHT, *[SLOW] * (len(texts) - 1), codes=list(texts))])
     run(layout, params, 1)
-    (rewarded,) = read_jsonl(layout.rewarded(1), RewardedTrajectory)
-    return rewarded, json.loads(layout.metrics("reward", 1).read_text())
+    return read_jsonl(layout.rewards(1), Reward), json.loads(layout.metrics("reward", 1).read_text())
 
 
 def test_a_user_term_is_a_part_of_the_reward(tmp_path: Path) -> None:
-    rewarded, metrics = rewarded_by(tmp_path, with_terms(tmp_path), "please please", "please", "")
-    assert rewarded.reward_terms["polite"] == [2.01, 1.01, 0.01]
-    assert rewarded.rewards == [pytest.approx(1 + 0.5 * 2.01), pytest.approx(0.5 * 1.01), pytest.approx(0.005)]
+    rewards, metrics = rewarded_by(tmp_path, with_terms(tmp_path), "please please", "please", "")
+    assert [reward.terms["polite"] for reward in rewards] == [2.01, 1.01, 0.01]
+    assert [reward.reward for reward in rewards] == pytest.approx([1 + 0.5 * 2.01, 0.5 * 1.01, 0.005])
     assert metrics["polite/mean"] == pytest.approx(1.01)
     assert metrics["polite/std"] == pytest.approx((2 / 3) ** 0.5)
     assert metrics["polite/failed_share"] == 0
     double = with_terms(tmp_path, 'rewards.own=[{name: polite, term: "manners:polite", weight: 1.0}]')
-    assert rewarded_by(tmp_path, double, "please", "")[0].rewards == [pytest.approx(2.01), pytest.approx(0.01)]
+    again, _ = rewarded_by(tmp_path, double, "please", "")
+    assert [reward.reward for reward in again] == pytest.approx([2.01, 0.01])
 
 
-def test_a_completion_that_a_user_term_fails_on_has_no_reward_and_is_counted(tmp_path: Path) -> None:
-    params = with_terms(tmp_path, "rewards.seconds=1")
-    rewarded, metrics = rewarded_by(tmp_path, params, "please", "rude", "slow", "please please")
-    assert rewarded.reward_status == ["ok", "failed", "timeout", "ok"]
-    assert rewarded.rewards == [pytest.approx(1.505), None, None, pytest.approx(1.005)]
-    assert rewarded.reward_terms == {"correctness": [1, 0, 0, 0], "polite": [1.01, None, None, 2.01]}
+def test_a_completion_that_a_user_term_fails_on_has_no_reward_and_is_counted(tmp_path: Path, allow: Allow) -> None:
+    allow(0.9, seconds=1.0)
+    params = with_terms(tmp_path)
+    rewards, metrics = rewarded_by(tmp_path, params, "please", "rude", "slow", "please please")
+    assert [reward.status for reward in rewards] == ["ok", "failed", "timeout", "ok"]
+    assert [reward.reward for reward in rewards] == [pytest.approx(1.505), None, None, pytest.approx(1.005)]
+    assert [reward.terms["correctness"] for reward in rewards] == [1, 0, 0, 0]
+    assert [reward.terms["polite"] for reward in rewards] == [1.01, None, None, 2.01]
     assert (metrics["failed_share"], metrics["timeout_share"], metrics["polite/failed_share"]) == (0.5, 0.25, 0.5)
     assert metrics["polite/mean"] == pytest.approx(1.51)
 
 
-def test_more_failures_than_allowed_stop_the_stage_with_nothing_written(tmp_path: Path) -> None:
-    params = with_terms(tmp_path, "rewards.failed_limit=0.3")
+def test_more_failures_than_allowed_stop_the_stage_with_nothing_written(tmp_path: Path, allow: Allow) -> None:
+    allow(0.3)
+    params = with_terms(tmp_path)
     message = r"polite \(manners:polite\) has failed on 1 of 3 .* ValueError: rude \(manners"
     with pytest.raises(GraftError, match=message):
         rewarded_by(tmp_path, params, "please", "rude", "")
-    assert not Layout(tmp_path).rewarded(1).exists()
+    assert not Layout(tmp_path).rewards(1).exists()
 
 
 @pytest.mark.parametrize(("text", "kind"), [("rude", "ValueError: rude"), ("please", "sandbox")])
-def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(tmp_path: Path, text: str, kind: str) -> None:
+def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(
+    tmp_path: Path, text: str, kind: str, allow: Allow
+) -> None:
     """Validation's rewards do not help: the policy learns from those of train."""
-    params, layout = with_terms(tmp_path, "rewards.failed_limit=1.0"), Layout(tmp_path)
+    allow(1.0)
+    params, layout = with_terms(tmp_path), Layout(tmp_path)
     train = group_of(*[DIED if text == "please" else RIGHT] * 2, codes=[text, text])
     other = group_of(RIGHT, codes=["please"]).model_copy(update={"split": "validation"})
     write_jsonl(layout.trajectories(1), [train, other])
     with pytest.raises(GraftError, match=rf"no reward of a train completion could be computed; workflow .*{kind}"):
         run(layout, params, 1)
-    assert not layout.rewarded(1).exists()
+    assert not layout.rewards(1).exists()
 
 
-def test_failures_of_all_kinds_count_together(tmp_path: Path) -> None:
-    params, layout = with_terms(tmp_path, "rewards.failed_limit=0.4"), Layout(tmp_path)
+def test_failures_of_all_kinds_count_together(tmp_path: Path, allow: Allow) -> None:
+    allow(0.4)
+    params, layout = with_terms(tmp_path), Layout(tmp_path)
     group = group_of(RIGHT, RIGHT, DIED, RIGHT, codes=["please", "rude", "", "x"])
     write_jsonl(layout.trajectories(1), [group])
     message = rf"2 rewards \(50%\) .*instance: polite: ValueError: rude \(manners\.py:{LINE}\); fix"
@@ -166,8 +190,8 @@ def test_failures_of_all_kinds_count_together(tmp_path: Path) -> None:
 
 def test_a_user_term_with_weight_0_is_not_called(tmp_path: Path) -> None:
     params = with_terms(tmp_path, 'rewards.own=[{name: polite, term: "manners:polite", weight: 0}]')
-    rewarded, _ = rewarded_by(tmp_path, params, "rude", "rude")
-    assert (set(rewarded.reward_terms), rewarded.reward_status) == ({"correctness"}, ["ok", "ok"])
+    rewards, _ = rewarded_by(tmp_path, params, "rude", "rude")
+    assert [(set(reward.terms), reward.status) for reward in rewards] == [({"correctness"}, "ok")] * 2
 
 
 def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:
@@ -185,15 +209,15 @@ def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:
     Qwen2ForSequenceClassification(config).save_pretrained(tmp_path / "judge")
     tokenizer.save_pretrained(tmp_path / "judge")
     params = with_terms(tmp_path, "rewards.model={base: judge, weight: 2.0, batch: 2, label: null}")
-    rewarded, metrics = rewarded_by(tmp_path, params, *texts)
+    rewards, metrics = rewarded_by(tmp_path, params, *texts)
     assert params.rewards.model is not None
     expected = classifier_values(tmp_path, params.rewards.model, [("2 and 3?", text) for text in texts])
-    assert rewarded.reward_terms["model"] == expected
-    assert rewarded.rewards[0] == pytest.approx(1 + 0.5 * 1.01 + 2 * expected[0])
+    assert [reward.terms["model"] for reward in rewards] == expected
+    assert rewards[0].reward == pytest.approx(1 + 0.5 * 1.01 + 2 * expected[0])
     assert metrics["model/mean"] == pytest.approx(sum(expected) / 3)
-    first = Layout(tmp_path).rewarded(1).read_bytes()
+    first = Layout(tmp_path).rewards(1).read_bytes()
     rewarded_by(tmp_path, params, *texts)
-    assert Layout(tmp_path).rewarded(1).read_bytes() == first
+    assert Layout(tmp_path).rewards(1).read_bytes() == first
 
 
 def test_user_terms_need_no_torch(tmp_path: Path) -> None:
@@ -207,6 +231,5 @@ def test_user_terms_need_no_torch(tmp_path: Path) -> None:
         f"run(Layout(root), restrict(load_params(root / 'params.yaml'), {KEYS}), 1)\nassert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=REPOSITORY, check=True)
-    (rewarded,) = read_jsonl(Layout(tmp_path).rewarded(1), RewardedTrajectory)
-    assert rewarded.reward_terms["polite"] == [0, 0]
+    assert [reward.terms["polite"] for reward in read_jsonl(Layout(tmp_path).rewards(1), Reward)] == [0, 0]
     assert params.rewards.own[0].weight == 0.5

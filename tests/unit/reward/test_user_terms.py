@@ -12,10 +12,12 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.params.sections import UserTerm
-from tasks.records import Problem, Result, RewardedTrajectory, Trajectory
+from tasks.records import Problem, Result
 from tasks.reward.term_process import TermProcess
 from tasks.reward.user_terms import TRIED, user_term_column
 from tasks.reward.weighted_sum import TermColumn, TermValue
+from tasks.trajectories import RewardedTrajectory, Trajectory
+from tests.support.groups import with_fields
 from tests.support.processes import has_ended
 
 PROBLEM = Problem(problem_id="p", question="2 and 3?", answer=5, source="test")
@@ -209,12 +211,12 @@ Make = Callable[..., RewardedTrajectory]
 
 
 def group(make: Make, problem_id: str, *texts: str) -> Trajectory:
-    return make(problem_id, [0.0] * len(texts)).model_copy(update={"workflow_codes": list(texts)})
+    return with_fields(make(problem_id, [0.0] * len(texts)).trajectory, code=texts)
 
 
 def column(root: Path, groups: list[Trajectory], limit: float, seconds: float = LONG) -> list[TermColumn]:
-    term, total = UserTerm(name="told", term="terms:by_text", weight=1.0), sum(len(g.workflow_ids) for g in groups)
-    return user_term_column(root, term, groups, seconds, limit, total)
+    term, total = UserTerm(name="told", term="terms:by_text", weight=1.0), sum(len(g.members) for g in groups)
+    return user_term_column(root, term, groups, total, limit, seconds)
 
 
 def test_values_have_the_places_of_their_completions(root: Path, make_trajectory: Make) -> None:
@@ -230,7 +232,7 @@ def test_identical_completions_are_measured_once(root: Path, make_trajectory: Ma
     again = group(make_trajectory, "b", "calls")
     found = column(root, [twice, again], 0.0)
     assert [[each.value for each in of_one] for of_one in found] == [[1, 1, 2, 1], [3]]
-    other = twice.model_copy(update={"results": [*twice.results[:3], Result(status="timeout")]})
+    other = with_fields(twice, result=[*[twice.members[0].result] * 3, Result(status="timeout")])
     assert [each.value for each in column(root, [other], 0.0)[0]] == [1, 1, 2, 3]
 
 
@@ -240,7 +242,7 @@ def test_no_further_call_is_made_once_too_many_have_failed(root: Path, make_traj
     with pytest.raises(GraftError) as error:
         column(root, [group(make_trajectory, "a", *texts)], 0.25)
     assert str(error.value) == (
-        "rewards.own: told (terms:by_text) has failed on 2 of 4 completions, rewards.failed_limit is 25%; workflow a-2 "
+        "rewards.own: told (terms:by_text) has failed on 2 of 4 completions, more than 25%; workflow a-2 "
         f"of problem a, for instance: ValueError: not this one (terms.py:{LINE}); fix it"
     )
     assert not note.exists()
@@ -279,5 +281,5 @@ def test_a_function_with_one_value_may_fail_as_often_as_the_limit_says(root: Pat
 
 
 def test_the_error_of_a_timeout_names_the_param_to_raise(root: Path, make_trajectory: Make) -> None:
-    with pytest.raises(GraftError, match=r"no answer within 0\.5 s; fix it, or raise rewards\.seconds$"):
+    with pytest.raises(GraftError, match=r"no answer within 0\.5 s; fix it$"):
         column(root, [group(make_trajectory, "a", "hangs()")], 0.0, 0.5)

@@ -15,11 +15,12 @@ from tasks.errors import GraftError
 from tasks.params.sections import Rewards
 from tasks.programs.efficiency import Budget
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
-from tasks.records import Result, RewardedTrajectory, Split, Status, Trajectory
-from tasks.reward.builtin_terms import COMMON, correctness, length, runs
+from tasks.records import Result, Split, Status
+from tasks.reward.builtin_terms import COMMON, Term, correctness, runs
 from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks, spread_remarks
 from tasks.reward.weighted_sum import Failures, combine, first_failure, reward_group
-from tests.support.groups import make_group
+from tasks.trajectories import RewardedTrajectory, Trajectory
+from tests.support.groups import make_group, with_fields, with_rewards
 
 WORKFLOW = WorkflowEnvironment()
 
@@ -28,14 +29,11 @@ KILLED = Result(status="failed", error=SANDBOX_DIED)
 UNSET: dict[str, Any] = {"model": None}
 PLAIN = {
     "environment": {},
-    "partial_tests": False,
     "own": [],
-    "seconds": 10,
-    "agreement": True,
     "efficiency": 0.0,
     **UNSET,
 }
-WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, failed_limit=0.2, **PLAIN)
+WEIGHTS = Rewards(correctness=1.0, runs=0.1, **PLAIN)
 BUDGET = Budget(calls=4, max_tokens=100, price=(1.0, 2.0))
 FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]
 
@@ -44,37 +42,49 @@ def trajectory(*members: list[Result], tokens: list[list[int]] | None = None, sp
     """A group whose members gave these results on the problem (answer 5) and on siblings with the same answer."""
     tokens = tokens or [[1, 2, 3]] * len(members)
     fields = {"split": split, "tokens": tokens, "logprobs": [[-0.1] * len(row) for row in tokens]}
-    fields["workflow_ids"] = [f"w{place}" for place in range(len(members))]
+    fields["workflow_id"] = [f"w{place}" for place in range(len(members))]
     fields["sibling_results"] = [own[1:] for own in members]
     return make_group(["x" * 40] * len(members), [own[0] for own in members], len(members[0]) - 1, **fields)
 
 
-def score(*members: list[Result], weights: Rewards = WEIGHTS, limit: int = 8, **more: Any) -> RewardedTrajectory:
-    return reward_group(WORKFLOW, trajectory(*members, **more), weights, limit, BUDGET)
+def of_first(term: Term, *members: list[Result], **more: Any) -> float | None:
+    """The value of a term for the first member."""
+    group = trajectory(*members, **more)
+    return term(group.problem, group.members[0])
+
+
+def rewards_in(rewarded: RewardedTrajectory) -> list[float | None]:
+    return [reward.reward for reward in rewarded.rewards]
+
+
+def score(*members: list[Result], weights: Rewards = WEIGHTS, **more: Any) -> RewardedTrajectory:
+    return reward_group(WORKFLOW, trajectory(*members, **more), weights, BUDGET)
 
 
 def test_correctness_is_the_share_of_problem_and_siblings() -> None:
     group = trajectory([OK, OK, OK], [OK, WRONG, WRONG], [WRONG, OK, WRONG], [WRONG, WRONG, WRONG])
-    assert [correctness(WORKFLOW, group, n) for n in range(4)] == pytest.approx([1, 1 / 3, 1 / 3, 0])
+    assert [correctness(WORKFLOW, group.problem, member) for member in group.members] == pytest.approx(
+        [1, 1 / 3, 1 / 3, 0]
+    )
 
 
 def test_without_siblings_a_right_answer_counts_as_far_as_others_agree() -> None:
-    group = trajectory([OK], [WRONG], [OK], [KILLED]).model_copy(update={"agreement": [1.0, 1.0, 0.25, 1.0]})
-    assert [correctness(WORKFLOW, group, member) for member in range(4)] == [1, 0, 0.25, None]
-    *known, unknown = reward_group(WORKFLOW, group, WEIGHTS, 8, BUDGET).rewards
+    group = with_fields(trajectory([OK], [WRONG], [OK], [KILLED]), agreement=[1.0, 1.0, 0.25, 1.0])
+    assert [correctness(WORKFLOW, group.problem, member) for member in group.members] == [1, 0, 0.25, None]
+    *known, unknown = rewards_in(reward_group(WORKFLOW, group, WEIGHTS, BUDGET))
     assert (known, unknown) == (pytest.approx([1.1, 0.1, 0.35]), None)
 
 
 def test_agreement_is_only_written_where_there_is_one() -> None:
     assert "agreement" not in trajectory([OK, OK]).model_dump_json()
-    agreed = trajectory([OK]).model_copy(update={"agreement": [0.5]})
+    agreed = with_fields(trajectory([OK]), agreement=[0.5])
     assert Trajectory.model_validate_json(agreed.model_dump_json()) == agreed
 
 
 @pytest.mark.parametrize("status", FAULTS)
 def test_a_fault_of_the_workflow_earns_0(status: Status) -> None:
     rewarded = score([Result(status=status), Result(status=status)])
-    assert (rewarded.rewards, rewarded.reward_status) == ([0.0], ["ok"])
+    assert (rewards_in(rewarded), rewarded.rewards[0].status) == ([0.0], "ok")
 
 
 def test_a_workflow_that_ends_its_process_earns_0() -> None:
@@ -83,7 +93,7 @@ def test_a_workflow_that_ends_its_process_earns_0() -> None:
     with Sandbox(seconds=5, memory_mb=256, allow_weak=True, workers=1) as sandbox:
         (results,) = sandbox.run([crash])
     rewarded = score(results)
-    assert (rewarded.rewards, rewarded.reward_status) == ([0.0], ["ok"])
+    assert (rewards_in(rewarded), rewarded.rewards[0].status) == ([0.0], "ok")
 
 
 DAMAGED = Result(status="failed", error="workflow file: no such file")
@@ -92,8 +102,9 @@ DAMAGED = Result(status="failed", error="workflow file: no such file")
 @pytest.mark.parametrize("results", [[KILLED, OK], [OK, KILLED], [KILLED, KILLED], [DAMAGED, DAMAGED]])
 def test_a_failure_outside_the_workflow_leaves_no_reward(results: list[Result]) -> None:
     rewarded = score(results, [OK, OK])
-    assert (rewarded.rewards, rewarded.reward_status) == ([None, pytest.approx(1.1)], ["failed", "ok"])
-    assert rewarded.reward_terms["correctness"] == [None, 1.0]
+    assert rewards_in(rewarded) == [None, pytest.approx(1.1)]
+    assert [reward.status for reward in rewarded.rewards] == ["failed", "ok"]
+    assert [reward.terms["correctness"] for reward in rewarded.rewards] == [None, 1.0]
     if DAMAGED in results:
         with pytest.raises(GraftError, match="workflow w0 of problem p, for instance: workflow file: no such file;"):
             failures_of([rewarded]).check("trajectories.jsonl", 0.2)
@@ -104,20 +115,13 @@ NUMBERS, OTHERS = [5, 6.5, 0, -3, 10**400], ["inf", "nan", "5", "text", None]
 
 @pytest.mark.parametrize(("value", "expected"), [*((n, 1) for n in NUMBERS), *((other, 0) for other in OTHERS)])
 def test_runs_is_1_for_a_number(value: Any, expected: float) -> None:
-    assert runs(trajectory([Result(status="ok", value=value)]), 0) == expected
-    assert runs(trajectory([Result(status="error", value=value)]), 0) == 0
+    assert of_first(runs, [Result(status="ok", value=value)]) == expected
+    assert of_first(runs, [Result(status="error", value=value)]) == 0
 
 
 def test_runs_ignores_siblings() -> None:
-    assert runs(trajectory([OK, Result(status="error")]), 0) == 1
-    assert runs(trajectory([KILLED, OK]), 0) is None
-
-
-@given(count=st.integers(1, 100), limit=st.integers(8, 64))
-def test_length_falls_from_1_to_0_and_without_tokens_counts_the_code(count: int, limit: int) -> None:
-    value = length(limit, trajectory([OK], tokens=[[1] * count]), 0)
-    assert value == pytest.approx(max(0.0, 1 - count / limit))
-    assert length(20, trajectory([OK], tokens=[[]]), 0) == pytest.approx(0.5)
+    assert of_first(runs, [OK, Result(status="error")]) == 1
+    assert of_first(runs, [KILLED, OK]) is None
 
 
 def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> None:
@@ -125,12 +129,12 @@ def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> Non
     asked = Result(status="ok", value=5, calls=1, prompt_tokens=40, completion_tokens=20)
     group = trajectory([OK, OK], [asked, OK], [WRONG, WRONG], [KILLED, OK], [OK, WRONG])
     codes = ["return 1 + 2", "x = ask(problem)\ny = x + 1 * 2", "", "", "no Python"]
-    group = group.model_copy(update={"workflow_codes": codes})
+    group = with_fields(group, code=codes)
     weights = WEIGHTS.model_copy(update={"efficiency": 1.0})
 
     def factors(group: Trajectory, price: tuple[float, float] | None) -> list[float | None]:
-        rewarded = reward_group(WORKFLOW, group, weights, 8, BUDGET._replace(price=price))
-        return rewarded.reward_terms["efficiency"]
+        rewarded = reward_group(WORKFLOW, group, weights, BUDGET._replace(price=price))
+        return [reward.terms["efficiency"] for reward in rewarded.rewards]
 
     for price in (None, (1.0, 0.0)):  # without a price of replies, operations count
         assert factors(group, price) == [1 / 2, 1 / 4, 0, None, 0]
@@ -141,7 +145,7 @@ def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> Non
 
 def test_efficiency_needs_programs() -> None:
     with pytest.raises(GraftError, match=r"rewards\.efficiency: counts what programs do, and this"):
-        reward_group(TaggedAnswer(), trajectory([OK]), WEIGHTS.model_copy(update={"efficiency": 0.1}), 8, BUDGET)
+        reward_group(TaggedAnswer(), trajectory([OK]), WEIGHTS.model_copy(update={"efficiency": 0.1}), BUDGET)
 
 
 weights = st.floats(0, 100, allow_nan=False)
@@ -158,18 +162,22 @@ def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, f
 
 
 def test_a_weight_of_0_leaves_the_term_out() -> None:
-    only_length = Rewards(correctness=0, runs=0, length=2.0, failed_limit=0, **PLAIN)
-    rewarded = score([KILLED], weights=only_length, limit=6)
-    assert rewarded.reward_terms == {"length": [0.5]}
-    assert (rewarded.rewards, rewarded.reward_status) == ([1.0], ["ok"])
+    rewarded = score([WRONG], weights=Rewards(correctness=0, runs=2.0, **PLAIN))
+    assert rewarded.rewards[0].terms == {"runs": 1.0}
+    assert rewards_in(rewarded) == [2.0]
 
 
-def test_scoring_keeps_every_field_of_a_trajectory() -> None:
-    rewarded = score([OK, OK], [WRONG, OK])
-    assert Trajectory(**{name: getattr(rewarded, name) for name in Trajectory.model_fields}) == trajectory(
-        [OK, OK], [WRONG, OK]
-    )
-    assert set(rewarded.reward_terms) == {"correctness", "runs"}
+def test_a_reward_names_its_completion() -> None:
+    group, rewards = score([OK, OK], [WRONG, OK], split="validation")
+    assert group == trajectory([OK, OK], [WRONG, OK], split="validation")
+    for place, reward in enumerate(rewards):
+        assert (reward.problem_id, reward.split, reward.member, reward.workflow_id) == (
+            "p",
+            "validation",
+            place,
+            f"w{place}",
+        )
+        assert set(reward.terms) == {"correctness", "runs"}
 
 
 def metrics_of(groups: list[RewardedTrajectory]) -> dict[str, float]:
@@ -217,12 +225,12 @@ def test_metrics() -> None:
 
 def test_the_share_above_0_counts_known_rewards_of_train_problems() -> None:
     groups = rewarded_groups()
-    first = groups[0].model_copy(update={"rewards": [0.0, -0.5]})
+    first = with_rewards(groups[0].trajectory, [0.0, -0.5])
     assert metrics_of([first, *groups[1:]])["positive_share"] == pytest.approx(3 / 5)
 
 
 def test_a_mean_of_no_values_is_left_out() -> None:
-    train = [group for group in rewarded_groups() if group.split == "train"]
+    train = [group for group in rewarded_groups() if group.trajectory.split == "train"]
     assert "validation/mean_reward" not in metrics_of(train)
     zeros = (
         "epoch/accumulated_reward",
@@ -312,12 +320,12 @@ def test_a_term_with_one_value_in_the_whole_round_is_remarked_on() -> None:
     assert remarks(metrics_of(rewarded_groups())) == [
         "rewards.runs is 1 for every completion: it teaches nothing; set its weight to 0, or see why none differs"
     ]
-    assert remarks({"length/mean": 0.0, "length/std": 0.0, "runs/mean": 0.5, "runs/std": 0.5}) == [
-        "rewards.length is 0 for every completion: it teaches nothing; set its weight to 0, or see why none earns any"
+    assert remarks({"mark/mean": 0.0, "mark/std": 0.0, "runs/mean": 0.5, "runs/std": 0.5}) == [
+        "rewards.mark is 0 for every completion: it teaches nothing; set its weight to 0, or see why none earns any"
     ]
     assert remarks(metrics_of([score([KILLED])])) == []  # nothing is known
-    assert remarks({"length/mean": 0.1, "length/std": 3e-17}) != []  # rounding is no difference
-    assert remarks({"length/mean": 0.1, "length/std": 1e-3}) == []
+    assert remarks({"mark/mean": 0.1, "mark/std": 3e-17}) != []  # rounding is no difference
+    assert remarks({"mark/mean": 0.1, "mark/std": 1e-3}) == []
 
 
 def test_where_nothing_is_right_the_prompt_or_the_problems_are_named_and_no_weight() -> None:
@@ -330,7 +338,7 @@ def test_where_nothing_is_right_the_prompt_or_the_problems_are_named_and_no_weig
     for told in (nothing, line):
         assert "weight" not in told
         assert "policy.prompt" in told
-        assert "problems.operations" in told
+        assert "environment.operations" in told
     right = remarks({"correctness/mean": 1.0, "correctness/std": 0.0})
     assert right == ["rewards.correctness is 1 for every completion; give harder problems"]
 
@@ -340,5 +348,5 @@ def test_too_many_failures_stop_the_stage() -> None:
     assert failures_of(groups).share() == pytest.approx(1 / 7)
     failures_of(groups).check("trajectories.jsonl", 0.2)
     failures_of(groups).check("trajectories.jsonl", 1 / 7)
-    with pytest.raises(GraftError, match=r"1 rewards \(14%\) could not be computed, rewards.failed_limit is 10%.* w0 "):
+    with pytest.raises(GraftError, match=r"1 rewards \(14%\) could not be computed, more than 10%.* w0 "):
         failures_of(groups).check("trajectories.jsonl", 0.1)

@@ -5,19 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.collect.task import run as collect
 from tasks.layout import Layout
+from tasks.model.policy import save_policy
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Program, Sandbox
-from tasks.records import Problem, RewardedTrajectory, Trajectory, Workflow
+from tasks.records import Problem, Workflow
 from tasks.reward.task import run as reward
-from tasks.search.answer_support import count_support
-from tasks.search.perturbed_questions import TEXTS, perturb_question
+from tasks.search.answer_support import TEXTS, count_support, perturb_question
 from tasks.search.task import run as search
-from tests.support.searches import make_problem, save_writer
+from tasks.trajectories import Trajectory, read_rewarded
+from tests.support.searches import make_problem
 from tests.support.stage_params import shipped_params
+from tests.support.writers import train_writer
 
 PRODUCT, MIRRORED = HEADER + "    return n[0] * n[1]\n", HEADER + "    return n[1] * n[0]\n"
 SUM, CONSTANT = HEADER + "    return n[0] + n[1] + n[2]\n", HEADER + "    return 12\n"
@@ -37,18 +39,22 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A policy folder; its policy writes all CODES, for any question."""
     folder, questions = tmp_path_factory.mktemp("policy") / "0", [p.question for p in TRAIN if p is not ALIKE]
     corpus = [prompt_of(question, "scratch") for question in questions] + CODES
-    save_writer(folder, corpus, questions, [PRODUCT, *CODES], epochs=120, rate=0.02, batch=20)
+    save_policy(
+        train_writer(corpus, questions, [PRODUCT, *CODES], epochs=120, rate=0.02, batch=20),
+        folder,
+        parent=None,
+        round=0,
+    )
     return folder
 
 
-def params(agreement: bool = True) -> Params:
+def params() -> Params:
     return shipped_params(
         policy={"max_new_tokens": 48},
         search={"samples": 32, "simulations": 36, "temperature": 1.0},
         sandbox={"allow_weak": True},
         influence={"selection": "positive"},
         update={"group_size": 36},
-        rewards={"correctness": 1.0, "runs": 0.0, "length": 0.0, "agreement": agreement},
     )
 
 
@@ -98,17 +104,19 @@ def test_the_support_of_solved_problems_is_counted_and_adds_up_over_shards(searc
     assert set(count_support(hopeless, {"sure"}).values()) == {0}
 
 
-def rewarded(layout: Layout, agreement: bool) -> dict[str, dict[str, float | None]]:
+def rewarded(layout: Layout) -> dict[str, dict[str, float | None]]:
     """Problem → code → its reward."""
-    collect(layout, params(agreement), 1)
-    reward(layout, params(agreement), 1)
-    groups = read_jsonl(layout.rewarded(1), RewardedTrajectory)
-    return {group.problem_id: dict(zip(group.workflow_codes, group.rewards, strict=True)) for group in groups}
+    collect(layout, params(), 1)
+    reward(layout, params(), 1)
+    return {
+        group.problem_id: {m.code: own.reward for m, own in zip(group.members, rewards, strict=True)}
+        for group, rewards in read_rewarded(layout.trajectories(1))
+    }
 
 
 def test_a_right_answer_earns_as_much_as_others_agree(searched: Layout) -> None:
     visits = {(w.problem_id, w.code): w.visits for w in index_of(searched)}
-    earned = rewarded(searched, agreement=True)
+    earned = rewarded(searched)
     for name in ("chance", "alike"):  # a constant solves both questions of "alike" as well
         products, sums = visits[name, PRODUCT] + visits[name, MIRRORED], visits[name, SUM]
         assert earned[name][PRODUCT] == earned[name][MIRRORED] == products / max(products, sums)
@@ -118,22 +126,14 @@ def test_a_right_answer_earns_as_much_as_others_agree(searched: Layout) -> None:
     assert set(earned["hopeless"].values()) == {0}
     assert earned["sure"][PRODUCT] == 1
     (validation,) = [t for t in read_jsonl(searched.trajectories(1), Trajectory) if t.split == "validation"]
-    assert len(validation.agreement) == len(validation.workflow_ids)
-    counted = rewarded(searched, agreement=False)
-    assert {counted[name][code] for name in ("chance", "alike") for code in CODES} == {1}
-    assert counted["sure"] == earned["sure"]
+    assert all(member.agreement is not None for member in validation.members)
 
 
-def test_where_all_siblings_have_other_answers_agreement_changes_no_byte(tmp_path: Path, writer: Path) -> None:
-    """Nor does any file name it."""
+def test_where_all_siblings_have_other_answers_no_file_names_agreement(tmp_path: Path, writer: Path) -> None:
     layout = layout_of(tmp_path, writer, [SURE])
     write_jsonl(layout.problems("validation"), [SURE.model_copy(update={"problem_id": "held-out"})])
     search(layout, params(), 1)
     assert "solved_by_one_answer" not in layout.metrics("search", 1).read_text()
     assert "perturbed" not in (layout.workflows(1) / "index.jsonl").read_text()
-    written = []
-    for agreement in (True, False):
-        rewarded(layout, agreement)
-        assert "agreement" not in layout.rewarded(1).read_text()
-        written.append([digest_path(layout.trajectories(1)), digest_path(layout.rewarded(1))])
-    assert written[0] == written[1]
+    rewarded(layout)
+    assert "agreement" not in layout.trajectories(1).read_text()

@@ -21,7 +21,7 @@ def batch(number: int) -> Batch:
         )
         for i, value in enumerate(VALUES)
     ]
-    return Batch(name=f"name-{number}", seconds=0.1 * number, written=written)
+    return Batch(name=f"name-{number}", written=written)
 
 
 BATCHES = [batch(number) for number in range(3)]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.search.node import Node, backpropagate, begin_simulation
+from tasks.search.policy_tree import select_node
 from tasks.search.rules import RULES, Rule
-from tasks.search.select_node import select_node
 from tests.support.searches import nodes_of
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.programs.operators.builtin import MAX_TEXT, numbers, read_quantities, written_quantities
-from tasks.search.perturbed_questions import TEXTS, perturb_question
+from tasks.search.answer_support import TEXTS, perturb_question
 
 GSM8K = Path(__file__).parents[4] / "shared/data/gsm8k/train.jsonl"
 

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from tasks.records import SearchOutcome
 from tasks.search.curriculum import (
     BetaPosterior,
-    search_probability,
-    searches_without_signal,
     success_posterior,
 )
 
@@ -51,7 +49,6 @@ def test_the_order_of_the_outcomes_does_not_matter(found: list[SearchOutcome], d
     shuffled = sorted(found, key=lambda _: order.random())  # type: ignore[attr-defined]
     one, other = success_posterior(found, discount, 7), success_posterior(shuffled, discount, 7)
     assert (one.alpha, one.beta) == (pytest.approx(other.alpha), pytest.approx(other.beta))
-    assert searches_without_signal(found) == searches_without_signal(shuffled)
 
 
 @given(outcomes())
@@ -67,21 +64,3 @@ def test_draws_have_the_moments_of_the_distribution() -> None:
     assert np.mean(drawn) == pytest.approx(mean, abs=4 * (variance / 4000) ** 0.5)
     assert np.var(drawn) == pytest.approx(variance, rel=0.1)
     assert drawn[7] == posterior.draw(7)
-
-
-@given(outcomes())
-def test_searches_without_signal_are_counted_from_the_last_one_back(found: list[SearchOutcome]) -> None:
-    count = 0
-    for outcome in sorted(found, key=lambda o: -o.round):
-        if outcome.signal:
-            break
-        count += 1
-    assert searches_without_signal(found) == count
-
-
-@given(st.integers(0, 20), st.floats(0.01, 1))
-def test_each_search_without_signal_makes_the_next_less_probable(count: int, exploration: float) -> None:
-    chance = search_probability(count, exploration)
-    assert chance == pytest.approx(exploration**count)
-    assert 1 >= search_probability(0, exploration) >= chance >= search_probability(count + 1, exploration) > 0
-    assert search_probability(count, 1.0) == 1

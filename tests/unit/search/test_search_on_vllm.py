@@ -11,16 +11,19 @@ import pytest
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import TransientError
 from tasks.layout import Layout
-from tasks.model import served_model
-from tasks.model.sampling.vllm.server_params import use_server
+from tasks.model.policy import save_policy
+from tasks.model.sampling.vllm import serve
+from tasks.model.sampling.vllm.server import use_server
+from tasks.params.fields import VllmDtype
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.workflow_files import ENGINE, read_engine
 from tasks.records import Engine, Workflow
 from tasks.search.task import run
-from tests.support.searches import make_problem, save_writer
+from tests.support.searches import make_problem
 from tests.support.stage_params import stage_params
-from tests.support.vllm_server import VllmServer, sampler_params, vllm_server
+from tests.support.vllm_server import VllmServer, server_at, vllm_server
+from tests.support.writers import train_writer
 
 CODES = [
     HEADER + "    a = n[0] * n[1]\n    return a\n",
@@ -40,7 +43,9 @@ SAMPLES, SIMULATIONS = 3, 8
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("policies") / "0"
     corpus = [prompt_of(p.question, "scratch") for p in TRAIN] + CODES
-    save_writer(folder, corpus, TRAIN[0].questions, CODES, epochs=40, rate=0.01, batch=12)
+    save_policy(
+        train_writer(corpus, TRAIN[0].questions, CODES, epochs=40, rate=0.01, batch=12), folder, parent=None, round=0
+    )
     return folder
 
 
@@ -55,14 +60,14 @@ def layout(tmp_path: Path, writer: Path) -> Layout:
     return layout
 
 
-def params(kind: str) -> Params:
+def params(dtype: VllmDtype | None) -> Params:
     return stage_params(
         "search",
-        search={"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": 3},
+        search={"samples": SAMPLES, "simulations": SIMULATIONS},
         policy={"max_new_tokens": 48},
         sandbox={"allow_weak": True},
         influence={"selection": "none"},
-        sampler={"kind": kind, "dtype": "float32"},
+        vllm=dtype,
     )
 
 
@@ -70,7 +75,7 @@ def params(kind: str) -> Params:
 def serving(layout: Layout, **options: Any) -> Iterator[VllmServer]:
     with (
         vllm_server(layout.policy(0), **options) as server,
-        use_server(sampler_params(address=server.address)),
+        use_server(server_at(server.address)),
     ):
         yield server
 
@@ -89,14 +94,14 @@ def without_logprobs(workflows: list[Workflow]) -> list[Any]:
 def test_the_search_is_that_of_graft_and_the_stage_holds_no_weights(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(layout, params("own"), 1)
+    run(layout, params(None), 1)
     own, files = index_of(layout), {path.name for path in layout.workflows(1).iterdir()}
     metrics = json.loads(layout.metrics("search", 1).read_text())
     assert files == {"index.jsonl", "trees.jsonl"}
     assert read_engine(layout.workflows(1)) is None
-    monkeypatch.setattr(served_model, "load_policy", lambda _: pytest.fail("weights are loaded"))
+    monkeypatch.setattr(serve, "load_policy", lambda _: pytest.fail("weights are loaded"))
     with serving(layout) as server:
-        run(layout, params("vllm"), 1)
+        run(layout, params("float32"), 1)
     found = index_of(layout)
     assert without_logprobs(found) == without_logprobs(own)
     pairs = [
@@ -114,17 +119,17 @@ def test_the_search_is_that_of_graft_and_the_stage_holds_no_weights(
 def test_batches_that_were_finished_before_a_server_died_are_not_asked_for_again(layout: Layout) -> None:
     first = SAMPLES * len(TRAIN)
     with serving(layout) as undisturbed:
-        run(layout, params("vllm"), 1)
+        run(layout, params("float32"), 1)
     whole = digest_path(layout.workflows(1))
     with (
         serving(layout, behave=lambda number: (500, {}) if number == first + 1 else None) as server,
         pytest.raises(TransientError, match=r"answers 500 .*start it again$"),
     ):
-        run(layout, params("vllm"), 1)
+        run(layout, params("float32"), 1)
     # not the last: the server may still be noting requests that were in flight at the error
     assert server.paths().count("/v1/unload_lora_adapter") == 1
     with serving(layout) as server:
-        run(layout, params("vllm"), 1)
+        run(layout, params("float32"), 1)
     assert server.paths().count("/v1/completions") == undisturbed.paths().count("/v1/completions") - first
     assert digest_path(layout.workflows(1)) == whole
     assert (layout.workflows(1) / ENGINE).exists()

@@ -112,7 +112,7 @@ def test_validation_samples_are_compared_with_the_other_problems(
     similarity: Any, budget: int, exact: Policy, make_samples: MakeSamples
 ) -> None:
     scorer, samples = scorer_of(exact), make_samples(problems=4, seed=5)
-    measure = Measure(exclude_self=True, similarity=similarity, budget=budget)
+    measure = Measure(similarity=similarity, budget=budget)
     shares = [1.0] * len(samples)
     learned = [replace(s, advantage=max(s.advantage, 0.0)) for s in samples]
     validation = Validation(learned, [s.advantage for s in samples])

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import count_tokens, make_micro_batches
@@ -142,10 +141,13 @@ def test_a_constant_prompt_counts_little_in_a_micro_batch(make_samples: MakeSamp
         assert batch.tokens <= 40 or len(batch.samples) == 1
 
 
-def test_a_model_that_does_not_continue_from_a_cache_is_refused(policy: Policy, samples: list[Sample]) -> None:
+def test_of_a_model_that_does_not_continue_from_a_cache_prompts_count_and_a_warning_says_so(
+    policy: Policy, samples: list[Sample], caplog: pytest.LogCaptureFixture
+) -> None:
     def forget(_module: object, _args: object, given: dict[str, object]) -> tuple[tuple[()], dict[str, object]]:
         return (), {name: value for name, value in given.items() if name != "past_key_values"}
 
     policy.model.get_base_model().register_forward_pre_hook(forget, with_kwargs=True)
-    with pytest.raises(GraftError, match=r"^influence\.positions: completion is not possible .*; set it to all$"):
-        with_constant_prompts(scorer_of(policy), samples)
+    scorer = scorer_of(policy)
+    assert with_constant_prompts(scorer, samples) is scorer
+    assert "gradients are those of the prompts' positions, too" in caplog.text

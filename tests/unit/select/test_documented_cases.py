@@ -20,7 +20,7 @@ from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import advantages_of
 from tasks.objective.samples import merge_equal_samples
 from tasks.params.fields import Baseline, ValidationLoss
-from tasks.select.losses import keep_top_k, loss_denominator, validation_coefficients
+from tasks.select.losses import loss_denominator, validation_coefficients
 from tests.support.influence import BY_TOKEN, flat, gradient_of, loss_of, measured, scorer_of, stepped
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.validation import advantage_validation
@@ -87,14 +87,18 @@ class Batch:
             for completion, weight in zip(group, own, strict=True)
         ]
 
-    def as_validation(
-        self, loss: ValidationLoss, rewards: Numbers | None = None, top_k: int | None = None
-    ) -> list[Sample]:
+    def as_validation(self, loss: ValidationLoss, rewards: Numbers | None = None) -> list[Sample]:
         """As validation samples of this loss; `rewards` where they are not the right ones."""
         given = rewards or self.rewards()
         advantages = advantages_of("none", given)
-        found = validation_coefficients(loss, given, advantages)
-        return self.samples(keep_top_k(found, given, top_k) if top_k else found)
+        return self.samples(validation_coefficients(loss, given, advantages))
+
+    def best(self, loss: ValidationLoss, count: int) -> list[Sample]:
+        """The same, of those with the highest rewards alone, the first of equal ones."""
+        rewards = [reward for group in self.rewards() for reward in group]
+        places = sorted(range(len(rewards)), key=lambda place: -rewards[place])[:count]
+        samples = self.as_validation(loss)
+        return [samples[place] for place in places]
 
     def parts(self, size: int) -> list["Batch"]:
         """Batches of `size` completions."""
@@ -130,9 +134,7 @@ def test_sixteen_hand_picked_best_samples_are_not_enough(seed: int, make_policy:
     truth, parts = full_gradient(policy), written(policy, 4096, seed).parts(1024)
     losses: list[ValidationLoss] = ["seqloss_lastadv", "seqloss_reward"]
     for loss in losses:
-        drawn = [
-            [p.as_validation(loss, top_k=16), p.parts(128)[0].as_validation(loss), p.as_validation(loss)] for p in parts
-        ]
+        drawn = [[p.best(loss, 16), p.parts(128)[0].as_validation(loss), p.as_validation(loss)] for p in parts]
         best, some, many = (fmean(agreement(policy, own, truth) for own in size) for size in zip(*drawn, strict=True))
         assert best + 0.1 < some < many - 0.1
         assert best < 0.5
@@ -238,16 +240,13 @@ def test_a_batch_of_unlike_problems_as_its_own_validation_keeps_nearly_everythin
     """
     policy = make_policy(seed=seed)
 
-    def kept(**measure: bool) -> float:
-        found = []
-        for draw in range(4):
-            samples = make_samples(problems=32, group=1, seed=10 * seed + draw)
-            found += measured(scorer(policy), samples, None, **measure).each
-        return fmean(s.influence > 0 for s in found)
-
-    voting, silent = kept(exclude_self=False), kept(exclude_self=True)
-    assert voting > 0.8
-    assert 0.35 < silent < 0.65
+    voting, silent = [], []
+    for draw in range(4):
+        samples = make_samples(problems=32, group=1, seed=10 * seed + draw)
+        voting += measured(scorer(policy), samples, samples).each  # as if they were others
+        silent += measured(scorer(policy), samples, None).each
+    assert fmean(s.influence > 0 for s in voting) > 0.8
+    assert 0.35 < fmean(s.influence > 0 for s in silent) < 0.65
 
 
 def raised(policy: Policy, samples: list[Sample]) -> list[bool]:

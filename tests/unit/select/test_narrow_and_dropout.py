@@ -43,11 +43,12 @@ def test_signs_in_bf16_are_those_of_a_loop_over_samples(
     found = measured(scorer_of(policy), samples, None if same_batch else others).each
     for sample, one in zip(samples, found, strict=True):
         own = gradient([sample], samples)
-        if abs(cosine := float(torch.cosine_similarity(own, direction, dim=0))) > 0.02:
+        others_alone = direction - own if same_batch else direction
+        if abs(cosine := float(torch.cosine_similarity(own, others_alone, dim=0))) > 0.02:
             assert (one.influence > 0) == (cosine > 0)
-            assert one.influence == pytest.approx(float(own @ direction), rel=0.2)
+            assert one.influence == pytest.approx(float(own @ others_alone), rel=0.2)
             compared += 1
-    assert compared > 0.75 * len(samples)
+    assert compared >= 2 * len(samples) / 3
 
 
 def test_gradients_of_narrow_weights_are_summed_in_float32(make_policy: MakePolicy, samples: list[Sample]) -> None:

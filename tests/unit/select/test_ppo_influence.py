@@ -13,6 +13,7 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
+from tasks.objective.recorded_logprobs import sample_key, score_samples
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
 from tasks.ppo.losses import first_step_losses
@@ -28,7 +29,7 @@ from tests.support.ppo_params import ppo_params
 from tests.support.selection_params import kept, numbers, params
 from tests.support.validation import advantage_validation
 
-OPTIONS: list[dict[str, Any]] = [{}, {"exclude_self": True}, {"leave_group_out": True}, {"similarity": "cosine"}]
+OPTIONS: list[dict[str, Any]] = [{}, {"leave_group_out": True}, {"similarity": "cosine"}]
 
 
 def targeted(policy: Policy, samples: list[Sample], ppo: Ppo, head: Any) -> list[Sample]:
@@ -39,12 +40,13 @@ def of_ppo(
     policy: Policy, samples: list[Sample], others: list[Sample] | None, ppo: Ppo, head: Any, **measure: Any
 ) -> Influences:
     """Their influence on the others, or on themselves."""
-    scorer = critic_scorer(policy, head.requires_grad_(False), detach_values=ppo.detach_value)
+    scorer = critic_scorer(policy, head.requires_grad_(False))
     validation = advantage_validation(others or samples, same_batch=others is None)
     losses = partial(first_step_losses, ppo)
     return influences(scorer, samples, BY_TOKEN, validation, Measure(**measure), token_losses=losses)
 
 
+@pytest.mark.usefixtures("plain_advantages")
 @pytest.mark.parametrize("measure", OPTIONS, ids=str)
 @pytest.mark.parametrize("same_batch", [False, True])
 def test_without_values_and_kl_it_is_that_of_grpo(
@@ -61,16 +63,14 @@ def test_without_values_and_kl_it_is_that_of_grpo(
         assert one.gradient_norm == pytest.approx(other.gradient_norm, rel=1e-6)
 
 
-@pytest.mark.parametrize("own_vote", [True, False])
-@pytest.mark.parametrize("detach", [True, False])
 def test_it_is_the_product_of_the_whole_loss_with_that_of_the_last_advantages(
-    exact: Policy, samples: list[Sample], own_vote: bool, detach: bool
+    exact: Policy, samples: list[Sample]
 ) -> None:
-    """The same batch: per-token surrogate at ratio 1 plus the value loss, over the adapter, against -A_last Σ log p."""
-    ppo = ppo_params(lam=0.9, whiten=True, value_weight=0.4, value_clip=0.2, detach_value=detach)
+    """Per-token surrogate at ratio 1 plus the value loss, over the adapter, against -A_last Σ log p of the others."""
+    ppo = ppo_params(lam=0.9, value_weight=0.4)
     head = random_head(exact)
     samples = targeted(exact, samples, ppo, head)
-    found = of_ppo(exact, samples, None, ppo, head, exclude_self=not own_vote).each
+    found = of_ppo(exact, samples, None, ppo, head).each
 
     tokens = sum(len(s.completion) for s in samples)
     rows = []
@@ -79,14 +79,12 @@ def test_it_is_the_product_of_the_whole_loss_with_that_of_the_last_advantages(
         scored = critic_scorer(exact, head).score(MicroBatch("rows", [[s]]))
         assert scored.values is not None
         a, r = (scored.logprobs.new_tensor(own) for own in (s.targets.advantages, s.targets.returns))
-        values = scored.values.detach() if detach else scored.values
-        loss = -(a * scored.logprobs[0]).sum() + 0.4 * 0.5 * (values[0] - r).square().sum()
+        loss = -(a * scored.logprobs[0]).sum() + 0.4 * 0.5 * (scored.values[0] - r).square().sum()
         rows.append(gradient_of(exact, loss / tokens))
     scores = score_rows(exact, samples)
     weights = torch.tensor([-s.advantage / tokens for s in samples], dtype=torch.float64)
     votes = (torch.stack(rows) @ scores.T) * weights
-    if not own_vote:
-        votes = votes - torch.diag(votes.diag())
+    votes = votes - torch.diag(votes.diag())
     for one, expected in zip(found, votes.sum(1).tolist(), strict=True):
         assert one.influence == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
@@ -138,7 +136,10 @@ def test_the_heads_own_weights_are_no_part_of_it(make_policy: MakePolicy, make_s
     head, samples = random_head(policy), make_samples()
     ours = targeted(policy, samples, ppo_params(), head)
     assert not any(weight.requires_grad for weight in head.parameters()) or head.weight.grad is None
-    exactly = [replace(s, targets=replace(s.targets, returns=s.targets.values)) for s in ours if s.targets]
+    values = score_samples(critic_scorer(policy, head), ours, "values")
+    exactly = [
+        replace(s, targets=replace(s.targets, returns=tuple(values[sample_key(s)].tolist()))) for s in ours if s.targets
+    ]
     found = of_ppo(policy, exactly, None, ppo_params(value_weight=5.0), head)
     plain = of_ppo(policy, exactly, None, ppo_params(value_weight=0.0), head)
     assert [s.influence for s in found.each] == pytest.approx([s.influence for s in plain.each], rel=1e-9)
@@ -156,9 +157,10 @@ def ppo_select(update: dict[str, Any] | None = None, ppo: dict[str, Any] | None 
 
 
 CHOICES: list[dict[str, Any]] = [
-    {"validation": "same_batch"}, {"validation": "same_batch", "exclude_self": False}, {"validation": "held_out"},
-    {"fdr_control": True, "similarity": "cosine", "positions": "completion"},
-]  # fmt: skip
+    {"validation": "same_batch"},
+    {"validation": "held_out"},
+    {"fdr_control": True, "similarity": "cosine"},
+]
 
 
 @pytest.mark.parametrize("influence", CHOICES, ids=str)
@@ -175,9 +177,10 @@ def test_the_stage_selects_by_it_with_a_certificate(layout: Layout, influence: d
         assert {line.selected for line in lines} == {True, False}
 
 
+@pytest.mark.usefixtures("plain_advantages")
 def test_the_stage_is_that_of_grpo_where_no_token_differs_from_another(layout: Layout) -> None:
     """V = 0, λ = γ = 1, nothing whitened, beta 0, against `advantages: none` on rewards with the mean 0."""
-    plain = {"whiten": False, "lam": 1.0}
+    plain = {"lam": 1.0}
     run(layout, ppo_select(ppo=plain, validation="same_batch", loss="seqloss_reward"), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert [line.advantage for line in lines if line.problem_id == "t3"] == [1.0, 0.0, 0.0, 1.5]
@@ -186,8 +189,9 @@ def test_the_stage_is_that_of_grpo_where_no_token_differs_from_another(layout: L
     assert digest_path(layout.selection(1)) == digest  # the last token's advantage is the reward
 
 
+@pytest.mark.usefixtures("plain_advantages")
 def test_without_a_measure_every_sample_whose_reward_is_known_is_kept(layout: Layout) -> None:
-    run(layout, ppo_select(ppo={"whiten": False}, selection="none"), 1)
+    run(layout, ppo_select(selection="none"), 1)
     assert sum(kept(layout)) == 14
     assert numbers(layout)["samples"] == 18
 
@@ -196,6 +200,6 @@ def test_the_kl_to_the_reference_is_in_the_advantages(layout: Layout) -> None:
     """Of round 1 the reference is the policy itself, and no log-probability is recorded: there is none."""
     found = []
     for beta in (0.0, 0.5):
-        run(layout, ppo_select({"beta": beta}, {"whiten": False}, selection="none"), 1)
+        run(layout, ppo_select({"beta": beta}, selection="none"), 1)
         found.append([line.advantage for line in read_jsonl(layout.selection(1), Selected)])
     assert found[0] == pytest.approx(found[1], abs=1e-4)

@@ -1,18 +1,18 @@
 """The stage `select` uses no sample of a server whose numbers are not the policy's, and records those that are."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import encode_prompt, load_policy
+from tasks.model.policy import load_policy
 from tasks.model.sample import Sample
 from tasks.objective.sampler_check import score_rows
-from tasks.records import Engine, RewardedTrajectory
+from tasks.records import Engine
 from tasks.select.task import run
+from tasks.trajectories import read_rewarded
+from tests.support.groups import changed, write_rewarded
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params
 from tests.support.stage_params import SHIPPED
@@ -27,18 +27,18 @@ def sampled(layout: Layout, make_trajectory: MakeTrajectory) -> Layout:
     policy = load_policy(layout.policy(0))
     found = []
     for name in ("t0", "t1"):
-        trajectory = make_trajectory(name, [1.0, 0.0], tokens=TOKENS)
-        prompt = tuple(encode_prompt(policy, trajectory.prompt))
+        rewarded = make_trajectory(name, [1.0, 0.0], tokens=TOKENS)
+        prompt = tuple(rewarded.trajectory.prompt_tokens)
         rows = [Sample(name, m, prompt, tuple(tokens), (), 0.0) for m, tokens in enumerate(TOKENS)]
         logprobs = [[round(x, 6) for x in row] for row in score_rows(policy, rows, SHIPPED.search.temperature, 2048)]
-        found.append(trajectory.model_copy(update={"logprobs": logprobs, "engine": ENGINE}))
-    write_jsonl(layout.rewarded(1), found)
+        found.append(changed(rewarded, logprobs=logprobs, engine=ENGINE))
+    write_rewarded(layout.trajectories(1), found)
     return layout
 
 
-def changed(path: Path, **changes: Any) -> None:
-    found = read_jsonl(path, RewardedTrajectory)
-    write_jsonl(path, [trajectory.model_copy(update=changes) for trajectory in found])
+def change(layout: Layout, **fields: Any) -> None:
+    path = layout.trajectories(1)
+    write_rewarded(path, [changed(rewarded, **fields) for rewarded in list(read_rewarded(path))])
 
 
 def test_the_mismatch_of_a_right_server_is_in_the_metrics(sampled: Layout) -> None:
@@ -52,7 +52,7 @@ def test_the_mismatch_of_a_right_server_is_in_the_metrics(sampled: Layout) -> No
 
 
 def test_a_wrong_server_stops_the_stage_before_it_writes(sampled: Layout) -> None:
-    changed(sampled.rewarded(1), logprobs=[[-1.0] * 4, [-1.0] * 3])
+    change(sampled, logprobs=[[-1.0] * 4, [-1.0] * 3])
     with pytest.raises(GraftError, match=r"^sampler: .* vllm 0\.32\.0 float32 gave for round 1 are not the policy's"):
         run(sampled, params(selection="none"), 1)
     assert not sampled.selection(1).exists()
@@ -60,9 +60,9 @@ def test_a_wrong_server_stops_the_stage_before_it_writes(sampled: Layout) -> Non
 
 
 def test_what_graft_sampled_is_held_to_the_same_law(sampled: Layout) -> None:
-    changed(sampled.rewarded(1), engine=None)
+    change(sampled, engine=None)
     run(sampled, params(selection="none"), 1)
     assert numbers(sampled)["sampler/gap_max"] < 1e-5
-    changed(sampled.rewarded(1), logprobs=[[-1.0] * 4, [-1.0] * 3])
+    change(sampled, logprobs=[[-1.0] * 4, [-1.0] * 3])
     with pytest.raises(GraftError, match=r"^sampler: the log-probabilities recorded in round 1 are not the policy's"):
         run(sampled, params(selection="none"), 1)

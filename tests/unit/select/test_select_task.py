@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.artifacts import digest_path, read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.objective.advantages import advantages_of
@@ -14,6 +14,7 @@ from tasks.records import Selected
 from tasks.select import projections, select_samples
 from tasks.select.gradient_algebra import products
 from tasks.select.task import run
+from tests.support.groups import changed, write_rewarded
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params
 
@@ -41,21 +42,7 @@ def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
     assert digests[0] == digests[1]
 
 
-def test_the_same_batch_has_positive_mean_influence_where_each_sample_votes_for_itself_too(layout: Layout) -> None:
-    run(layout, params(validation="same_batch", exclude_self=False), 1)
-    assert numbers(layout)["influence_mean"] > 0
-    assert numbers(layout)["validation_samples"] == numbers(layout)["samples"] == 18
-    with_self = read_jsonl(layout.selection(1), Selected)
-    run(layout, params(validation="same_batch", exclude_self=True), 1)
-    for line, before in zip(read_jsonl(layout.selection(1), Selected), with_self, strict=True):
-        assert before.influence is not None
-        assert before.gradient_norm is not None
-        assert line.influence == pytest.approx(before.influence - before.gradient_norm**2, rel=1e-3, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    "changes", [{}, {"validation": "same_batch"}, {"validation": "same_batch", "exclude_self": False}]
-)
+@pytest.mark.parametrize("changes", [{}, {"validation": "same_batch"}])
 def test_a_selection_comes_with_a_certificate(layout: Layout, changes: dict[str, Any]) -> None:
     run(layout, params(**changes), 1)
     assert numbers(layout)["certificate_slope"] == pytest.approx(-1, abs=0.05)
@@ -87,7 +74,9 @@ def test_a_small_budget_of_memory_takes_longer_and_changes_nothing(
 def test_selection_none_keeps_all_that_have_a_signal_and_measures_nothing(
     layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
-    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 0.0, None]), make_trajectory("solved", [1.0, 1.0])])
+    write_rewarded(
+        layout.trajectories(1), [make_trajectory("t", [1.0, 0.0, None]), make_trajectory("solved", [1.0, 1.0])]
+    )
     run(layout, params(selection="none"), 1)  # nor does it need validation problems
     lines = read_jsonl(layout.selection(1), Selected)
     assert [line.selected for line in lines] == [True, True, False, False, False]
@@ -118,7 +107,7 @@ def test_the_advantages_are_those_of_the_rule(
     rule: str, expected: float, layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
     train = [make_trajectory("t0", [1.0, 0.0]), make_trajectory("t1", [0.5, 0.5, 0.0, 1.0])]
-    write_jsonl(layout.rewarded(1), [*train, make_trajectory("v", [0.0, 1.0, 1.0], split="validation")])
+    write_rewarded(layout.trajectories(1), [*train, make_trajectory("v", [0.0, 1.0, 1.0], split="validation")])
     run(layout, params({"advantages": rule}), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert [line.advantage for line in lines[:2]] == pytest.approx([expected, -expected])
@@ -128,7 +117,7 @@ def test_a_lone_reward_is_compared_with_the_batch_and_that_is_said(
     layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     train = [make_trajectory("t0", [1.0, 0.0]), make_trajectory("t1", [None, 1.0])]
-    write_jsonl(layout.rewarded(1), [*train, make_trajectory("v", [0.0, 1.0], split="validation")])
+    write_rewarded(layout.trajectories(1), [*train, make_trajectory("v", [0.0, 1.0], split="validation")])
     with caplog.at_level(logging.WARNING):
         run(layout, params({"advantages": "none"}), 1)
     assert "groups with a single known reward, which is compared with the whole batch: 1" in caplog.text
@@ -142,7 +131,7 @@ def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_aske
     layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
     cut = make_trajectory("t", [1.0, 0.0, 0.0], tokens=[[5, 1], [6, 1], [7, 8, 9]])
-    write_jsonl(layout.rewarded(1), [cut, make_trajectory("v", [0.0, 1.0], split="validation")])
+    write_rewarded(layout.trajectories(1), [cut, make_trajectory("v", [0.0, 1.0], split="validation")])
     found = {}
     for rule in ("learn", "leave_out"):
         run(layout, params({"truncated": rule}, selection="none"), 1)
@@ -155,7 +144,7 @@ def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_aske
 def test_a_loss_by_completion_changes_what_influence_measures(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     """By completion, a token of a short one weighs more; a constant instead of the tokens scales all alike."""
     uneven = make_trajectory("t", [1.0, 0.0], tokens=[[5, 1], [6, 7, 8, 9, 1]])
-    write_jsonl(layout.rewarded(1), [uneven, make_trajectory("v", [0.0, 1.0], split="validation")])
+    write_rewarded(layout.trajectories(1), [uneven, make_trajectory("v", [0.0, 1.0], split="validation")])
     norms = {}
     for loss in ("dapo", "grpo", "dr_grpo"):
         run(layout, params({"loss": loss}), 1)
@@ -170,7 +159,7 @@ def test_validation_without_signal_keeps_all_that_have_one_and_says_so(
     layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     train = make_trajectory("t", [1.0, 0.0, 0.0])
-    write_jsonl(layout.rewarded(1), [train, make_trajectory("v", [0.0, 0.0], split="validation")])
+    write_rewarded(layout.trajectories(1), [train, make_trajectory("v", [0.0, 0.0], split="validation")])
     with caplog.at_level(logging.WARNING):
         run(layout, params(), 1)
     assert "no validation sample has a signal" in caplog.text
@@ -183,7 +172,7 @@ def test_training_without_signal_selects_nothing_and_computes_nothing(
     layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     validation = make_trajectory("v", [0.0, 1.0], split="validation")
-    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 1.0]), validation])
+    write_rewarded(layout.trajectories(1), [make_trajectory("t", [1.0, 1.0]), validation])
     run(layout, params(), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert not any(line.selected or line.gradient_norm is not None for line in lines)
@@ -192,33 +181,29 @@ def test_training_without_signal_selects_nothing_and_computes_nothing(
 
 
 def test_held_out_without_validation_trajectories_is_an_error(layout: Layout, make_trajectory: MakeTrajectory) -> None:
-    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 0.0])])
+    write_rewarded(layout.trajectories(1), [make_trajectory("t", [1.0, 0.0])])
     with pytest.raises(GraftError, match=r"no trajectories to measure influence with; set influence\.validation"):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
 
 
-def test_what_does_not_fit_stops_or_is_skipped_and_counted(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+def test_what_does_not_fit_stops_the_stage(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     broken = make_trajectory("t", [1.0, 0.0, 0.0], tokens=[[5, 1], [6, 1], [7, 8, 1]])
-    broken = broken.model_copy(update={"logprobs": [[], [-1.0], []]})
-    write_jsonl(layout.rewarded(1), [make_trajectory("v", [0.0, 1.0], split="validation"), broken])
+    broken = changed(broken, logprobs=[[], [-1.0], []])
+    write_rewarded(layout.trajectories(1), [make_trajectory("v", [0.0, 1.0], split="validation"), broken])
     with pytest.raises(
-        GraftError, match=r"rewarded\.jsonl:2: completion 1 of problem 't' has 1 log-probabilities for 2"
+        GraftError, match=r"trajectories\.jsonl:2: completion 1 of problem 't' has 1 log-probabilities for 2"
     ):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
-    run(layout, params({"on_invalid_completion": "skip"}, selection="none"), 1)
-    lines = read_jsonl(layout.selection(1), Selected)
-    assert [line.workflow_id for line in lines] == ["t-0", "t-2"]
-    assert [line.advantage for line in lines] == advantages_of("group", [[1.0, 0.0]])[0]  # it left the baseline too
-    assert (numbers(layout)["unfit_samples"], numbers(layout)["samples"]) == (1, 2)
 
 
 def test_validation_says_how_long_its_gradient_is(layout: Layout) -> None:
-    run(layout, params(validation="same_batch", exclude_self=False), 1)
+    run(layout, params(validation="same_batch"), 1)
     squared = numbers(layout)["validation_gradient_norm"] ** 2
     lines = read_jsonl(layout.selection(1), Selected)
-    assert sum(line.influence or 0 for line in lines) == pytest.approx(squared, rel=1e-4)
+    own = sum((line.gradient_norm or 0) ** 2 for line in lines)  # no sample counts for itself
+    assert sum(line.influence or 0 for line in lines) + own == pytest.approx(squared, rel=1e-4)
     assert isinstance(numbers(layout)["validation_loss"], float)
     assert numbers(layout)["train_gradient_norm"] == pytest.approx(squared**0.5)  # it is the batch's own
     assert numbers(layout)["gradient_cosine"] == pytest.approx(1)

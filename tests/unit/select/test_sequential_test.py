@@ -10,13 +10,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
 from tasks.model.policy import Policy
 from tasks.records import Selected
+from tasks.select import select_samples
 from tasks.select.sequential_test import LEVELS, MISSED, TIMES, is_certain, low_levels
 from tasks.select.task import run
 from tasks.select.tracin import Measure, centre, influences, measure_products
+from tests.support.groups import write_rewarded
 from tests.support.influence import BY_TOKEN, scorer_of
 from tests.support.policies import MakeSamples, MakeTrajectory
 from tests.support.selection_params import kept, numbers, params
@@ -105,18 +107,20 @@ PROBLEMS = 100
 
 @pytest.mark.parametrize("train", [[1, 1, 0, 0], [0, 0, 1, 1]], ids=["right", "wrong"])
 def test_a_round_is_measured_whole_only_where_rewards_err(
-    train: list[float], layout: Layout, make_trajectory: MakeTrajectory
+    train: list[float], layout: Layout, make_trajectory: MakeTrajectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_jsonl(
-        layout.rewarded(1),
+    write_rewarded(
+        layout.trajectories(1),
         [make_trajectory(f"t{n}", train, tokens=RIGHT + WRONG) for n in range(PROBLEMS)]
         + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
     )
-    given = {"similarity": "local", "fdr_control": True}
-    run(layout, params(**given), 1)
+    controlled = params(similarity="local", fdr_control=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(select_samples, "_is_cached", lambda *_: False)
+        run(layout, controlled, 1)
     whole = read_jsonl(layout.selection(1), Selected)
     assert numbers(layout)["measured_share"] == 1
-    run(layout, params(**given, sequential_test=True), 1)
+    run(layout, controlled, 1)
     lines, found = read_jsonl(layout.selection(1), Selected), numbers(layout)
     measured = [(line, other) for line, other in zip(lines, whole, strict=True) if line.influence is not None]
     for line, other in measured:
@@ -132,11 +136,11 @@ def test_a_round_is_measured_whole_only_where_rewards_err(
 
 
 def test_parts_in_which_no_sample_has_a_signal_are_passed(layout: Layout, make_trajectory: MakeTrajectory) -> None:
-    write_jsonl(
-        layout.rewarded(1),
+    write_rewarded(
+        layout.trajectories(1),
         [make_trajectory(f"t{n}", [1, 1, 0, 0] if n == 9 else [0] * 4, tokens=RIGHT + WRONG) for n in range(16)]
         + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
     )
-    run(layout, params(similarity="local", fdr_control=True, sequential_test=True), 1)
+    run(layout, params(similarity="local", fdr_control=True), 1)
     assert numbers(layout)["measured_share"] == 1
     assert sum(kept(layout)) == 4

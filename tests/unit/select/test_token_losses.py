@@ -45,7 +45,7 @@ OBJECTIVES = {
 }
 CASES = pairwise_cases(
     name=list(OBJECTIVES),
-    validation=["held out", "same batch", "exclude_self", "leave_group_out"],
+    validation=["held out", "same batch", "leave_group_out"],
     similarity=["dot", "cosine"],
     budget=[200_000, 2**30],  # bytes for the gradients of one group, or of all
 )
@@ -114,8 +114,8 @@ def test_it_is_the_product_of_the_losses_gradients(
     losses, averaging = losses_of(exact, samples, **OBJECTIVES[name]), TokenWeights(OBJECTIVES[name]["loss"], 64)
     others = samples if same_batch else make_samples(problems=4, seed=4)
     others = [replace(s, advantage=float((-1) ** place * (place % 4))) for place, s in enumerate(others)]
-    left_out = {case["validation"]: True} if case["validation"] in ("exclude_self", "leave_group_out") else {}
-    measure = Measure(similarity=case["similarity"], budget=case["budget"], **left_out)
+    left_out = case["validation"] == "leave_group_out"
+    measure = Measure(left_out, similarity=case["similarity"], budget=case["budget"])
     validation = advantage_validation(others, same_batch)
     found = influences(scorer_of(exact), samples, averaging, validation, measure, token_losses=losses).each
     assert same_batch or losses.seen == {sample_key(s) for s in samples if s.advantage}
@@ -165,7 +165,7 @@ def test_at_ratio_1_without_other_terms_it_is_that_of_scores(
     samples = mixed(samples)
     losses, averaging = losses_of(exact, samples, noise=0.0, loss="grpo"), TokenWeights("grpo", 64)
     validation = advantage_validation(samples if same_batch else others, same_batch)
-    given = (scorer_of(exact), samples, averaging, validation, Measure(exclude_self=True, similarity=similarity))
+    given = (scorer_of(exact), samples, averaging, validation, Measure(similarity=similarity))
     for ours, theirs in zip(influences(*given, token_losses=losses).each, influences(*given).each, strict=True):
         assert ours.influence == pytest.approx(theirs.influence, rel=1e-9, abs=1e-13)
         assert ours.gradient_norm == pytest.approx(theirs.gradient_norm, rel=1e-9)

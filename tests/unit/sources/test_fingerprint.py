@@ -17,13 +17,13 @@ def test_a_result_is_named_by_all_that_it_depends_on(tmp_path: Path, monkeypatch
     monkeypatch.setattr("tasks.sources.process_sources.CODE", tmp_path)
     params = restrict(SHIPPED, ["seed", "search", "policy.base"])
 
-    def name(round: int = 1, seed: int = 0, wave: int = 3, threads: int = 1) -> str:
-        search = params.search.model_copy(update={"wave_size": wave})
+    def name(round: int = 1, seed: int = 0, samples: int = 3, threads: int = 1) -> str:
+        search = params.search.model_copy(update={"samples": samples})
         return fingerprint(
             [policy, problems], params.model_copy(update={"seed": seed, "search": search}), round, threads
         )
 
-    names = [name(), name(round=2), name(seed=1), name(wave=4), name(threads=2)]
+    names = [name(), name(round=2), name(seed=1), name(samples=4), name(threads=2)]
     for path in (policy / "weights.bin", problems, sources / "search" / "task.py"):
         write_text(path, "after")
         names.append(name())

@@ -5,8 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from tasks.records import Problem, Result, RewardedTrajectory, Selected
+from tasks.records import Problem, Result, Selected
 from tasks.statistics.influence_extremes import BINS, COUNT, InfluenceExtremes, histogram, influence_extremes
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import changed, make_group, with_rewards
 
 PROBLEMS, GROUP = 20, 6
 
@@ -14,23 +16,14 @@ PROBLEMS, GROUP = 20, 6
 def trajectory(number: int, rng: random.Random) -> RewardedTrajectory:
     """A group of three distinct workflows, each written once or more."""
     ids = [f"w{member % 3}" for member in range(GROUP)]
-    return RewardedTrajectory(
-        problem_id=f"p{number}",
-        split="train",
+    group = make_group(
+        [f"return {workflow_id} of {number}" for workflow_id in ids],
+        [Result(status="ok", value=1)] * GROUP,
         problem=Problem(problem_id=f"p{number}", question=f"{number}?", answer=1, source="test"),
-        prompt="",
-        workflow_codes=[f"return {workflow_id} of {number}" for workflow_id in ids],
-        workflow_ids=ids,
-        proposers=[rng.choice(["sample", "tree"]) for _ in range(3)] * 2,
-        results=[Result(status="ok", value=1)] * GROUP,
-        sibling_results=[[]] * GROUP,
-        tokens=[[]] * GROUP,
-        logprobs=[[]] * GROUP,
-        policy_version="v",
-        rewards=[0.0, 0.5, 1.0] * 2,
-        reward_terms={},
-        reward_status=["ok"] * GROUP,
+        workflow_id=ids,
+        proposer=[rng.choice(["sample", "tree"]) for _ in range(3)] * 2,
     )
+    return with_rewards(group, [0.0, 0.5, 1.0] * 2)
 
 
 def a_round(seed: int = 0) -> tuple[list[Selected], list[RewardedTrajectory]]:
@@ -38,11 +31,11 @@ def a_round(seed: int = 0) -> tuple[list[Selected], list[RewardedTrajectory]]:
     rng = random.Random(seed)
     trajectories = [trajectory(number, rng) for number in range(PROBLEMS)]
     lines = []
-    for t in trajectories:
-        for member, workflow_id in enumerate(t.workflow_ids):
+    for _, rewards in trajectories:
+        for member, reward in enumerate(rewards):
             advantage = member % 3 - 1.0
             influence = advantage * rng.gauss(0, 1e-9) ** 3 * 1e18
-            lines.append(line(t.problem_id, workflow_id, member, advantage, influence))
+            lines.append(line(reward.problem_id, reward.workflow_id, member, advantage, influence))
     return lines, trajectories
 
 
@@ -78,14 +71,14 @@ def test_the_ends_are_those_of_all_workflows_in_order_and_each_once() -> None:
 
 def test_a_row_says_what_its_own_group_says() -> None:
     lines, trajectories = a_round()
-    groups = {t.problem_id: t for t in trajectories}
+    groups = {group.trajectory.problem_id: group for group in trajectories}
     found = extremes(lines, trajectories)
     for row in (*found.most, *found.least):
-        t = groups[row.problem_id]
-        member = t.workflow_codes.index(row.code)
-        assert (row.reward, row.proposer) == (t.rewards[member], t.proposers[member])
+        t, rewards = groups[row.problem_id]
+        place = [member.code for member in t.members].index(row.code)
+        assert (row.reward, row.proposer) == (rewards[place].reward, t.members[place].proposer)
         assert row.question == t.problem.question
-        assert row.advantage == member % 3 - 1
+        assert row.advantage == place % 3 - 1
         assert row.selected == (row.influence > 0)
 
 
@@ -112,7 +105,7 @@ def test_a_round_of_few_workflows_has_them_at_both_ends() -> None:
 
 def test_a_failed_reward_gives_way_to_the_same_workflow_with_one() -> None:
     lines, (first, *others) = a_round()
-    failed = first.model_copy(update={"rewards": [None, None, None, 0.0, 0.5, 1.0]})
+    failed = with_rewards(first.trajectory, [None, None, None, 0.0, 0.5, 1.0])
     assert influence_extremes(lines, [failed, *others]) == influence_extremes(lines, [first, *others])
 
 
@@ -136,7 +129,7 @@ def test_where_influence_was_not_measured_or_validation_is_silent_there_is_nothi
 def test_a_workflow_that_no_trajectory_holds_is_named() -> None:
     lines, trajectories = a_round()
     with pytest.raises(KeyError, match=r"\('p\d+', 'w\d'\)"):
-        influence_extremes(lines, [t.model_copy(update={"workflow_ids": ["other"] * GROUP}) for t in trajectories])
+        influence_extremes(lines, [changed(group, workflow_id=["other"] * GROUP) for group in trajectories])
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])

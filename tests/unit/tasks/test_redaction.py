@@ -180,9 +180,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_params_are_shown_without_secrets(file: Path) -> None:
-    override(file, [f"tracking.uri=postgresql://u:{SECRET}@h/mlflow"])
+    override(file, [f"machine.tracking.uri=postgresql://u:{SECRET}@h/mlflow"])
     params = load_params(file)
-    assert params.tracking.uri == f"postgresql://u:{SECRET}@h/mlflow"
+    assert params.machine.tracking.uri == f"postgresql://u:{SECRET}@h/mlflow"
     assert SECRET not in f"{params!r} {params} {params.model_dump()} {params.model_dump_json()}"
     flat = flatten({"a": {"b": f"http://u:{SECRET}@h"}, "c": [f"http://u:{SECRET}@h"]})
     assert flat == {"a.b": "http://***@h", "c": '["http://***@h"]'}

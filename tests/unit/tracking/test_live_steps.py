@@ -11,8 +11,7 @@ import pytest
 from tasks.artifacts import write_json, write_text
 from tasks.core.metrics_files import LiveRows
 from tasks.layout import Layout
-from tasks.tracking.batches import METRICS_PER_CALL
-from tasks.tracking.live_steps import row_batches
+from tasks.tracking.metrics import METRICS_PER_CALL, row_batches
 from tasks.tracking.mlflow_ledger import MlflowLedger, store_lock
 from tasks.tracking.recorder import Recorder
 from tasks.update.metrics import to_csv
@@ -95,7 +94,7 @@ def test_a_stage_that_fails_ends_with_its_run(layout: Layout) -> None:
 
 @pytest.mark.slow
 def test_a_run_shows_its_steps_before_the_stage_ends_and_again_after_a_kill(layout: Layout) -> None:
-    params = shipped_params(tracking={"uri": uri(layout), "seconds": 60})
+    params = shipped_params(machine={"tracking": {"uri": uri(layout)}})
     live = LiveRows(layout.live_steps(STAGE))
     killed = Recorder(layout, params, {})
     killed.compute(STAGE)

@@ -12,7 +12,7 @@ from tasks.artifacts import write_json, write_text
 from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
 from tasks.params.params import dump_stage_params
-from tasks.tracking.batches import valid_name
+from tasks.tracking.metrics import valid_name
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.tags import LOCK, REPEATED, RUN_NAME, WORKSPACE
 from tests.support.flow_runs import mlflow_states, wait_until

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from tasks.layout import Layout
-from tasks.promote.headline import headline
 from tasks.statistics.intervals import Estimate
-from tasks.tracking.batches import valid_name
+from tasks.statistics.learning_curves import headline
+from tasks.tracking.metrics import MINUTES, RunSummary, headline_metrics, round_metrics, unknown_headline, valid_name
 from tasks.tracking.recorder import Recorder
-from tasks.tracking.run_summary import MINUTES, RunSummary, headline_metrics, round_metrics, unknown_headline
 from tests.support.mlflow_runs import decide, record, store, tracking
 
 

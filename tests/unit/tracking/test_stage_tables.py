@@ -8,7 +8,8 @@ import pytest
 
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.layout import Layout
-from tasks.records import RewardedTrajectory
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import write_rewarded
 from tests.support.mlflow_runs import children, parent_of, record_stage, store, update_recorded
 from tests.support.selections import selected_by_influence
 
@@ -39,10 +40,10 @@ def test_the_steps_of_an_update_are_curves_and_its_speed_is_only_that_of_compute
 SELECTION = "run/rounds/1/selection.jsonl"
 
 
-def select(layout: Layout, trajectory: RewardedTrajectory, influences: list[float | None]) -> None:
+def select(layout: Layout, rewarded: RewardedTrajectory, influences: list[float | None]) -> None:
     """Write the files of the select stage of round 1."""
-    write_jsonl(layout.selection(1), selected_by_influence(trajectory, influences))
-    write_jsonl(layout.rewarded(1), [trajectory])
+    write_jsonl(layout.selection(1), selected_by_influence(rewarded, influences))
+    write_rewarded(layout.trajectories(1), [rewarded])
     write_json(layout.metrics("select", 1), {"number": 7})
 
 
@@ -61,10 +62,10 @@ def table(layout: Layout, run: Any, file: str) -> Any:
 def test_the_extremes_of_influence_and_its_histogram_are_tables_of_the_select_stage(
     layout: Layout, make_trajectory: MAKE, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    trajectory = make_trajectory("p", [0.04 * member for member in range(25)])
+    rewarded = make_trajectory("p", [0.04 * member for member in range(25)])
     rng = random.Random(0)
     influences = [rng.gauss(0, 1e-11) for _ in range(25)]
-    select(layout, trajectory, influences)
+    select(layout, rewarded, influences)
     run_id = record_stage(layout, "select@1", SELECTION, times=2)  # as after a delivery that failed: no row is doubled
     assert capfd.readouterr().err == ""
     client = store(layout)
@@ -78,8 +79,8 @@ def test_the_extremes_of_influence_and_its_histogram_are_tables_of_the_select_st
     assert list(ends["end"]) == ["most"] * 10 + ["least"] * 10
     assert list(ends["rank"]) == [*range(1, 11), *range(1, 11)]
     assert list(ends["influence"]) == pytest.approx([influences[member] for member in shown], rel=1e-12, abs=0)
-    assert list(ends["code"]) == [trajectory.workflow_codes[member] for member in shown]
-    assert list(ends["reward"]) == pytest.approx([trajectory.rewards[member] for member in shown])
+    assert list(ends["code"]) == [rewarded.trajectory.members[member].code for member in shown]
+    assert list(ends["reward"]) == pytest.approx([rewarded.rewards[member].reward for member in shown])
     assert list(ends["selected"]) == [influences[member] > 0 for member in shown]
     assert set(ends["question"]) == {"p?"}
 
@@ -103,19 +104,19 @@ def test_influence_that_was_not_measured_is_no_table(
 
 def other_trajectories(layout: Layout, make: MAKE) -> None:
     select(layout, make("p", [1.0, 0.0]), [1.0, -1.0])
-    write_jsonl(layout.rewarded(1), [make("other", [1.0, 0.0])])
+    write_rewarded(layout.trajectories(1), [make("other", [1.0, 0.0])])
 
 
 DAMAGES: dict[str, tuple[str, Callable[[Layout, MAKE], None], list[str]]] = {
     "run/plots/update@1.csv": (
         "update",
         lambda layout, _: write_text(layout.steps(1), "step,kl\n1\n"),
-        ["steps of update@1 left out (run/plots/update@1.csv"],
+        ["steps of update@1, run/plots/update@1.csv, left out"],
     ),
     SELECTION: (
         "select",
         other_trajectories,
-        ["influence of select@1 left out", "rewarded.jsonl (('p', 'p-0'))", "run graft stage select@1"],
+        ["influence of select@1 left out", "trajectories.jsonl (('p', 'p-0'))", "run graft stage select@1"],
     ),
     "run/rounds/1/tree.svg": ("search", lambda *_: None, ["tree.svg"]),
 }

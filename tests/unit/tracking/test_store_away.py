@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tasks.layout import Layout
+from tasks.tracking import recorder as recorder_module
 from tasks.tracking.mlflow_ledger import MlflowLedger
 from tasks.tracking.recorder import Recorder, update_registry
 from tests.support.mlflow_runs import children, record, store, succession, tracking
@@ -56,8 +57,9 @@ def black_hole() -> Iterator[BlackHole]:
 def test_a_server_that_never_answers_costs_the_limit_and_no_more(
     layout: Layout, black_hole: BlackHole, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(recorder_module, "SECONDS", 2)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "3600")  # MLflow itself would wait for an hour
-    recorder = Recorder(layout, tracking(black_hole.uri, seconds=2), {})
+    recorder = Recorder(layout, tracking(black_hole.uri), {})
     outs = {f"run/out/{i}": "m" * 5000 for i in range(100)}  # 500 kB a message: far more than a pipe holds
     for number in (1, 2):
         recorder.stage(f"reward@{number}", 1.0, False, {}, outs)
@@ -68,13 +70,16 @@ def test_a_server_that_never_answers_costs_the_limit_and_no_more(
     assert recorder.finish("FINISHED") is None
     assert process.poll() is not None  # nothing is left behind
     (warning,) = capfd.readouterr().err.splitlines()
-    assert all(part in warning for part in ("no answer within 2 s", "tracking.uri"))
+    assert all(part in warning for part in ("no answer within 2 s", "machine.tracking.uri"))
     assert "secret" not in warning
 
 
-def test_a_registry_that_never_answers_costs_the_limit_and_no_more(layout: Layout, black_hole: BlackHole) -> None:
+def test_a_registry_that_never_answers_costs_the_limit_and_no_more(
+    layout: Layout, black_hole: BlackHole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder_module, "SECONDS", 2)
     succession(layout, ("promoted", "aaaa", None))
-    assert update_registry(layout, tracking(black_hole.uri, seconds=2)) == "no answer within 2 s"
+    assert update_registry(layout, tracking(black_hole.uri)) == "no answer within 2 s"
     assert update_registry(layout, tracking("")) is None
 
 
@@ -125,7 +130,7 @@ def test_a_server_receives_what_was_recorded_while_it_was_away(
         server.ready()
         ledger.add({"kind": "finish", "status": "FINISHED", "time": 1.8e9 + 2, "tags": {}})
         assert ledger.deliver() == []
-        run_id = record(layout, tracking(uri, seconds=120))
+        run_id = record(layout, tracking(uri))
     client = store(layout)
     early = client.get_run(ledger.run_id)
     assert early.info.status == "FINISHED"
@@ -147,7 +152,7 @@ def test_a_server_that_is_killed_keeps_what_it_had_received(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with mlflow_server(tmp_path) as server:
         server.ready()
-        recorder = Recorder(layout, tracking(server.url, seconds=60), {})
+        recorder = Recorder(layout, tracking(server.url), {})
         recorder.stage("reward@1", 2.0, False, {}, {})
         client: Any = MlflowClient(server.url)
         limit = time.monotonic() + 120

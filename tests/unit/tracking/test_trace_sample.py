@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import write_jsonl
-from tasks.records import Problem, Result, RewardedTrajectory, Selected, Sibling
+from tasks.records import Problem, Result, Selected, Sibling
 from tasks.tracking.trace_sample import COUNT, SampledCompletion, read_sample, traces_by_round
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import changed, write_rewarded
 from tests.support.selections import selected_by_influence
 
 MAKE = Callable[..., RewardedTrajectory]
@@ -21,15 +23,15 @@ RESULTS = [Result(status="ok", value=1), Result(status="ok", value=2), Result(st
 def files(tmp_path: Path, make_trajectory: MAKE) -> tuple[Path, Path]:
     """A round of 300 problems with three completions each, in the order of RESULTS."""
     groups = [make_trajectory(f"p{number}", [1.0, 0.0, 0.0]) for number in range(300)]
-    groups = [group.model_copy(update={"results": RESULTS}) for group in groups]
+    groups = [changed(group, result=RESULTS) for group in groups]
     draw = random.Random(0)
     lines = [line for group in groups for line in selected_by_influence(group, [draw.gauss(0, 1) for _ in range(3)])]
     return write(tmp_path, groups, lines)
 
 
 def write(folder: Path, groups: list[RewardedTrajectory], lines: list[Selected]) -> tuple[Path, Path]:
-    paths = folder / "rewarded.jsonl", folder / "selection.jsonl"
-    write_jsonl(paths[0], groups)
+    paths = folder / "trajectories.jsonl", folder / "selection.jsonl"
+    write_rewarded(paths[0], groups)
     write_jsonl(paths[1], lines)
     return paths
 
@@ -63,11 +65,11 @@ def test_a_round_of_few_completions_has_each_once(tmp_path: Path, make_trajector
     )
     ids, results = ["a", "b", "a"], [Result(status="ok", value=3), RESULTS[2], Result(status="ok", value=3)]
     siblings = [[Result(status="ok", value=5)], [RESULTS[2]], [Result(status="ok", value=5)]]
-    changes = {"workflow_ids": ids, "results": results, "sibling_results": siblings, "problem": problem}
-    group = group.model_copy(update=changes)
+    changes = {"workflow_id": ids, "result": results, "sibling_results": siblings, "problem": problem}
+    group = changed(group, **changes)
     line = selected_by_influence(group, [0.5, None, None])[0]
     right, invalid = sorted(sample(write(tmp_path, [group], [line])), key=lambda each: each.key)
-    assert (right.outcome, right.copies, right.selection, right.reward) == ("right", 2, line, 1.0)
+    assert (right.outcome, right.copies, right.selection, right.reward.reward) == ("right", 2, line, 1.0)
     assert (invalid.outcome, invalid.copies, invalid.selection, invalid.influence) == ("invalid", 1, None, None)
     assert [(p.question, p.expected, p.result) for p in right.programs] == [
         ("2 and 1?", 3, results[0]),

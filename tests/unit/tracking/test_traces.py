@@ -10,12 +10,13 @@ import pytest
 from tasks.artifacts import write_json, write_jsonl
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import Problem, Result, RewardedTrajectory, Sibling
+from tasks.records import Problem, Result, Sibling
 from tasks.tracking.recorder import Recorder
-from tasks.tracking.retention import find_expired
 from tasks.tracking.tags import WORKSPACE
 from tasks.tracking.trace_sample import COUNT
 from tasks.tracking.traces import TEXT_LENGTH
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import changed, write_rewarded
 from tests.support.selections import selected_by_influence
 from tests.support.stage_params import shipped_params
 
@@ -36,18 +37,18 @@ def layout(tmp_path: Path, make_trajectory: MAKE, monkeypatch: pytest.MonkeyPatc
         groups = []
         for name in range(10):
             problem = Problem(problem_id=f"p{name}", question="2 and 1?", answer=3, source="t", siblings=[SIBLING])
-            changes = {"problem": problem, "results": results, "sibling_results": [[result] for result in results]}
-            groups.append(make_trajectory(f"p{name}", [1.0, 0.0, 0.0]).model_copy(update=changes))
-        groups[0] = groups[0].model_copy(update={"workflow_codes": ["x" * 2 * TEXT_LENGTH] * 3})
+            changes = {"problem": problem, "result": results, "sibling_results": [[result] for result in results]}
+            groups.append(changed(make_trajectory(f"p{name}", [1.0, 0.0, 0.0]), **changes))
+        groups[0] = changed(groups[0], code=["x" * 2 * TEXT_LENGTH] * 3)
         lines = [line for group in groups for line in selected_by_influence(group, [0.5, -0.5, None])]
-        write_jsonl(layout.rewarded(number), groups)
+        write_rewarded(layout.trajectories(number), groups)
         write_jsonl(layout.selection(number), lines)
         write_json(layout.metrics("select", number), {"kept": 1})
     return layout
 
 
 def params(layout: Layout) -> Params:
-    return shipped_params(tracking={"uri": uri(layout), "seconds": 60}, rounds={"last": 2})
+    return shipped_params(machine={"tracking": {"uri": uri(layout)}}, rounds={"last": 2})
 
 
 def uri(layout: Layout) -> str:
@@ -73,7 +74,7 @@ def traces(layout: Layout, run_id: str) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_a_run_has_traces_of_its_rounds_each_once_and_they_are_deleted_with_it(layout: Layout) -> None:
+def test_a_run_has_traces_of_its_rounds_each_once(layout: Layout) -> None:
     run_id = record(layout, times=2)  # the same message twice, as after an answer that was lost
     found = traces(layout, run_id)
     assert len(found) == COUNT
@@ -97,14 +98,11 @@ def test_a_run_has_traces_of_its_rounds_each_once_and_they_are_deleted_with_it(l
 
     again = record(layout, cached=True)
     assert traces(layout, again) == []  # the run that computed the rounds has them
-    _, _, remove = find_expired(layout.root, params(layout).tracking, "here", 1, set(), set())
-    remove()
-    assert traces(layout, run_id) == []
 
 
 @pytest.mark.slow
 def test_a_round_that_cannot_be_read_costs_its_traces_only(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
-    layout.rewarded(1).write_text("{")
+    layout.trajectories(1).write_text("{")
     found = traces(layout, record(layout))
     assert {trace.info.tags["round"] for trace in found} == {"2"}
     assert "traces of round 1 left out" in capfd.readouterr().err

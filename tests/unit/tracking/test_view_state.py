@@ -2,12 +2,10 @@
 
 import json
 
-from tasks.promote.headline import headline
 from tasks.statistics.intervals import Estimate
-from tasks.tracking.addresses import experiment_address, server_address
-from tasks.tracking.batches import VALUE_LENGTH
-from tasks.tracking.run_summary import headline_metrics, unknown_headline
-from tasks.tracking.view_state import view_state
+from tasks.statistics.learning_curves import headline
+from tasks.tracking.addresses import experiment_address, server_address, view_state
+from tasks.tracking.metrics import VALUE_LENGTH, headline_metrics, unknown_headline
 
 
 def test_the_columns_are_the_headline_and_the_minutes() -> None:

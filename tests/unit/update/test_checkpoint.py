@@ -29,7 +29,7 @@ def run(make_policy: MakePolicy, make_samples: MakeSamples) -> Run:
 
     def train_policy(kept: Checkpoint | None, live: LiveRows | None = None) -> tuple[torch.Tensor, list[Metrics]]:
         policy, samples = make_policy(), make_samples()
-        params = grpo_params(epochs=4, schedule="cosine", beta=0.1, kl_target=0.01, kl_horizon=9)
+        params = grpo_params(epochs=4, schedule="cosine", beta=0.1)
         scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
         with policy.model.disable_adapter():
             reference = score_samples(scorer, samples)

@@ -81,7 +81,13 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
         ("distinct completions", "warning", "", "raise search.temperature", {"distinct": [1, 3]}),
         ("distinct completions", "no verdict", "", "", {**ALONE, "distinct": [1, 1]}),
         ("reward errors", "red flag", "reward errors", "lower sandbox.memory_mb", {"errors": ["it died"]}),
-        ("reward errors", "red flag", "reward errors", "raise operators.retries", {"errors": ["mute"], "served": True}),
+        (
+            "reward errors",
+            "red flag",
+            "reward errors",
+            "start the server of the operators",
+            {"errors": ["mute"], "served": True},
+        ),
     ],
 )
 def test_each_sign_has_its_verdict_and_param(sign: str, level: str, flag: str, remedy: str, changes: Any) -> None:

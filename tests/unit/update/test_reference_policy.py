@@ -12,12 +12,14 @@ from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy, save_policy
+from tasks.model.policy import Policy, encode_completion, load_policy, save_policy
 from tasks.model.sample import Sample
 from tasks.params.params import Params
 from tasks.params.sections import Lora
-from tasks.records import Lineage, RewardedTrajectory
+from tasks.records import Lineage
+from tasks.trajectories import RewardedTrajectory
 from tasks.update.task import run
+from tests.support.groups import changed, write_rewarded
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeTrajectory
 from tests.support.selections import selected
@@ -60,8 +62,8 @@ def put(layout: Layout, make_trajectory: MakeTrajectory) -> Put:
     def written(round: int) -> list[RewardedTrajectory]:
         version = read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
         given = [make_trajectory(name, [1.0, 0.0, 0.0]) for name in ("one", "two")]
-        given = [t.model_copy(update={"policy_version": version}) for t in given]
-        write_jsonl(layout.rewarded(round), given)
+        given = [changed(t, policy_version=version) for t in given]
+        write_rewarded(layout.trajectories(round), given)
         write_jsonl(layout.selection(round), [line for t in given for line in selected(t, (1.0, -0.5, -0.5))])
         return given
 
@@ -81,9 +83,9 @@ def numbers(layout: Layout, round: int) -> dict[str, float]:
 def divergence(policy: Policy, reference: Policy, trajectories: list[RewardedTrajectory]) -> float:
     """Mean k3 over all completion tokens."""
     samples = [
-        Sample("", 0, tuple(encode_prompt(policy, t.prompt)), tuple(encode_completion(policy, code)), (), 0.0)
-        for t in trajectories
-        for code in t.workflow_codes
+        Sample("", 0, tuple(t.prompt_tokens), tuple(encode_completion(policy, member.code)), (), 0.0)
+        for t, _ in trajectories
+        for member in t.members
     ]
     with torch.no_grad():
         ours, theirs = (
@@ -172,11 +174,11 @@ def test_a_trajectory_of_another_policy_is_named_with_its_line_and_the_stages_to
 ) -> None:
     version = save_policy(policy, layout.policy(0), parent=None, round=0).version
     first, second = put(1)
-    write_jsonl(layout.rewarded(1), [first, second.model_copy(update={"policy_version": "stranger"})])
-    text = layout.rewarded(1).read_text()
-    layout.rewarded(1).write_text("\n" + text)  # blank lines are skipped, and counted
+    write_rewarded(layout.trajectories(1), [first, changed(second, policy_version="stranger")])
+    text = layout.trajectories(1).read_text()
+    layout.trajectories(1).write_text("\n" + text)  # blank lines are skipped, and counted
     remedy = "run again: graft stage search@1 collect@1 reward@1"
-    with pytest.raises(GraftError, match=rf"rewarded\.jsonl:3: .*'stranger' wrote .* from '{version}'; {remedy}"):
+    with pytest.raises(GraftError, match=rf"trajectories\.jsonl:3: .*'stranger' wrote .* from '{version}'; {remedy}"):
         run(layout, params(), 1)
     assert not layout.policy(1).exists()
 

@@ -16,7 +16,7 @@ from tasks.model.scoring.mismatch import BOUND
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import behaviour_logprobs, score_samples
 from tasks.params.fields import SamplerCorrection
-from tasks.update.compute import compute
+from tasks.update.compute import update_policy
 from tasks.update.gradient import accumulate_gradient
 from tasks.update.sampler_correction import correct_groups, token_weights
 from tests.support.plain_scores import unpadded_logprobs
@@ -100,7 +100,7 @@ def test_each_correction_trains_another_policy_and_is_in_the_metrics(
         rows = recorded_by_another(policy, samples)
         knobs = grpo_params(sampler_correction=correction, epochs=1, **changes).model_dump()
         params = shipped_params(update=knobs, search={"temperature": TEMPERATURE})
-        result = compute(policy, groups_of(rows), None, params, 1)
+        result = update_policy(policy, groups_of(rows), None, params, 1)
         found[correction] = weights_of(policy)
         assert ("sampler_correction/bounded_share" in result.metrics) == (correction != "none")
         starts_at_1 = correction != "none" or "bf16" in changes

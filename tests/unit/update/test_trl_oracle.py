@@ -20,7 +20,6 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from tasks.bootstrap.tokenizer import train_tokenizer
-from tasks.model.policy import encode_prompt
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import advantages_of
@@ -33,6 +32,7 @@ from tasks.update.gradient import accumulate_gradient
 from tasks.update.groups import weighted_group
 from tasks.update.sampler_correction import correct_groups
 from tasks.update.step_plan import UpdateGroup
+from tests.support.groups import changed
 from tests.support.pairwise import case_name, pairwise_cases
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeTrajectory
@@ -284,10 +284,10 @@ def make_path(
     def make(rewards: list[list[float | None]], params: Update) -> Any:
         policy = make_policy()
         trajectories = [
-            make_trajectory(f"p{number}", given).model_copy(update={"tokens": tokens, "logprobs": [[]] * 4})
+            changed(make_trajectory(f"p{number}", given), tokens=tokens)
             for number, (given, tokens) in enumerate(zip(rewards, COMPLETIONS, strict=True))
         ]
-        prompts = [encode_prompt(policy, trajectory.prompt) for trajectory in trajectories for _ in range(4)]
+        prompts = [trajectory.prompt_tokens for trajectory, _ in trajectories for _ in range(4)]
         adapter = LoraConfig(r=4, lora_alpha=8.0, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
         written = {
             "prompt_ids": prompts,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from tasks.core.torch_threads import torch_threads
 from tasks.errors import GraftError
+from tasks.model.hf_model import torch_threads
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
@@ -24,6 +24,7 @@ from tasks.update.gradient import accumulate_gradient
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.step_plan import UpdateGroup, plan_steps, steps_of_epoch
 from tasks.update.update import train
+from tests.support.groups import changed
 from tests.support.plain_scores import sample_logprobs, unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples, MakeTrajectory
 from tests.support.update_params import grpo_params
@@ -226,8 +227,9 @@ def test_a_revision_counts_as_if_the_round_policy_had_written_it(
 ) -> None:
     """A revision's tokens come without log-probabilities: the policy's own before the first step take their place."""
     policy, recorded = make_policy(), make_policy()
-    others = make_trajectory("p0", [1.0, 0.0]).model_copy(update={"tokens": [[5, 6, 1], [7, 1]]})
-    unknown = [*tokenize_trajectory(policy, others, [0.7, -0.7]), *(s for s in make_samples() if s.problem_id != "p0")]
+    others = changed(make_trajectory("p0", [1.0, 0.0]), tokens=[[5, 6, 1], [7, 1]]).trajectory
+    written = [replace(s, advantage=a) for s, a in zip(tokenize_trajectory(policy, others), (0.7, -0.7), strict=True)]
+    unknown = [*written, *(s for s in make_samples() if s.problem_id != "p0")]
     assert [s.completion for s in unknown[:2]] == [(5, 6, 1), (7, 1)]
     assert not any(s.behaviour for s in unknown)
     with torch.no_grad():

@@ -14,10 +14,12 @@ from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import sample_groups
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
-from tasks.records import Lineage, RewardedTrajectory, Selected
+from tasks.records import Lineage, Selected
+from tasks.trajectories import RewardedTrajectory
 from tasks.update.groups import selected_groups
 from tasks.update.step_plan import UpdateGroup
 from tasks.update.task import run
+from tests.support.groups import changed, write_rewarded
 from tests.support.policies import MakeTrajectory
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
@@ -38,7 +40,7 @@ def layout(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: Make
     layout = Layout(tmp_path)
     save_tiny(layout.policy(0), fresh=True)
     mixed, solved = make_trajectory("mixed", [1.0, None, 0.0]), make_trajectory("solved", [1.0, 1.0])
-    write_jsonl(layout.rewarded(1), [mixed, solved, make_trajectory("held-out", [0.0, 1.0], split="validation")])
+    write_rewarded(layout.trajectories(1), [mixed, solved, make_trajectory("held-out", [0.0, 1.0], split="validation")])
     write_jsonl(layout.selection(1), [*selected(mixed, [0.7, 0.0, -0.7]), *selected(solved, [0.0, 0.0])])
     return layout
 
@@ -117,7 +119,7 @@ def test_the_denominator_depends_on_the_loss_and_leaves_truncated_completions_ou
     loss: str, expected: int, policy: Policy, make_trajectory: MakeTrajectory
 ) -> None:
     tokens = {"tokens": [[5, 1], [6, 7, 1], [8, 1], [9, 9]], "logprobs": [[], [], [], []]}
-    trajectory = make_trajectory("p", [1.0, 0.5, 0.0, 0.5]).model_copy(update=tokens)
+    trajectory = changed(make_trajectory("p", [1.0, 0.5, 0.0, 0.5]), **tokens)
     lines = selected(trajectory, [1.0, 0.0, -1.0, 0.0])
     assert update_group(policy, trajectory, lines, loss=loss, truncated="leave_out").denominator == expected
 
@@ -144,24 +146,3 @@ def test_a_selection_of_other_trajectories_is_refused(layout: Layout, make_traje
     with pytest.raises(GraftError, match=r"selection\.jsonl: does not name the samples .* run graft stage select@1"):
         run(layout, params(), 1)
     assert not layout.policy(1).exists()
-
-
-def test_an_invalid_completion_is_skipped_on_request_by_update_and_selection(
-    layout: Layout, make_trajectory: MakeTrajectory
-) -> None:
-    mixed, solved = make_trajectory("mixed", [1.0, None, 0.0, 0.0]), make_trajectory("solved", [1.0, 1.0])
-    tokens = [[], [], [300, 1], []]
-    write_jsonl(layout.rewarded(1), [mixed.model_copy(update={"tokens": tokens}), solved])
-    with pytest.raises(GraftError, match=r"rewarded\.jsonl:1: completion 2 of problem 'mixed' holds token 300"):
-        run(layout, params(), 1)
-    skipping = params()
-    skipping = skipping.model_copy(
-        update={"update": skipping.update.model_copy(update={"on_invalid_completion": "skip"})}
-    )
-    with pytest.raises(GraftError, match="does not name the samples"):  # it is of all but the third, by their places
-        run(layout, skipping, 1)
-    fit = mixed.model_copy(update={"workflow_ids": [mixed.workflow_ids[place] for place in (0, 1, 3)]})
-    write_jsonl(layout.selection(1), [*selected(fit, [0.7, 0.0, -0.7]), *selected(solved, [0.0, 0.0])])
-    run(layout, skipping, 1)
-    found = numbers(layout)
-    assert (found["unfit_samples"], found["samples"], found["reward"]) == (1, 2, 0.75)

@@ -24,6 +24,9 @@ from tasks.model.sampling.batch_state import Request
 from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
 from tasks.records import Completion
 
+PARALLEL = 256
+"""Completions that are asked for at a time: vLLM's own bound, --max-num-seqs, is as high."""
+
 MAX_LOGPROB = 1e-3
 """A log-probability may be above 0 by no more: rounding."""
 
@@ -66,19 +69,19 @@ def sample_on_server(
     """
     served = policy.served
     assert served is not None
-    client, parallel = JsonClient(served.address, served.seconds), Semaphore(served.parallel)
+    client, parallel = JsonClient(served.address), Semaphore(PARALLEL)
 
     async def complete(request: Request) -> Completion:
         async with parallel:
             return await _complete(client, policy, served, request, temperature, max_new_tokens)
 
-    found: dict[int, Completion] = {}
+    completions: dict[int, Completion] = {}
     with start_blocking_portal() as portal:  # an error in the block cancels what is still running
         futures = {portal.start_task_soon(complete, request): place for place, request in enumerate(requests)}
         for future in as_completed(futures):
-            found[futures[future]] = future.result()
-            report(len(found))
-    return [found[place] for place in range(len(requests))]
+            completions[futures[future]] = future.result()
+            report(len(completions))
+    return [completions[place] for place in range(len(requests))]
 
 
 def body_of(
@@ -115,7 +118,7 @@ async def _complete(
                 f"sampler: {client.address} no longer has {served.name} (404): somebody unloaded it, or another server "
                 "took its place; run again, and the stage loads it"
             ) from error
-        raise GraftError(f"{error}; correct sampler.address, or what that server was started with") from error
+        raise GraftError(f"{error}; correct machine.vllm.address, or what that server was started with") from error
     choice = _choice_of(answer)
     if choice is None or (fault := _fault(choice, policy, body)):
         raise GraftError(

@@ -9,13 +9,14 @@ from anyio import fail_after
 from anyio.from_thread import start_blocking_portal
 
 from tasks.errors import GraftError, TransientError
+from tasks.model.sampling.vllm.server import KEY
 from tasks.redaction import redacted
-
-KEY = "VLLM_API_KEY"
-"""Environment variable with the key of the server; vLLM itself reads it, too."""
 
 BUSY = (408, 429)
 """Statuses of a server, or of what is in front of it, that has too much to do."""
+
+SECONDS = 600
+"""Longest wait for one answer: a long completion on a busy server takes minutes."""
 
 LONGEST = 200
 """Characters of a server's own message in an error."""
@@ -32,7 +33,7 @@ class Refusal(GraftError):
 class JsonClient:
     """Requests to a server below `address`, http(s)://HOST:PORT/PATH, each of which may take `seconds`."""
 
-    def __init__(self, address: str, seconds: float) -> None:
+    def __init__(self, address: str, seconds: float = SECONDS) -> None:
         self.address = address.rstrip("/")
         self._seconds = seconds
         self._client = httpx.AsyncClient(
@@ -72,9 +73,7 @@ class JsonClient:
         raise TransientError(f"{message}; see the log of that server, and start it again")
 
     def _no_answer(self, reason: str) -> TransientError:
-        return TransientError(
-            f"sampler: no answer from {self.address} ({reason}); start that server again, or see sampler.seconds"
-        )
+        return TransientError(f"sampler: no answer from {self.address} ({reason}); start that server again")
 
 
 def _json(response: httpx.Response) -> Any:

@@ -6,23 +6,25 @@ states of a name and a path, so that one loaded in place of another would be sam
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from http.client import UNAUTHORIZED
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
 from tasks.artifacts import digest_path, read_json
+from tasks.environments.prompts import read_format
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.foreign_files import is_trusted
-from tasks.model.policy import ServedModel
-from tasks.model.sampling.vllm.json_client import KEY, JsonClient, Refusal
-from tasks.model.sampling.vllm.server import started_server
-from tasks.model.sampling.vllm.server_params import server_params
-from tasks.model.served_model import base_to_serve
+from tasks.model.gguf import resolve_base
+from tasks.model.load_errors import translate_errors
+from tasks.model.policy import Policy, ServedModel, load_policy, load_tokenizer
+from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
+from tasks.model.sampling.vllm.server import KEY, server_params, started_server
 from tasks.model.version import ADAPTER, WEIGHTS
-from tasks.params.sampler import SamplerParams
+from tasks.params.fields import VllmDtype
 from tasks.records import Engine, Lineage
 
 NAME = "vllm"
@@ -46,13 +48,13 @@ class _AdapterConfig(BaseModel):
 
 
 @contextmanager
-def serve_policy(layout: Layout, sampler: SamplerParams, folder: Path, stage_id: str) -> Iterator[ServedModel | None]:
-    """The policy in `folder` on the server of `sampler`, during the block; None where Graft samples itself.
+def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id: str) -> Iterator[ServedModel | None]:
+    """The policy in `folder` on the server of `machine.vllm`, during the block; None where Graft samples itself.
 
-    `sampler`: as the stage sees it, its kind and its type. A server that Graft starts ends with the block. Raises
+    `dtype`: the param `vllm`, in which the server computes. A server that Graft starts ends with the block. Raises
     GraftError where the server has another base, or cannot load the adapter.
     """
-    if sampler.kind == "own":
+    if dtype is None:
         yield None
         return
     params = server_params()
@@ -61,18 +63,18 @@ def serve_policy(layout: Layout, sampler: SamplerParams, folder: Path, stage_id:
     trusted = is_trusted(lineage.base, base if "weights" in lineage.holds else None)
     adapter = folder.resolve() / ADAPTER if "adapter" in lineage.holds else None
     rank = read_json(adapter / "adapter_config.json", _AdapterConfig).r if adapter else None
-    started = params.command is not None
     log = layout.engine_log(stage_id)
-    with started_server(params, base, rank, trusted, log) if started else nullcontext(params.address or "") as address:
-        client = JsonClient(address, params.seconds)
+    program, there = params.command, nullcontext(params.address or "")
+    with started_server(program, dtype, base, rank, trusted, log) if program else there as address:
+        client = JsonClient(address)
         card = _base_card(client, base)
         name = f"graft-{lineage.version}" if adapter else card.id
         loaded = adapter is not None and _load_adapter(client, name, adapter)
-        engine = Engine(name=NAME, version=_version(client), dtype=sampler.dtype)
+        engine = Engine(name=NAME, version=_version(client), dtype=dtype)
         try:
-            yield ServedModel(address, name, engine, card.max_model_len or 0, params.parallel, params.seconds)
+            yield ServedModel(address, name, engine, card.max_model_len or 0)
         finally:
-            if loaded and not started:
+            if loaded and not program:
                 with suppress(GraftError):
                     client.post("/unload_lora_adapter", {"lora_name": name})
 
@@ -121,3 +123,40 @@ def _load_adapter(client: JsonClient, name: str, path: Path) -> bool:
         remedy = "start it with --enable-lora, --max-lora-rank and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
         raise GraftError(f"{error}; {remedy}, where it can read {path}") from error
     return True
+
+
+@dataclass(frozen=True)
+class ModelConfigs:
+    """In place of a model: its configuration without its weights."""
+
+    config: Any
+    generation_config: Any
+
+
+def load_sampled_policy(folder: Path, served: ServedModel | None) -> Policy:
+    """The policy in a folder, to be sampled only: without weights where a server has them."""
+    return load_policy(folder) if served is None else _without_weights(folder, served)
+
+
+def base_to_serve(folder: Path, lineage: Lineage) -> str:
+    """What a server loads for a policy folder, below its adapter: a folder, or a Hugging Face id."""
+    base = str(folder) if "weights" in lineage.holds else resolve_base(lineage.base)
+    return str(Path(base).resolve()) if Path(base).is_dir() else base
+
+
+def _without_weights(folder: Path, served: ServedModel) -> Policy:
+    from transformers import AutoConfig, GenerationConfig
+
+    lineage = read_json(folder / "lineage.json", Lineage)
+    base = base_to_serve(folder, lineage)
+    trusted = is_trusted(lineage.base, base if "weights" in lineage.holds else None)
+    with translate_errors(f"{folder}: its base {base!r} has no config.json", "restore it"):
+        config = AutoConfig.from_pretrained(base, trust_remote_code=trusted)
+        try:
+            generation = GenerationConfig.from_pretrained(base)
+        except OSError:  # none of its own: as transformers makes one with the model
+            generation = GenerationConfig.from_model_config(config)
+    tokenizer = load_tokenizer(str(folder), lineage.base)
+    own, form = "weights" in lineage.holds, read_format(folder)
+    model = ModelConfigs(config, generation)
+    return Policy(model, tokenizer, lineage.version, lineage.base, lineage.base_sha256, own, form, served)

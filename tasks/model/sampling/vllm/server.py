@@ -1,19 +1,27 @@
-"""A sampling server that Graft starts: `sampler.command` with the policy's base, on a free port of the loopback."""
+"""A sampling server that Graft starts: `machine.vllm.command` with the policy's base, on a free port of loopback.
+
+`server_params` is the section `machine.vllm`, which no stage sees: address and command change no result. The code that
+runs a stage sets it (`use_server`), as it sets what computes the shards (tasks/core/sharding.py).
+"""
 
 import os
 import secrets
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from tasks.core.child_process import kill_tree, last_line, spawn
 from tasks.core.loopback import HOST, answers, free_port
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
-from tasks.model.sampling.vllm.json_client import KEY
-from tasks.params.sampler import SamplerParams
+from tasks.params.fields import VllmDtype
+from tasks.params.machine import VllmServer
+
+KEY = "VLLM_API_KEY"
+"""Environment variable with the key of the server; vLLM itself reads it, too."""
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Values of vLLM's --max-lora-rank."""
@@ -29,10 +37,14 @@ POLL = 0.2
 END = 10.0
 """Seconds for the supervisor to end the server, which takes it GRACE at most."""
 
+_current: ContextVar[VllmServer | None] = ContextVar("vllm", default=None)
+
 
 @contextmanager
-def started_server(params: SamplerParams, base: str, rank: int | None, trusted: bool, log: Path) -> Iterator[str]:
-    """Run a server of `base` during the block; its address, which ends in /v1.
+def started_server(
+    program: Sequence[str], dtype: VllmDtype, base: str, rank: int | None, trusted: bool, log: Path
+) -> Iterator[str]:
+    """Run `program` as a server of `base` during the block; its address, which ends in /v1.
 
     `rank`: of the adapters that it will load, None: none. Its key, which keeps other users of the machine out, is the
     user's VLLM_API_KEY or a random one. Raises GraftError with the last line of its log if it ends before it answers.
@@ -40,7 +52,7 @@ def started_server(params: SamplerParams, base: str, rank: int | None, trusted: 
     if not os.environ.get(KEY):
         os.environ[KEY] = secrets.token_hex(32)  # read by the server and by JsonClient, and so removed from all texts
     port = free_port()
-    command = server_command(params, base, rank, trusted, port)
+    command = server_command(program, dtype, base, rank, trusted, port)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as stream:
         process = spawn(
@@ -54,12 +66,14 @@ def started_server(params: SamplerParams, base: str, rank: int | None, trusted: 
         _end(process)
 
 
-def server_command(params: SamplerParams, base: str, rank: int | None, trusted: bool, port: int) -> list[str]:
+def server_command(
+    program: Sequence[str], dtype: VllmDtype, base: str, rank: int | None, trusted: bool, port: int
+) -> list[str]:
     """The command with what it must be started with; `vllm serve` takes the base by its place, others by its name."""
-    command = list(params.command or ())
+    command = list(program)
     place = command.index("serve") + 1 if "serve" in command else len(command)
     command[place:place] = [base] if "serve" in command else ["--model", base]
-    command += ["--served-model-name", BASE, "--host", HOST, "--port", str(port), "--dtype", params.dtype]
+    command += ["--served-model-name", BASE, "--host", HOST, "--port", str(port), "--dtype", dtype]
     command += ["--generation-config", "vllm", "--logprobs-mode", "processed_logprobs", "--allowed-origins", "[]"]
     if rank is not None:
         command += ["--enable-lora", "--max-lora-rank", str(_max_rank(rank))]
@@ -74,7 +88,7 @@ def _wait_until_it_answers(process: "subprocess.Popen[bytes]", url: str, name: s
     while not answers(url):
         if process.poll() is not None:
             text = log.read_text(encoding="utf-8", errors="replace")
-            raise GraftError(f"sampler.command: {name} ended before it answered: {last_line(text)}; see {log}")
+            raise GraftError(f"machine.vllm.command: {name} ended before it answered: {last_line(text)}; see {log}")
         time.sleep(POLL)
 
 
@@ -86,3 +100,21 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(END)
     kill_tree(process)
+
+
+def server_params() -> VllmServer:
+    """The section set by `use_server`. Raises GraftError where there is none."""
+    params = _current.get()
+    if params is None:
+        raise GraftError("vllm: no server is set here; run the stage by graft stage or graft retrain")
+    return params
+
+
+@contextmanager
+def use_server(params: VllmServer) -> Iterator[None]:
+    """Let stages in the block find their server by these params."""
+    token = _current.set(params)
+    try:
+        yield
+    finally:
+        _current.reset(token)

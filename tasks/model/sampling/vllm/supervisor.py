@@ -30,8 +30,8 @@ POLL = 0.1
 def main(command: Sequence[str]) -> None:
     """Run the command until it ends or standard input does; then kill its process group, this process included."""
     signal(SIGINT, SIG_IGN)
-    own = os.environ.get("PYTHONPATH", "").split(os.pathsep)[1:]  # the first is Graft's, for this process alone
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(own)}
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)[1:]  # the first is Graft's, for this process alone
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
     over = threading.Event()
 

@@ -18,34 +18,32 @@ from typer.testing import CliRunner
 
 from flows import preflight as inputs
 from flows.cli.app import app
-from flows.diagnosis.diagnose import diagnose, diagnosis_params, reward_trajectories, sample_groups_of_problems
-from flows.diagnosis.page import page_of
+from flows.diagnosis.diagnose import diagnose, diagnosis_params
 from flows.diagnosis.problems import baselines_of
-from flows.diagnosis.record import Diagnosis
+from flows.diagnosis.record import Diagnosis, page_of
 from flows.diagnosis.terminal import print_diagnosis
 from flows.process.exit_codes import line_and_code
-from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl
-from tasks.bootstrap.scratch_model import build_scratch_model
-from tasks.bootstrap.supervised import TrainingExample, train_supervised
-from tasks.bootstrap.tokenizer import train_tokenizer
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
+from tasks.learning.round import Setting, roll_out
+from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
 from tasks.params.fields import Baseline
-from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.records import KlWeight, Lineage, Problem, Sibling
+from tasks.records import Problem
 from tasks.update import task as update_task
 from tasks.update.diagnostics.health import Verdict
+from tests.support.groups import write_rewarded
+from tests.support.searches import make_problem
 from tests.support.selections import selected
+from tests.support.stage_params import REPOSITORY, SHIPPED
+from tests.support.writers import train_writer
 
-REPOSITORY = Path(__file__).parents[4]
-SHIPPED = load_params(REPOSITORY / "params.yaml")
 SCRIPT = "def solve(problem):\n    return '<script>alert(1)</script>'\n"
 ASKING = "def solve(problem):\n    return ask('How many?', problem)\n"
 CODES = [
@@ -59,9 +57,7 @@ NAMES = ["advantages", "KL share", "gradient norm", "score", "distinct completio
 
 def problem(name: str, operation: Callable[[int, int, int], int]) -> Problem:
     triples = [(3, 4, 5), (6, 2, 9), (8, 7, 2)]
-    (first, *others) = [(f"{a} boxes, {b} pens and {c} more?", operation(a, b, c)) for a, b, c in triples]
-    siblings = [Sibling(question=question, answer=answer) for question, answer in others]
-    return Problem(problem_id=name, question=first[0], answer=first[1], source="test", siblings=siblings)
+    return make_problem(name, *[(f"{a} boxes, {b} pens and {c} more?", operation(a, b, c)) for a, b, c in triples])
 
 
 SOLVABLE = [problem("product", lambda a, b, _: a * b), problem("both", lambda a, b, c: a * b + c)]
@@ -71,13 +67,8 @@ HOPELESS = [problem("hopeless", lambda a, b, c: a - b - c)]
 @cache
 def writer(*codes: str) -> Policy:
     """A policy that writes these codes, as likely as they stand there."""
-    tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in SOLVABLE] + [*CODES, ASKING], 300)
-    policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=2, seed=0), tokenizer, "", "scratch")
-    prompts = [encode_prompt(policy, prompt_of(q, "scratch")) for q in SOLVABLE[0].questions]
-    rows = [TrainingExample(prompt, encode_completion(policy, code)) for prompt in prompts for code in codes]
-    train_supervised(policy.model, rows, epochs=100, learning_rate=0.02, batch=12, pad=tokenizer.pad_token_id, seed=0)
-    policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
-    return policy
+    corpus = [prompt_of(p.question, "scratch") for p in SOLVABLE] + [*CODES, ASKING]
+    return train_writer(corpus, SOLVABLE[0].questions, codes, epochs=100, batch=12, layers=2)
 
 
 def moved(policy: Policy, by: float) -> Policy:
@@ -178,17 +169,6 @@ def test_another_loss_stands_next_to_the_runs_own(project: Layout, seen: Diagnos
         diagnose(project, params(), 3, against="ppo")
 
 
-def test_the_step_has_the_beta_that_the_round_has_left(copied: Layout) -> None:
-    varying = params(update={"beta": 0.5, "kl_target": 0.1})
-    first = diagnose(copied, varying, 2)
-    write_json(copied.kl_weight(1), KlWeight(beta=0.25))
-    later = diagnose(copied, varying, 2)
-    assert first.step.row is not None
-    assert later.step.row is not None
-    assert later.step.row["kl_loss"] == pytest.approx(first.step.row["kl_loss"] / 2)
-    assert (first.knobs["update.beta"], later.knobs["update.beta"]) == ("0.5", "0.25")
-
-
 def test_another_seed_gives_another_page(project: Layout, seen: Diagnosis) -> None:
     other = diagnose(project, params().model_copy(update={"seed": 1}), 3)
     assert page_of(other) != page_of(seen)
@@ -199,15 +179,12 @@ def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None
     asked = params(update={"epochs": 1, "prompts_per_step": 8, "schedule": "constant", "warmup_steps": 0, "beta": 0.3})
     step = diagnose(copied, asked, 3, 1).step
     policy = load_policy(copied.policy(1))
-    lineage = read_json(copied.policy(1) / "lineage.json", Lineage)
-    problems = [p.rotated(2) for p in read_jsonl(copied.problems("train"), Problem)]
     with make_sandbox(asked.sandbox) as sandbox:
-        completions = sample_groups_of_problems(
-            policy, WorkflowEnvironment(), problems, sandbox, diagnosis_params(asked), 2, lineage
-        )
-    trajectories = reward_trajectories(copied, diagnosis_params(asked), WorkflowEnvironment(), completions)
+        setting = Setting(copied.root, diagnosis_params(asked), WorkflowEnvironment(), sandbox)
+        problems = read_jsonl(copied.problems("train"), Problem)
+        trajectories = roll_out(setting, policy, [("train", problem) for problem in problems], 2)
     groups = sample_groups(policy, trajectories, asked.update)
-    write_jsonl(copied.rewarded(2), trajectories)
+    write_rewarded(copied.trajectories(2), trajectories)
     lines = [selected(t, own.advantages) for t, own in zip(trajectories, groups, strict=True)]
     write_jsonl(copied.selection(2), [line for own in lines for line in own])
     update_task.run(copied, asked, 2)
@@ -334,11 +311,11 @@ def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         closed.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    asked = {"backend": "openai", "model": "none", "base_url": address, "retries": 0}
+    asked = {"backend": "openai", "model": "none", "base_url": address}
     found = diagnose(make(tmp_path, [ASKING, CODES[0]], SOLVABLE), params(operators=asked), 2)
     assert "reward errors" in flags(found)
     errors = verdict(found, "reward errors")
-    assert errors.remedy == "raise operators.retries"
+    assert errors.remedy == "start the server of the operators"
     assert "the first error:" in errors.why
     failed = [c for asked in found.problems for c in asked.completions if c.reward is None]
     assert failed
@@ -350,7 +327,7 @@ def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 def test_replies_before_the_step_are_not_taken_for_those_after_it(tmp_path: Path) -> None:
     """Where the policy serves the operators, the one after the step is another model."""
-    asked = {"backend": "policy", "retries": 0, "max_tokens": 8}
+    asked = {"backend": "policy", "max_tokens": 8}
     layout = make(tmp_path, [CODES[0], ASKING], SOLVABLE)
     diagnose(layout, params(operators=asked), 2)
     lines = (layout.replies / "ledger.jsonl").read_text().splitlines()

@@ -23,11 +23,11 @@ def test_each_form_that_fits_has_a_row(
     with pytest.raises(GraftError, match=r"^policy\.base: is scratch, whose prompt is the question; name a model"):
         print_trials(tmp_path)
     small = [
-        "problems.source=generated",
+        "environment.stories=fixed",
         "problems.train=12",
         "problems.validation=1",
         "problems.test=1",
-        "problems.operations=1",
+        "environment.operations=1",
     ]
     chosen = [f"policy.base={tmp_path / 'base'}", "policy.max_new_tokens=8", "policy.prompt.examples=1"]
     override(params, [*small, *chosen])

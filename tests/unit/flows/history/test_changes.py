@@ -12,15 +12,14 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, override
 from tasks.problems.digests import ProblemFile, digest_problem_files, problems_tag
 from tests.support.champions import promote
-
-REPOSITORY = Path(__file__).parents[4]
+from tests.support.stage_params import REPOSITORY
 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     """Params as shipped with a folder of one file of problems; the sources are links to the real ones."""
     shutil.copy(REPOSITORY / "params.yaml", tmp_path)
-    for name in ("tasks", "flows"):
+    for name in ("tasks", "flows", "dvc.yaml"):
         (tmp_path / name).symlink_to(REPOSITORY / name)
     (tmp_path / "data").mkdir()
     write_problems(tmp_path / "data" / "a.jsonl", 3)
@@ -54,7 +53,7 @@ def test_inputs_are_read_back_as_they_were_written(layout: Layout) -> None:
 
 def test_the_first_run_says_so(layout: Layout) -> None:
     assert changes(layout, None) == ["the first scheduled run here, of 3 problems in 1 file (data/a.jsonl)"]
-    change(layout.root, "problems.source=generated")
+    change(layout.root, "problems.source=environment")
     assert changes(layout, None) == ["the first scheduled run here"]
 
 
@@ -84,7 +83,9 @@ def test_a_param_is_listed_with_both_values_and_a_changed_file_without(layout: L
     assert changes(layout, before) == ["other content of rewards.own"]
 
 
-@pytest.mark.parametrize("assignment", ["tracking.experiment=other", "schedule.retries=0", "schedule.overlap=skip"])
+@pytest.mark.parametrize(
+    "assignment", ["machine.tracking.experiment=other", "machine.schedule.retries=0", "machine.schedule.overlap=skip"]
+)
 def test_params_of_no_stage_are_not_listed(layout: Layout, assignment: str) -> None:
     before = seen(layout)
     change(layout.root, assignment)
@@ -116,17 +117,17 @@ def test_its_own_promotion_is_no_change(layout: Layout) -> None:
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("run/rounds/1/rewarded.jsonl", []), ("mine.jsonl", ["other content of influence.trajectories"])],
+    [("run/rounds/1/trajectories.jsonl", []), ("mine.jsonl", ["other content of influence.validation"])],
 )
 def test_a_file_is_listed_unless_the_run_writes_it(layout: Layout, name: str, found: list[str]) -> None:
     file = layout.root / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("one\n")
+    file.with_name("rewards.jsonl").write_text("one\n")
     change(
         layout.root,
         "influence.selection=positive",
-        "influence.validation=trajectories",
-        f"influence.trajectories={name}",
+        f"influence.validation={name}",
     )
     before = seen(layout)
     file.write_text("two\n")
@@ -160,5 +161,5 @@ def test_the_tag_depends_on_the_name_and_content_of_every_file(layout: Layout) -
     write_problems(data / "b.jsonl", 4)
     tags.append(problems_tag(layout.root, params))
     assert len({tag["problems_sha256"] for tag in tags}) == 3
-    change(layout.root, "problems.source=generated")
+    change(layout.root, "problems.source=environment")
     assert problems_tag(layout.root, load_params(layout.root / "params.yaml")) == {}

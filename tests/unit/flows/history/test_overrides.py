@@ -4,10 +4,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from flows.history.overrides import as_text, overrides
+from flows.history.changes import as_text, overrides
 from tasks.params.file import load_params, override
-
-REPOSITORY = Path(__file__).parents[4]
+from tests.support.stage_params import REPOSITORY
 
 
 def git(root: Path, *arguments: str) -> None:
@@ -25,7 +24,7 @@ def test_only_what_differs_from_the_commit_is_listed(tmp_path: Path) -> None:
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-m", "params")
     assert overrides(project, load_params(path)) == {}
-    override(path, ["seed=4", "rounds=2", "tracking.uri=sqlite:///mlflow.db"])
+    override(path, ["seed=4", "rounds=2", "machine.tracking.uri=sqlite:///mlflow.db"])
     found = overrides(project, load_params(path))
     assert found.keys() == {"seed", "rounds.last"}
     assert found["seed"] == ("3", "4")

@@ -5,20 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from flows.history.entries import entries, find_lock, find_number
-from flows.history.run_history import RunHistory, add_failure
+from flows.history.run_history import RunHistory, add_failure, entries, find_lock, find_number
 from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
-
-REPOSITORY = Path(__file__).parents[4]
+from tests.support.stage_params import REPOSITORY
 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     """Params as shipped, and the results of a run as far as its history reads them; the sources are links."""
     shutil.copy(REPOSITORY / "params.yaml", tmp_path)
-    for name in ("tasks", "flows"):
+    for name in ("tasks", "flows", "dvc.yaml"):
         (tmp_path / name).symlink_to(REPOSITORY / name)
     layout = Layout(tmp_path)
     write_json(layout.headline, {"before": 0.25, "greedy": 0.5})

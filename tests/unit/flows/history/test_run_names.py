@@ -3,7 +3,7 @@
 import pytest
 
 from flows.history.changes import RunInputs
-from flows.history.run_names import run_name, summarise_change
+from flows.history.run_history import run_name, summarise_change
 from tasks.problems.digests import ProblemFile
 
 PARAMS = {

@@ -42,7 +42,7 @@ def sides(*runs: RunRecord) -> list[Side]:
 def test_the_p_value_of_yes_or_no_outcomes_is_mcnemars(gained: int, lost: int, same: int) -> None:
     after, before = [1.0] * gained + [0.0] * lost + [1.0] * same, [0.0] * gained + [1.0] * lost + [1.0] * same
     known = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
-    assert sign_flip_p(after, before, 100_000, seed=0) == pytest.approx(known, abs=1e-12)
+    assert sign_flip_p(after, before, seed=0, resamples=100_000) == pytest.approx(known, abs=1e-12)
 
 
 @given(st.lists(st.sampled_from([-0.5, -0.25, -0.125, 0.25, 0.5, 1.0]), min_size=2, max_size=9))
@@ -50,23 +50,23 @@ def test_the_p_value_of_few_problems_counts_every_pattern_of_signs(differences: 
     patterns = itertools.product((1, -1), repeat=len(differences))
     sums = [abs(sum(d * s for d, s in zip(differences, signs, strict=True))) for signs in patterns]
     known = sum(found >= abs(sum(differences)) for found in sums) / len(sums)
-    assert sign_flip_p(differences, [0.0] * len(differences), 1000, seed=0) == pytest.approx(known, abs=1e-12)
+    assert sign_flip_p(differences, [0.0] * len(differences), seed=0, resamples=1000) == pytest.approx(known, abs=1e-12)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=40))
 def test_the_p_value_is_symmetric(pairs: list[tuple[float, float]]) -> None:
     after, before = map(list, zip(*pairs, strict=True))
-    p = sign_flip_p(after, before, 200, seed=1)
+    p = sign_flip_p(after, before, seed=1, resamples=200)
     assert 0 < p <= 1
-    assert sign_flip_p(before, after, 200, seed=1) == p
-    assert sign_flip_p(after, after, 200, seed=1) == 1.0
+    assert sign_flip_p(before, after, seed=1, resamples=200) == p
+    assert sign_flip_p(after, after, seed=1, resamples=200) == 1.0
 
 
 def test_the_drawn_p_value_of_many_problems_is_near_the_exact_one() -> None:
     after, before = [1.0] * 40 + [0.0] * 22, [0.0] * 40 + [1.0] * 22
     known = binomtest(40, 62).pvalue  # 0.030
-    assert sign_flip_p(after, before, 50_000, seed=0) == pytest.approx(known, abs=0.003)
-    assert sign_flip_p([1.0] * 60, [0.0] * 60, 1000, seed=0) == pytest.approx(2 / 1001)  # never 0
+    assert sign_flip_p(after, before, seed=0, resamples=50_000) == pytest.approx(known, abs=0.003)
+    assert sign_flip_p([1.0] * 60, [0.0] * 60, seed=0, resamples=1000) == pytest.approx(2 / 1001)  # never 0
 
 
 @pytest.mark.parametrize("level", [0.05, 0.2])
@@ -76,13 +76,13 @@ def test_p_is_at_most_the_level_as_often_as_the_level_says_where_nothing_changed
     for i in range(times):
         chances = [rng.betavariate(0.5, 0.5) for _ in range(40)]
         after, before = ([sum(rng.random() < c for _ in range(20)) / 20 for c in chances] for _ in range(2))
-        alarms += sign_flip_p(after, before, 400, seed=i) <= level
+        alarms += sign_flip_p(after, before, seed=i, resamples=400) <= level
     assert binomtest(alarms, times, level).pvalue > 0.01
 
 
 def test_lengths_that_differ_are_refused() -> None:
     with pytest.raises(ValueError, match="argument 2"):
-        sign_flip_p([1.0, 0.0], [1.0], 100, seed=0)
+        sign_flip_p([1.0, 0.0], [1.0], seed=0, resamples=100)
 
 
 def test_exactly_the_params_that_differ_or_that_a_run_lacks_are_listed(runs: list[RunRecord]) -> None:

@@ -113,6 +113,10 @@ def test_environments_are_listed_with_prompt_terms_and_evaluators(monkeypatch: p
     assert "  reward terms  hard_format, mark, steps\n" in text
     assert "      Solve the problem. Think first" in text
     assert "Evaluators of answers (problems.evaluator is format):\n  number " in text
+    alone = list_environments(REPOSITORY, shipped_params(), "answer")
+    assert alone in text
+    assert "param         malformed_share: 0.3  # " in alone
+    assert "workflow" not in alone
     monkeypatch.setattr("flows.reports.environment_list.environment_in", lambda *_: Yes())
     own = list_environments(REPOSITORY, shipped_params(environment="mine:Yes"))
     assert "mine:Yes  (in use)\n  Answers are yes.\n  answers       read from the completion" in own

@@ -6,10 +6,10 @@ import pytest
 from rich.console import Console
 
 from flows.reports.search_tree import draw_tree
-from tasks.artifacts import write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.records import Problem, Sibling, TreeNode
+from tasks.programs.workflow_files import write_workflows
+from tasks.records import AskedProblem, Problem, TreeNode
 
 
 def node(problem: str, name: str, statement: str, visits: int, value: float, prior: float) -> TreeNode:
@@ -21,10 +21,7 @@ def node(problem: str, name: str, statement: str, visits: int, value: float, pri
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     made = Layout(tmp_path)
-    siblings = [Sibling(question="5 and [6]?", answer=11)]
-    known = {"question": "2 and [3]?", "answer": 5, "source": "test", "siblings": siblings}
     names = ("train-0000-sum", "train-0001-sum")
-    write_jsonl(made.problems("train"), [Problem(problem_id=name, **known) for name in names])
     for round in (1, 2, 10):
         nodes = [
             node("train-0001-sum", "0", "", 9, 0.5, 1.0),
@@ -33,8 +30,14 @@ def layout(tmp_path: Path) -> Layout:
             node("train-0000-sum", "0.0.0", "return a", 1, 1.0, 0.9),
             node("train-0000-sum", "0.1", "a = [bold]n[0]", 1, 0.0, 0.05),
         ]
-        write_jsonl(made.workflows(round) / "trees.jsonl", nodes)
+        write_workflows(made.workflows(round), [([asked(name, round) for name in names], [], nodes)])
     return made
+
+
+def asked(name: str, round: int) -> AskedProblem:
+    question, answer = ("5 and [6]?", 11) if round % 2 else ("2 and [3]?", 5)
+    problem = Problem(problem_id=name, question=question, answer=answer, source="test")
+    return AskedProblem(split="train", problem=problem, prompt=question, prompt_tokens=[5])
 
 
 def text_of(layout: Layout, problem_id: str, round: int | None = None) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flows.reports.front import COSTS
+from flows.reports.comparison import COSTS
 from flows.reports.run_record import read_run_record
 from flows.reports.terminal import print_report
 from tasks.artifacts import write_json, write_jsonl, write_text
@@ -15,13 +15,15 @@ from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.evaluate.summary import summarise
 from tasks.layout import Layout
-from tasks.params.environment import EnvironmentChoice
 from tasks.params.file import load_params, override
 from tasks.params.params import Params
 from tasks.params.sections import Rounds
 from tasks.programs.contract import HEADER
-from tasks.records import Choice, ProblemOutcome, RewardedTrajectory, Standing
+from tasks.records import Choice, ProblemOutcome, Standing
 from tasks.reward.histogram import histogram_csv, reward_histogram
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import changed as changed_group
+from tests.support.groups import write_rewarded
 from tests.support.records import make_outcome, make_promotion
 from tests.support.selections import selected_by_influence
 
@@ -125,13 +127,6 @@ def test_rows_of_costs_cut_no_interval(layout: Layout, params: Params) -> None:
     assert re.search(r"\S…", shown) is None
 
 
-def test_the_share_of_invalid_samples_is_reported(layout: Layout, params: Params) -> None:
-    prose_only = [o.model_copy(update={"invalid": 17}) for o in outcomes(100)]
-    write_evaluation(layout, params, "before", prose_only)
-    (row,) = [line.split() for line in report(layout, params).splitlines() if line.startswith("invalid samples")]
-    assert row[2:] == ["0.850", "0.050", "-0.800"]
-
-
 def test_measures_of_an_environment_have_rows_but_not_those_of_seen_and_unseen_templates(
     layout: Layout, params: Params
 ) -> None:
@@ -149,19 +144,6 @@ def test_measures_of_an_environment_have_rows_but_not_those_of_seen_and_unseen_t
     assert shown.count("(") == shown.count(")"), "long names of measures cut no interval"
 
 
-def test_a_measure_that_a_gate_wants_kept_has_a_remark_where_less_than_its_share_is_left(
-    layout: Layout, params: Params
-) -> None:
-    for when, distinct in (("before", 0.6), ("after", 0.1)):
-        numbers = read_metrics(layout, f"evaluate@{when}") | {"measure/distinct_texts/sampled": distinct}
-        write_json(layout.metrics("evaluate", when), numbers)
-    remark = "Samples: distinct_texts is 0.100, less than 0.5 of the first policy's 0.600."
-    assert remark in " ".join(
-        report(layout, params.model_copy(update={"environment": EnvironmentChoice(name="recipes.civil:Civil")})).split()
-    )
-    assert remark not in " ".join(report(layout, params).split())
-
-
 def test_a_page_that_could_not_be_written_is_not_named(layout: Layout, params: Params) -> None:
     assert "page.html" not in report(layout, params)
 
@@ -172,19 +154,10 @@ def test_no_cell_is_cut(layout: Layout, params: Params, terminal: bool) -> None:
     assert shown.count("(") == shown.count(")")  # rich ends a cell that it cuts with …
 
 
-def test_problems_without_siblings_or_templates_say_so_and_have_no_such_rows(tmp_path: Path, params: Params) -> None:
+def test_problems_without_siblings_or_templates_have_no_such_rows(tmp_path: Path, params: Params) -> None:
     shown = report(written(tmp_path, params, siblings=False, templates=False), params)
-    assert "no siblings: correctness rests on one answer each" in shown
     assert "with siblings" not in shown
     assert "templates" not in shown
-
-
-def test_answers_need_no_siblings(tmp_path: Path, params: Params) -> None:
-    layout = written(tmp_path, params, siblings=False)
-    assert "have no siblings" in prose(layout, params)
-    assert "have no siblings" not in prose(
-        layout, params.model_copy(update={"environment": EnvironmentChoice(name="answer")})
-    )
 
 
 def test_templates_and_operations_have_rows_and_the_hardest_templates_are_named(layout: Layout, params: Params) -> None:
@@ -233,11 +206,11 @@ def test_solved_problems_that_rest_on_one_answer_are_counted(layout: Layout, par
 
 def test_problems_that_were_not_searched_are_counted(layout: Layout, params: Params) -> None:
     assert "Train problems searched" not in report(layout, params)
-    for number, (problems, skipped, left_out) in enumerate([(300, 0, 0), (210, 90, 0), (180, 80, 40)], start=1):
-        add(layout, "search", number, problems=problems, skipped=skipped, left_out=left_out)
+    for number, (problems, left_out) in enumerate([(300, 0), (210, 90), (180, 120)], start=1):
+        add(layout, "search", number, problems=problems, left_out=left_out)
     found = prose(layout, params)
-    assert "Train problems searched, by round: 300, 210, 180; skipped, for no signal before: 0, 90, 80; " in found
-    assert "left out, beyond curriculum.problems or groups: 0, 0, 40." in found
+    assert "Train problems searched, by round: 300, 210, 180; " in found
+    assert "left out, beyond curriculum.problems or groups: 0, 90, 120." in found
 
 
 def test_faults_that_validation_finds_with_the_rewards_are_reported(layout: Layout, params: Params) -> None:
@@ -259,7 +232,7 @@ def measure(layout: Layout, make_trajectory: Callable[..., RewardedTrajectory]) 
 
     def write(number: int, codes: list[str]) -> None:
         group = make_trajectory("p", [i / len(codes) for i in range(len(codes))])
-        write_jsonl(layout.rewarded(number), [group.model_copy(update={"workflow_codes": codes})])
+        write_rewarded(layout.trajectories(number), [changed_group(group, code=codes)])
         influences = [2e-5 * (i - 2.5) for i in range(len(codes))]
         write_jsonl(layout.selection(number), selected_by_influence(group, influences))
 
@@ -303,7 +276,7 @@ LOCAL, SERVER = "sqlite:///mlflow.db", "http://127.0.0.1:5000"
 
 @pytest.mark.parametrize(
     ("uri", "line"),
-    [(LOCAL, LOCAL), (SERVER, SERVER), ("", "off (tracking.uri is empty)")],
+    [(LOCAL, LOCAL), (SERVER, SERVER), ("", "off (machine.tracking.uri is empty)")],
 )
 def test_the_report_names_the_store_of_mlflow(layout: Layout, params: Params, uri: str, line: str) -> None:
     shown = report(layout, changed(params, "tracking", uri=uri))
@@ -424,7 +397,6 @@ round  samples  mean reward  deviation  accumulated  solved  kept
 3         2400        0.800      0.450       1200.5    90 %  61 %
 rewards of round 1  0 █         ▂        █ 1
 rewards of round 3  0 ▃         ▁        █ 1
-Rewards above 0, by round: 70 %, 70 %, 70 %.
 
 stage     times  seconds
 ───────────────────────────────────────

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.distributed.job_file import error_from_json, error_to_json, read_job, write_job
 from tasks.model.distributed.safe_serialization import deserialize, serialize
+from tasks.model.distributed.torchrun import error_from_json, error_to_json, read_job, write_job
 from tasks.model.sample import Sample
 from tasks.params.file import load_params, restrict
 from tasks.update.gradient import TokenSums
-from tasks.update.task import compute
+from tasks.update.task import run_update
 
 SHIPPED = load_params(Path(__file__).parents[4] / "params.yaml")
 
@@ -89,9 +89,9 @@ def test_a_job_is_read_as_it_was_written_and_names_a_function_of_tasks(tmp_path:
     path = tmp_path / "job"
     for keys in (["seed", "update"], ["policy.lora.rank", "rewards", "operators.price", "rounds"]):
         given = restrict(SHIPPED, keys)
-        write_job(path, compute, Layout(tmp_path), given, 3)
+        write_job(path, run_update, Layout(tmp_path), given, 3)
         work, layout, params, round = read_job(path)
-        assert (work, layout, round) == (compute, Layout(tmp_path), 3)
+        assert (work, layout, round) == (run_update, Layout(tmp_path), 3)
         assert repr(params) == repr(given)
     job = json.loads(path.read_text())
     for name in ("os:system", "tasks.artifacts:os.system", "tasks.update.task:no", "builtins:exec"):

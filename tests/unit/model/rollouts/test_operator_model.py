@@ -55,8 +55,8 @@ def test_an_empty_text_is_sampled_again_and_is_never_a_reply(make_policy: MakePo
     prompts = [Prompt("ask", "1 + 2", nth) for nth in range(400)]
     greedy = dict(PolicyModel(policy, params(temperature=0.0, max_tokens=1)).complete(prompts[:3]))
     assert {reply.failed for reply in greedy.values()} == {"the policy gave empty text 1 times"}
-    once = dict(PolicyModel(policy, params(temperature=1.0, max_tokens=1, retries=0)).complete(prompts))
-    again = dict(PolicyModel(policy, params(temperature=1.0, max_tokens=1, retries=9)).complete(prompts))
+    once = dict(PolicyModel(policy, params(temperature=1.0, max_tokens=1), 0).complete(prompts))
+    again = dict(PolicyModel(policy, params(temperature=1.0, max_tokens=1), 9).complete(prompts))
     empty = [place for place, reply in once.items() if reply.failed]
     assert empty
     assert all(reply.text and reply.text.strip() for reply in again.values())

@@ -8,16 +8,15 @@ from unittest.mock import patch
 import pytest
 import torch
 
+from tasks.model.cpu.decoder_blocks import is_supported
+from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy, attach_adapter
-from tasks.model.sampling.backends import pick_backend
+from tasks.model.prefix_attention import RowPrefix, SharedPrefix
+from tasks.model.sampling.backends import generate, pick_backend
 from tasks.model.sampling.batch_state import BatchState, Request
 from tasks.model.sampling.decode_loop import decode, decode_blocks
-from tasks.model.sampling.hf_generate import generate
 from tasks.model.sampling.inverse_cdf import uniforms
-from tasks.model.sampling.llama_blocks import is_supported
-from tasks.model.sampling.prefix_attention import RowPrefix, SharedPrefix
 from tasks.model.sampling.sampler import sample
-from tasks.model.scoring.hf_model import unwrap_model
 from tasks.model.scoring.micro_batches import MIN_PREFIX
 from tasks.records import Completion
 from tests.support.policies import SHARED, WIDE, MakePolicy

@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers.generation.logits_process import LogitsProcessorList, TopKLogitsWarper, TopPLogitsWarper
 
+from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
-from tasks.model.sampling.backends import pick_backend
+from tasks.model.sampling.backends import generate, pick_backend
 from tasks.model.sampling.decode_loop import decode, decode_blocks
-from tasks.model.sampling.hf_generate import generate
 from tasks.model.sampling.inverse_cdf import uniforms
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.sampling.truncation import Truncation
-from tasks.model.scoring.hf_model import unwrap_model
 from tasks.records import Completion
 from tests.support.policies import MakePolicy
 

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import pytest
 from tasks.errors import GraftError, TransientError
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.sampling.sampler import Request, sample
-from tasks.model.served_model import load_sampled_policy
+from tasks.model.sampling.vllm import completions
+from tasks.model.sampling.vllm.json_client import JsonClient
+from tasks.model.sampling.vllm.serve import load_sampled_policy
 from tasks.records import Completion, PromptFormat
 from tests.support.policies import VOCABULARY, MakePolicy
 from tests.support.vllm_server import VllmServer, served, vllm_server
@@ -132,7 +134,7 @@ def test_every_fault_of_a_server_is_one_line(
 
 
 def test_the_first_fault_ends_the_other_requests(serve: Callable[..., tuple[Policy, VllmServer]]) -> None:
-    """One that hangs would hold the stage for `sampler.seconds`."""
+    """One that hangs would hold the stage for SECONDS."""
     released = threading.Event()
 
     def behave(number: int) -> tuple[int, Any] | None:
@@ -146,11 +148,14 @@ def test_the_first_fault_ends_the_other_requests(serve: Callable[..., tuple[Poli
     assert time.monotonic() - started < 15
 
 
-def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., tuple[Policy, VllmServer]]) -> None:
+def test_an_answer_that_takes_too_long_is_an_error(
+    serve: Callable[..., tuple[Policy, VllmServer]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     policy, _ = serve(behave=lambda _: time.sleep(1.0))
-    assert policy.served is not None
-    policy.served = replace(policy.served, seconds=0.2)
-    with pytest.raises(TransientError, match=r"(timed out|no complete answer within 0\.2 s)\); .*see sampler\.seconds"):
+    monkeypatch.setattr(completions, "JsonClient", partial(JsonClient, seconds=0.2))
+    with pytest.raises(
+        TransientError, match=r"(timed out|no complete answer within 0\.2 s)\); start that server again"
+    ):
         sample(policy, requests()[:1], 1.0, LONGEST, "vllm")
 
 

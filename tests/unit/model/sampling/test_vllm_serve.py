@@ -14,11 +14,11 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import ServedModel, save_policy
 from tasks.model.sampling.vllm.serve import serve_policy
-from tasks.model.sampling.vllm.server import server_command
-from tasks.model.sampling.vllm.server_params import use_server
+from tasks.model.sampling.vllm.server import server_command, use_server
+from tasks.params.fields import VllmDtype
 from tasks.records import Engine, Lineage
 from tests.support.policies import MakePolicy
-from tests.support.vllm_server import VllmServer, sampler_params, vllm_server
+from tests.support.vllm_server import VllmServer, server_at, vllm_server
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def folder(make_policy: MakePolicy, tmp_path: Path) -> Path:
 
 
 @contextmanager
-def serving(folder: Path, server: VllmServer, **changes: Any) -> Iterator[ServedModel]:
-    params = sampler_params(address=server.address, **changes)
-    with use_server(params), serve_policy(Layout(folder.parent), params, folder, "search@1") as served:
+def serving(folder: Path, server: VllmServer, dtype: VllmDtype = "float32") -> Iterator[ServedModel]:
+    layout = Layout(folder.parent)
+    with use_server(server_at(server.address)), serve_policy(layout, dtype, folder, "search@1") as served:
         assert served is not None
         yield served
 
@@ -38,10 +38,10 @@ def serving(folder: Path, server: VllmServer, **changes: Any) -> Iterator[Served
 def test_the_adapter_is_loaded_from_its_own_path_and_unloaded_at_the_end(folder: Path) -> None:
     version = read_json(folder / "lineage.json", Lineage).version
     with vllm_server(folder) as server:
-        with serving(folder, server, dtype="bfloat16", parallel=7, seconds=9.0) as served:
+        with serving(folder, server, "bfloat16") as served:
             assert server.adapters == {f"graft-{version}": folder / "adapter"}
             assert served == ServedModel(
-                server.address, f"graft-{version}", Engine(name="vllm", version="0.32.0", dtype="bfloat16"), 256, 7, 9.0
+                server.address, f"graft-{version}", Engine(name="vllm", version="0.32.0", dtype="bfloat16"), 256
             )
         assert server.adapters == {}
 
@@ -117,8 +117,7 @@ def test_no_server_is_one_line(folder: Path) -> None:
 
 
 def test_own_asks_no_server(folder: Path) -> None:
-    params = sampler_params(kind="own")
-    with serve_policy(Layout(folder.parent), params, folder, "search@1") as served:
+    with serve_policy(Layout(folder.parent), None, folder, "search@1") as served:
         assert served is None
 
 
@@ -130,8 +129,7 @@ def test_own_asks_no_server(folder: Path) -> None:
 def test_a_server_is_started_with_all_that_the_samples_depend_on(
     command: list[str], expected: list[str], rank: int | None, most: str | None
 ) -> None:
-    params = sampler_params(command=command, dtype="float16")
-    line = server_command(params, "/base", rank, trusted=False, port=8011)
+    line = server_command(command, "float16", "/base", rank, trusted=False, port=8011)
     assert line[: len(expected)] == expected
     pairs = dict(pairwise(line))
     assert (pairs["--dtype"], pairs["--port"], pairs["--host"]) == ("float16", "8011", "127.0.0.1")
@@ -139,4 +137,4 @@ def test_a_server_is_started_with_all_that_the_samples_depend_on(
     assert pairs["--allowed-origins"] == "[]"
     assert pairs.get("--max-lora-rank") == most
     assert ("--enable-lora" in line) == (rank is not None)
-    assert "--trust-remote-code" in server_command(params, "/base", rank, trusted=True, port=1)
+    assert "--trust-remote-code" in server_command(command, "float16", "/base", rank, trusted=True, port=1)

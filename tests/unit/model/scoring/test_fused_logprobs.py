@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tasks.model.scoring.fused_logprobs import logprobs_and_entropies
+from tasks.model.scoring.logprobs import logprobs_and_entropies
 
 ROWS, TOKENS = torch.tensor([0, 2, 2, 2, 4]), torch.tensor([3, 1, 1, 0, 5])  # rows without a token, one with a twin
 

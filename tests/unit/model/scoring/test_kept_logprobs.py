@@ -10,7 +10,7 @@ import torch
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring import scorer as scorer_module
-from tasks.model.scoring.kept_logprobs import kept_logprobs_and_entropies, pad_kept
+from tasks.model.scoring.logprobs import kept_logprobs_and_entropies, pad_kept
 from tasks.model.scoring.scorer import scorer_for, with_constant_prompts
 from tests.support.influence import scorer_of
 from tests.support.plain_scores import unpadded_logprobs

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
+from tasks.model.hf_model import float32_weights
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring import scorer as scorer_module
-from tasks.model.scoring.float32_weights import float32_weights
 from tasks.model.scoring.scorer import scorer_for, with_constant_prompts
 from tasks.objective.recorded_logprobs import behaviour_logprobs, sample_key, score_samples
 from tasks.select.certificate import certify

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
-from tasks.model.fast_layers.attention_hook import check_plain_softmax, use_attention
+from tasks.model.hf_model import check_plain_softmax, use_attention
 from tasks.model.sample import Sample
-from tasks.model.scoring.layouts.packed import collate_packed
+from tasks.model.scoring.layouts import collate_packed
 from tasks.model.scoring.micro_batches import MIN_PREFIX, common_prefix, cut_into_chunks
 from tasks.model.scoring.packed_attention import packed_attention
 

@@ -5,7 +5,8 @@ import torch
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.padded_rows import PaddedBatch, collate, token_logprobs
+from tasks.model.scoring.layouts import PaddedBatch, collate
+from tasks.model.scoring.logprobs import token_logprobs
 from tests.support.plain_scores import completion_logprobs, unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.updates import gradient_of

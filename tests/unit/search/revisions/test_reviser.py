@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +12,26 @@ from rich.console import Console
 
 from flows.reports.search_tree import draw_tree
 from flows.stages.dvc_yaml import declared_params
-from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.collect import task as collecting
 from tasks.collect.groups import SearchedProblem, build_trajectories
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy
-from tasks.model.scoring.padded_rows import collate
+from tasks.model.rollouts import operator_model
+from tasks.model.scoring.layouts import collate
 from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.programs.operators.model import Prompt, Reply
+from tasks.programs.operators.openai_model import OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.records import Lineage, Problem, TreeNode, Workflow
+from tasks.records import AskedProblem, Problem, TreeNode, Workflow
 from tasks.reward import task as rewarding
 from tasks.search.node import tree_records
-from tasks.search.revisions.reviser import Reviser
+from tasks.search.revisions import problem_revisions
+from tasks.search.revisions.problem_revisions import Reviser
 from tasks.search.task import run
 from tasks.select import task as selecting
 from tasks.update import task as updating
@@ -53,6 +57,13 @@ def problem(name: str) -> Problem:
 PENS, CUPS = problem("pens"), problem("cups")
 
 
+@pytest.fixture(autouse=True)
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One revision after the other, and a prompt is sent once."""
+    monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 1)
+    monkeypatch.setattr(operator_model, "OpenAiModel", partial(OpenAiModel, retries=0, parallel=1))
+
+
 def serving(answer: Answer) -> AbstractContextManager[ChatServer]:
     """A server that gives these answers, None as a 503."""
 
@@ -67,16 +78,15 @@ def reply(change: str, code: str) -> str:
     return f"Change: {change}\n\n```python\n{code}```\n"
 
 
-def all_params(url: str, revisions: int = REVISIONS, wave: int = 1, longest: int = 128) -> Params:
-    shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "wave_size": wave, "revisions": revisions}
-    limits = {"retries": 0, "parallel": 1, "seconds": 20.0}
+def all_params(url: str, revisions: int = REVISIONS, longest: int = 128) -> Params:
+    shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "revisions": revisions}
     return shipped_params(
         seed=0,
         search={**shape, "temperature": 0.01},
         policy={"max_new_tokens": longest},
         sandbox={"allow_weak": True},
         influence={"validation": "same_batch"},
-        operators={"backend": "openai", "base_url": url, "model": "test", **limits},
+        operators={"backend": "openai", "base_url": url, "model": "test"},
     )
 
 
@@ -157,13 +167,14 @@ def test_the_prompts_hold_code_error_and_experience_and_never_the_answers(layout
     assert not [secret for prompt in server.prompts for secret in secrets if secret in prompt]
 
 
-def test_identical_replies_are_run_once_and_counted_each_time(layout: Layout) -> None:
+def test_identical_replies_are_run_once_and_counted_each_time(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 3)
     asking, counts = "def solve(problem):\n    return ask('how many?', problem)\n", iter(range(100))
 
     def answer(prompt: str) -> str:
         return f"{prompt[:3]} 5" if prompt.startswith("how") else reply(f"change {next(counts)}", asking)
 
-    server = revise(layout, answer, wave=3)
+    server = revise(layout, answer)
     numbers = numbers_of(layout)
     assert (numbers["revisions"], numbers["revisions_repeated"]) == (REVISIONS, REVISIONS - 1)
     assert sum(p.startswith("how many?") for p in server.prompts) == len(PENS.questions)
@@ -231,11 +242,11 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     revised = found[RIGHT if learnt else long]
     assert (revised.value, len(revised.completions), revised.visits) == (1.0, int(learnt), 1)
     assert numbers_of(layout)["revisions_too_long"] == (not learnt)
-    lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
-    tried = SearchedProblem("train", PENS, list(found.values()))
-    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], lineage, None, 12, True, 0)
-    assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
-    assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
+    (asked,) = read_jsonl(layout.workflows(3) / "problems.jsonl", AskedProblem)
+    tried = SearchedProblem(asked, list(found.values()))
+    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], "v", 12, 0)
+    assert [member.proposer for member in trajectory.members] == ["sample"] * SAMPLES + ["revision"] * learnt
+    assert [member.logprobs for member in trajectory.members[SAMPLES:]] == [[]] * learnt
 
 
 def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:
@@ -285,13 +296,16 @@ class Written:
 
 def revised(problems: Sequence[Problem], sandbox: Sandbox, folder: Path) -> tuple[dict[str, list[TreeNode]], list[int]]:
     trees = [make_tree(p, 8) for p in problems]
-    model, knobs = Written(), params("http://unused", wave=2)
+    model, knobs = Written(), params("http://unused")
     served = CachedModel(model, knobs.operators, folder)
     Reviser(WorkflowEnvironment(), served, sandbox, lambda code: list(code.encode()), knobs, 3).revise(trees)
     return {t.problem.problem_id: list(tree_records(t.problem.problem_id, t.root)) for t in trees}, model.batches
 
 
-def test_a_wave_is_one_batch_and_no_problem_depends_on_the_others(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_wave_is_one_batch_and_no_problem_depends_on_the_others(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 2)
     both, batches = revised([PENS, CUPS], sandbox, tmp_path / "both")
     assert batches == [4, 4]
     turned, _ = revised([CUPS, PENS], sandbox, tmp_path / "turned")

@@ -1,0 +1,71 @@
+"""`graft champion` prints the history of champions, `graft rollback` restores an earlier one, and `graft export` writes
+one, or any policy folder, in a format that needs no Graft."""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from tasks.artifacts import read_json
+from tasks.core.terminal import make_table, print_text
+from tasks.errors import GraftError, one_line
+from tasks.layout import Layout
+from tasks.model.export import ExportFormat, export_policy
+from tasks.params.params import Params
+from tasks.promote.champion import current_champion, previous_champions, read_history, roll_back, utc_now
+from tasks.promotion_records import Promotion
+from tasks.records import Lineage
+from tasks.redaction import redacted
+from tasks.tracking.recorder import update_registry
+
+FOLLOWS = "champion/ is as it should be, and the registry follows at the next run or rollback"
+
+
+def rollback(layout: Layout, params: Params, version: str | None, reason: str) -> None:
+    """Restore an earlier champion, then update the MLflow registry; a failure there is a warning."""
+    step = roll_back(layout.champion, version, redacted(" ".join(reason.split())), utc_now())
+    print_text(f"champion: {step.version}, {step.how} ({step.reason}); {step.replaced} was taken back and is kept")
+    print_text(f"to undo this: graft rollback {step.replaced}")
+    decision = read_json(layout.promotion, Promotion) if layout.promotion.exists() else None
+    if decision and decision.champion_version == step.replaced and decision.version != step.version:
+        print_text(f"The last run was compared with {step.replaced}; to compare it again: graft stage promote --force")
+    problem = update_registry(layout, params)
+    if problem:
+        print(
+            one_line(redacted(f"warning: MLflow ({params.machine.tracking.uri}): {problem}; {FOLLOWS}")),
+            file=sys.stderr,
+        )
+
+
+def print_champions(layout: Layout, console: Console) -> None:
+    """Print the champion and its history, the latest first. Raises GraftError if there is no champion."""
+    champion, others = current_champion(layout.champion).version, previous_champions(layout.champion)
+    table = make_table("since", "champion", "", "replaced", "why", wrap="why")
+    for step in reversed(read_history(layout.champion)):
+        table.add_row(step.time, step.version, step.how, step.replaced or "", step.reason)
+    console.print(f"champion: {champion} in {layout.champion.name}/policy", highlight=False)
+    console.print(f"kept, for graft rollback VERSION: {', '.join(others) or 'none'}", highlight=False)
+    if table.row_count:
+        console.print()
+        console.print(table)
+
+
+def export(layout: Layout, policy: Path | None, folder: Path, form: ExportFormat, float32: bool) -> None:
+    """Write it and print by how much its logits differ from those of the policy."""
+    if policy is None:
+        current_champion(layout.champion)
+        policy = layout.champion / "policy"
+    if not policy.is_dir():
+        raise GraftError(f"{policy}: no such policy folder; name one, run/policy for instance")
+    version = read_json(policy / "lineage.json", Lineage).version
+    difference = export_policy(policy, folder, form, measured_score(layout, version), float32)
+    print_text(f"{folder}: {policy} ({version}), {form}; loaded again, no logit differs by more than {difference:.1e}")
+
+
+def measured_score(layout: Layout, version: str) -> str | None:
+    """The greedy score of a version in the decision on its promotion; None if there is none."""
+    champions = [layout.champion, *previous_champions(layout.champion).values()]
+    for path in (*(place / "promotion.json" for place in champions), layout.promotion):
+        if path.is_file() and (decision := read_json(path, Promotion)).version == version:
+            return f"{decision.pass_at_1:.3f}, greedy, on the test problems of its run"
+    return None

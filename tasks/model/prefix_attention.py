@@ -1,0 +1,129 @@
+"""Shared-prefix attention for decoding (Juravsky et al. 2024, Hydragen, arXiv:2402.05099).
+
+A context that several rows share is held once and read once a step: its rows are the rows of one matrix product with
+it, while each row attends to its own tokens separately. Where contexts are short, or not shared, each row has its own
+copy: a third of the operations. It enters a model through transformers' attention interface.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tasks.model.hf_model import use_attention
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class RowPrefix:
+    """Each row's context is in the cache, before its own tokens."""
+
+    def __init__(self, padding: "Tensor | None", steps: int) -> None:
+        """`padding` [B, P] True = padding, None if there is none; at most `steps` tokens follow."""
+        from torch.nn.functional import pad
+
+        self._seen = None if padding is None else pad(~padding, (0, steps), value=True)[:, None, None]
+
+    def keep(self, rows: "Tensor") -> None:
+        """Drop all other rows."""
+        self._seen = None if self._seen is None else self._seen[rows]
+
+    def attend(self, _layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+        """Attention of scaled queries [B, heads, n, d] to keys and values [B, heads, P + t, d]."""
+        from torch.nn.functional import scaled_dot_product_attention
+
+        seen = None if self._seen is None else self._seen[..., : keys.shape[2]]
+        return scaled_dot_product_attention(queries, keys, values, seen, scale=1.0)
+
+
+class SharedPrefix:
+    """The C prefilled contexts of a batch, and the context of each of its B rows."""
+
+    def __init__(self, cache: Any, padding: "Tensor | None", owner: "Tensor") -> None:
+        """`padding` [C, P] True = padding, None if there is none; `owner` [B] is each row's context."""
+        self._layers = [(layer.keys, layer.values) for layer in cache.layers]  # [C, heads, P, d]
+        self._padding, self._owner = padding, owner
+        self._group()
+
+    @property
+    def contexts(self) -> int:
+        """C."""
+        return len(self._layers[0][0])
+
+    def keep(self, rows: "Tensor") -> None:
+        """Drop all other rows, and contexts without a row."""
+        self._owner = self._owner[rows]
+        self._group()
+
+    def copy_to_rows(self, written_cache: Any, into: Any, steps: int) -> RowPrefix:
+        """Put each row's context, and then the row's own tokens from the cache `own`, into a new cache."""
+        for (keys, values), written, layer in zip(self._layers, written_cache.layers, into.layers, strict=True):
+            layer.update(keys[self._owner], values[self._owner])
+            if written.is_initialized:
+                layer.update(written.keys, written.values)
+        return RowPrefix(None if self._padding is None else self._padding[self._owner], steps)
+
+    def _group(self) -> None:
+        """Each row's place among C groups of G places, and the row in each place (in a free one: the first)."""
+        import torch
+
+        used, self._owner = torch.unique(self._owner, return_inverse=True)
+        if len(used) < self.contexts:
+            self._layers = [(keys[used], values[used]) for keys, values in self._layers]
+            self._padding = None if self._padding is None else self._padding[used]
+        sizes = self._owner.bincount()
+        order = self._owner.argsort(stable=True)
+        rows = torch.arange(len(order), device=order.device)
+        nth = rows - (sizes.cumsum(0) - sizes)[self._owner[order]]
+        width, heads = int(sizes.max()), torch.arange(self._layers[0][0].shape[1], device=order.device)
+        places = torch.empty_like(order)  # of a row's first head
+        places[order] = self._owner[order] * len(heads) * width + nth
+        self._places = (places[:, None] + heads * width).flatten()  # [B · heads] into [C · heads · G]
+        self._members = places.new_zeros(len(used) * len(heads) * width)  # and back
+        self._members[self._places] = (rows[:, None] * len(heads) + heads).flatten()
+
+    def attend(self, layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+        """Attention of scaled queries [B, heads, n, d] to the contexts and to the rows' own keys [B, heads, t, d]."""
+        import torch
+
+        contexts, context_values = self._layers[layer]
+        width, heads = contexts.shape[2], queries.shape[0] * queries.shape[1]
+        rows = queries.reshape(heads, *queries.shape[2:])  # torch.matmul in four dimensions takes twice as long
+        scores = torch.bmm(self._to_groups(rows, contexts), contexts.flatten(0, 1).mT)
+        if self._padding is not None:
+            scores.view(*contexts.shape[:2], -1, width).masked_fill_(self._padding[:, None, None], -torch.inf)
+        scores = torch.cat(
+            [self._to_rows(scores, rows), torch.bmm(rows, keys.flatten(0, 1).mT)], -1
+        )  # [B · heads, n, P + t]
+        weights = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
+        there = torch.bmm(self._to_groups(weights[..., :width], contexts), context_values.flatten(0, 1))
+        own = values.flatten(0, 1)
+        return torch.baddbmm(self._to_rows(there, rows), weights[..., width:], own).view(queries.shape)
+
+    def _to_groups(self, rows: "Tensor", contexts: "Tensor") -> "Tensor":
+        """[B · heads, n, w] → [C · heads, G · n, w]"""
+        return rows.index_select(0, self._members).view(len(contexts) * contexts.shape[1], -1, rows.shape[-1])
+
+    def _to_rows(self, groups: "Tensor", rows: "Tensor") -> "Tensor":
+        """[C · heads, G · n, w] → [B · heads, n, w]"""
+        return groups.view(len(self._members), rows.shape[1], -1).index_select(0, self._places)
+
+
+Prefix = SharedPrefix | RowPrefix
+"""How rows attend to their contexts."""
+
+
+@contextmanager
+def use_prefix_attention(model: Any) -> Iterator[None]:
+    """In the block, `model` attends by the `row_prefix` that its forward is given; one new token per row, no mask."""
+    with use_attention(model, "row_prefix", _attend_prefix):
+        yield
+
+
+def _attend_prefix(
+    layer: Any, query: "Tensor", key: "Tensor", value: "Tensor", prefix: Prefix, scale: float
+) -> "Tensor":
+    """One query a row, [B, heads, 1, d]."""
+    rows, heads, _, size = query.shape
+    queries = query.view(rows, key.shape[1], -1, size) * scale
+    return prefix.attend(layer.layer_idx, queries, key, value).view(rows, 1, heads, -1)

@@ -1,0 +1,203 @@
+"""Layouts of samples as a model's input: rows, packed, completions.
+
+rows         one padded row per sample, prompt included: the reference, which every model computes correctly
+packed       all prompts and completions in one row, without padding; each prompt is computed once
+completions  a row each, without their prompts, whose keys and values are constants: no gradient flows into the prompts
+
+Values are the same in all three. A packed row of the prompts p and q, with the completions a and b of p, c of q:
+
+    ids        p0 p1 | q0 | p2 q1 | a0 a1 b0 b1 b2 c0
+    positions   0  1    0    2  1    3  4  3  4  5  2
+
+First what all prompts begin with, if that is much, then the rest of the prompts without their last tokens, then these
+last tokens, then the completions, whose positions continue their prompt's: all predictions are at the end of the row.
+The last token of a completion predicts nothing and is left out. The attention mask is replaced
+(tasks/model/scoring/packed_attention.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from tasks.model.hf_model import Forward
+from tasks.model.sample import Sample
+from tasks.model.scoring.micro_batches import Group, common_prefix, cut_into_chunks
+from tasks.model.scoring.packed_attention import PackedIndex, index_packed_row
+from tasks.model.scoring.prompt_cache import PromptCache, PromptStates
+from tasks.model.scoring.token_scores import TokenIndex, index_tokens
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class PaddedBatch:
+    """B rows: prompts padded on the left to P, completions on the right to C, S = P + C."""
+
+    ids: "Tensor"  # [B, S]
+    attention: "Tensor"  # [B, S] 1 = a real token
+    positions: "Tensor"  # [B, S] index among the row's real tokens
+    completion: "Tensor"  # [B, C]
+    mask: "Tensor"  # [B, C] bool, True = a real completion token
+
+
+def collate(
+    prompts: Sequence[list[int]], completions: Sequence[list[int]], pad: int, device: Any = "cpu"
+) -> PaddedBatch:
+    """Pad B (prompt, completion) pairs into one batch."""
+    import torch
+
+    width = max(len(p) for p in prompts)
+    length = max(len(c) for c in completions)
+    left = [[pad] * (width - len(p)) + p for p in prompts]
+    right = [c + [pad] * (length - len(c)) for c in completions]
+    real = [
+        [0] * (width - len(p)) + [1] * (len(p) + len(c)) + [0] * (length - len(c))
+        for p, c in zip(prompts, completions, strict=True)
+    ]
+    attention = torch.tensor(real, device=device)
+    return PaddedBatch(
+        ids=torch.tensor([a + b for a, b in zip(left, right, strict=True)], device=device),
+        attention=attention,
+        positions=(attention.cumsum(-1) - 1).clamp_(min=0),
+        completion=torch.tensor(right, device=device),
+        mask=attention[:, width:].bool(),
+    )
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """R rows."""
+
+    batch: PaddedBatch
+    index: TokenIndex
+
+    @property
+    def predictions(self) -> int:
+        """Predictions in all chunks."""
+        return self.batch.completion.numel()
+
+    def chunks(self, forward: Forward) -> list["Tensor"]:
+        """The model's predictions for each place of the completions, [R · C, ·]."""
+        predicted = forward(
+            self.batch.completion.shape[1] + 1,
+            input_ids=self.batch.ids,
+            attention_mask=self.batch.attention,
+            position_ids=self.batch.positions,
+            use_cache=False,
+        )
+        return [predicted[:, :-1].flatten(0, 1)]
+
+
+def collate_rows(samples: Sequence[Sample], pad: int, device: Any = "cpu") -> RowBatch:
+    """One row for each of R samples."""
+    batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, device)
+    rows, width = batch.completion.shape
+    first = range(0, rows * width, width)
+    return RowBatch(batch, index_tokens(samples, first, [place + 1 for place in first], device))
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """A row of N tokens, of D groups."""
+
+    ids: "Tensor"  # [1, N]
+    positions: "Tensor"  # [1, N]
+    attention: PackedIndex
+    predictions: int  # in all chunks: the last ones of the row
+    index: TokenIndex
+
+    def chunks(self, forward: Forward) -> list["Tensor"]:
+        """The model's predictions after each prompt and each completion token except the last, [D + …, ·]."""
+        predicted = forward(
+            self.predictions,
+            input_ids=self.ids,
+            position_ids=self.positions,
+            packed_index=self.attention,
+            use_cache=False,
+        )
+        return [predicted[0]]
+
+
+def collate_packed(groups: Sequence[Group], dtype: Any, device: Any = "cpu") -> PackedBatch:
+    """One row for D groups; the completions keep their order. `dtype` is that of the attention."""
+    import torch
+
+    prompts = [group[0].prompt for group in groups]
+    inputs = [[s.completion[:-1] for s in group] for group in groups]
+    common = common_prefix(prompts)
+    starts = list(accumulate((len(prompt) - 1 - common for prompt in prompts), initial=common))
+    ends = range(starts[-1], starts[-1] + len(prompts))  # places of the prompts' last tokens
+    ids = [*prompts[0][:common], *(token for prompt in prompts for token in prompt[common:-1])]
+    ids += [prompt[-1] for prompt in prompts]
+    positions = [*range(common), *(i for prompt in prompts for i in range(common, len(prompt) - 1))]
+    positions += [len(prompt) - 1 for prompt in prompts]
+    room = max(len(tokens) for completed in inputs for tokens in completed)
+    chunks: list[range] = []
+    completions: list[list[int]] = []  # the completion of each token of a chunk
+    owners: list[int] = []
+    rest: list[int] = []  # predictions after the first token of each completion
+    for d, (prompt, completed) in enumerate(zip(prompts, inputs, strict=True)):
+        for chunk in cut_into_chunks([len(tokens) for tokens in completed], room):
+            start = len(ids)
+            for number, length in chunk:
+                rest.append(len(ids) - starts[-1])
+                ids += completed[number]
+                positions += range(len(prompt), len(prompt) + length)
+            chunks.append(range(start, len(ids)))
+            completions.append([number for number, length in chunk for _ in range(length)])
+            owners.append(d)
+    places = [[*range(starts[d], starts[d + 1]), ends[d]] for d in range(len(prompts))]
+    first = [d for d, completed in enumerate(inputs) for _ in completed]
+    return PackedBatch(
+        ids=torch.tensor([ids], device=device),
+        positions=torch.tensor([positions], device=device),
+        attention=index_packed_row(range(common), places, chunks, completions, owners, dtype, device),
+        predictions=len(ids) - starts[-1],
+        index=index_tokens([s for group in groups for s in group], first, rest, device),
+    )
+
+
+@dataclass(frozen=True)
+class CompletionBatch:
+    """R completions."""
+
+    ids: "Tensor"  # [R, C] the prompt's last token and the completion but for its last, padded on the right
+    positions: "Tensor"  # [R, C]
+    states: PromptStates
+    index: TokenIndex
+
+    @property
+    def predictions(self) -> int:
+        """Predictions in all chunks."""
+        return self.ids.numel()
+
+    def chunks(self, forward: Forward) -> list["Tensor"]:
+        """The model's predictions for each place of the completions, [R · C, ·]."""
+        predicted = forward(
+            self.ids.shape[1],
+            input_ids=self.ids,
+            position_ids=self.positions,
+            prompt_states=self.states,
+            use_cache=False,
+        )
+        return [predicted.flatten(0, 1)]
+
+
+def collate_completions(
+    samples: Sequence[Sample], prompts: PromptCache, pad: int, device: Any = "cpu"
+) -> CompletionBatch:
+    """One row for each of R samples."""
+    import torch
+
+    width = max(len(s.completion) for s in samples)
+    ids = [[s.prompt[-1], *s.completion[:-1], *[pad] * (width - len(s.completion))] for s in samples]
+    starts = torch.tensor([len(s.prompt) - 1 for s in samples], device=device)
+    first = range(0, len(samples) * width, width)
+    return CompletionBatch(
+        torch.tensor(ids, device=device),
+        starts[:, None] + torch.arange(width, device=device),
+        prompts.states([s.prompt for s in samples]),
+        index_tokens(samples, first, [place + 1 for place in first], device),
+    )

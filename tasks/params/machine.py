@@ -1,0 +1,75 @@
+"""The section `machine` of `params.yaml`, which a person sets once a machine: no stage depends on it."""
+
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, PlainSerializer, field_validator, model_validator
+
+from tasks.params.fields import Seconds
+from tasks.params.sections import Section
+from tasks.redaction import redacted
+
+
+class Tracking(Section):
+    uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect stores a flow's parameters
+    experiment: Annotated[str, Field(min_length=1)]
+
+    @field_validator("uri")
+    @classmethod
+    def _check_store(cls, uri: str) -> str:
+        if uri not in ("", "databricks") and urlsplit(uri).scheme in ("", "file"):
+            raise ValueError(
+                "is a folder, in which MLflow keeps no runs any more; name a database: sqlite:///mlflow.db"
+            )
+        return uri
+
+
+class Scheduling(Section):
+    """`seconds`: stage → time limit. `flows/preflight.py` checks the names."""
+
+    overlap: Literal["wait", "skip"]
+    retries: Annotated[int, Field(ge=0, le=20, strict=True)]
+    seconds: dict[str, Seconds]
+
+
+class RunnerParams(Section):
+    """How shards are computed."""
+
+    kind: Literal["sequential", "processes", "dask", "ray"]
+    workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None
+    address: Annotated[str, Field(min_length=1)] | None
+
+    @model_validator(mode="after")
+    def _check_address(self) -> "RunnerParams":
+        if self.address is not None and self.kind not in ("dask", "ray"):
+            raise ValueError(
+                f"address is {self.address}, but kind is {self.kind}: set kind to dask or ray, or address to null"
+            )
+        return self
+
+
+class VllmServer(Section):
+    """Where the server of vLLM is that samples the policy: `address`, or the `command` that starts it."""
+
+    address: Annotated[str, Field(pattern=r"^https?://")] | None
+    command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
+
+    @field_validator("address")
+    @classmethod
+    def _check_no_secret(cls, address: str | None) -> str | None:
+        if address is not None and redacted(address) != address:
+            raise ValueError("contains a password or a key: export VLLM_API_KEY instead")
+        return address
+
+    @model_validator(mode="after")
+    def _check_one(self) -> "VllmServer":
+        if self.address is not None and self.command is not None:
+            raise ValueError("address and command are both set, but one server samples: set one of them to null")
+        return self
+
+
+class Machine(Section):
+    tracking: Tracking
+    schedule: Scheduling
+    runner: RunnerParams
+    vllm: VllmServer

@@ -1,0 +1,217 @@
+"""Laws of the generator: every template × phrasing is solved by its reference program, siblings included."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.environments.word_problems.generate import generate, held_out_templates
+from tasks.environments.word_problems.stories.quantity import whole
+from tasks.environments.word_problems.stories.template import Template, draw_quantities, program_of, templates
+from tasks.environments.word_problems.stories.words import shared_words
+from tasks.environments.word_problems.word_problems import WordProblemParams
+from tasks.errors import GraftError
+from tasks.programs.answer_check import is_right
+from tasks.programs.contract import HEADER
+from tasks.programs.operators.builtin import numbers
+from tasks.records import Problem, Result
+from tests.support.stage_params import SHIPPED
+
+SIZES = SHIPPED.problems.model_copy(update={"train": 200, "validation": 128, "test": 200, "dev": 100, "siblings": 2})
+PARAMS = WordProblemParams(stories="fixed", phrasings=3, operations=4)
+WORDS = "zero|one|once|single|pair|couple|both|first|second|third|fourth|fifth|quarters?|halves|quadruple"
+MORE_NUMBER_WORDS = re.compile(rf"\b({WORDS})\b", re.IGNORECASE)
+TEMPLATES = templates()
+NUMBERED = [(template, phrasing) for template in TEMPLATES for phrasing in range(len(template.phrasings))]
+CASES = [pytest.param(*case, id=f"{case[0].name}-{case[1]}") for case in NUMBERED]
+
+
+def workflow(template: Template, phrasing: int) -> Callable[[str], int | float]:
+    """The reference program as a function `solve(problem)` over the real operators."""
+    body = "".join(f"    {line}\n" for line in program_of(template, phrasing).splitlines())
+    scope: dict[str, Any] = {"numbers": numbers}
+    exec(HEADER + body, scope)
+    solve: Callable[[str], int | float] = scope["solve"]
+    return solve
+
+
+def solves(solve: Callable[[str], int | float], question: str, answer: int | float) -> bool:
+    return is_right(Result(status="ok", value=solve(question)), answer)
+
+
+def short_and_positive(answer: int | float) -> bool:
+    return answer > 0 and round(answer, 2) == answer and not (isinstance(answer, float) and answer.is_integer())
+
+
+def template_of(problem: Problem) -> Template:
+    return next(template for template in TEMPLATES if template.name == problem.template)
+
+
+def phrasing_of(problem: Problem, question: str = "") -> int:
+    """The phrasing that a question (by default its own) was made from, recognised by its fixed words."""
+    patterns = [re.sub(r"\\{\w+\\}", ".+", re.escape(text)) for text in template_of(problem).phrasings]
+    found = [i for i, p in enumerate(patterns) if re.fullmatch(p, question or problem.question, re.IGNORECASE)]
+    assert len(found) == 1, question or problem.question
+    return found[0]
+
+
+@pytest.mark.parametrize(("template", "phrasing"), CASES)
+def test_the_reference_program_gives_the_answer(template: Template, phrasing: int) -> None:
+    solve = workflow(template, phrasing)
+    draws = (draw_quantities(template, phrasing, random.Random(seed)) for seed in range(1000))
+    sensible = list(islice((found for found in draws if found is not None), 20))
+    assert len(sensible) == 20, "too few draws make sense: widen the quantities"
+    for drawn, answer in sensible:
+        cast = {"name": "Ada", "other": "Ben", "place": "market", "item": "pears"}
+        texts = {name: text for name, (text, _) in drawn.items()}
+        question = template.phrasings[phrasing].format(**cast, **texts)
+        values = [drawn[name][1] for name in template.order(phrasing)]
+        assert numbers(question) == pytest.approx([float(value) for value in values])
+        assert solves(solve, question, float(answer))
+        assert (answer * 100).denominator == 1
+        assert answer > 0
+        assert answer not in values
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_reference_programs_solve_every_problem_and_sibling(seed: int) -> None:
+    for problem in (problem for problems in generate(SIZES, PARAMS, seed).values() for problem in problems):
+        solve = workflow(template_of(problem), phrasing_of(problem))
+        assert solves(solve, problem.question, problem.answer)
+        assert short_and_positive(problem.answer)
+        assert len({problem.answer, *(sibling.answer for sibling in problem.siblings)}) == 3
+        for sibling in problem.siblings:
+            assert solves(solve, sibling.question, sibling.answer)
+            assert short_and_positive(sibling.answer)
+            assert phrasing_of(problem, sibling.question) == phrasing_of(problem)
+
+
+def test_siblings_have_names_of_their_own() -> None:
+    """A workflow that looks for a name is right once and wrong on the siblings."""
+    families = [
+        [set(question.split()) & set(shared_words().names) for question in p.questions]
+        for p in generate(SIZES, PARAMS, 0)["train"]
+    ]
+    named = [family for family in families if all(family)]
+    assert len(named) > 50
+    assert sum(family[0] == family[1] for family in named) < 0.2 * len(named)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_each_story_has_as_many_phrasings_as_asked(count: int) -> None:
+    used: dict[str, set[int]] = {}
+    splits = generate(SIZES, PARAMS.model_copy(update={"phrasings": count}), 0)
+    for problem in (problem for split in splits.values() for problem in split):
+        used.setdefault(problem.template, set()).add(phrasing_of(problem))
+    assert max(map(len, used.values())) == count
+    if count == 1:  # the seed decides which one
+        assert len(set.union(*used.values())) == 3
+
+
+def test_a_program_that_is_right_once_by_luck_fails_on_siblings() -> None:
+    """Every quantity of a sibling that can vary does, so a program that ignores a used number cannot follow."""
+    for problem in generate(SIZES, PARAMS, 3)["train"]:
+        template = template_of(problem)
+        order = template.order(phrasing_of(problem))
+        for sibling in problem.siblings:
+            for name, old, new in zip(order, numbers(problem.question), numbers(sibling.question), strict=True):
+                varies = len({value for _, value in template.quantities[name].options}) > 1
+                assert (old != new) == varies
+
+
+def test_templates_cover_every_length_family_and_kind_of_quantity() -> None:
+    assert len({template.name for template in TEMPLATES}) == len(TEMPLATES) >= 48
+    assert Counter(template.operations for template in TEMPLATES) == {1: 8, 2: 16, 3: 14, 4: 10}
+    assert min(Counter(template.family for template in TEMPLATES).values()) >= 3
+    distractors = [set(t.order(n)) - set(re.findall(r"[a-z]+", t.solution)) for t, n in NUMBERED]
+    assert 0.2 <= sum(map(bool, distractors)) / len(NUMBERED) <= 0.5
+    assert sum(any(quantity.ratio for quantity in t.quantities.values()) for t in TEMPLATES) >= 12
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
+def test_phrasings_differ_in_the_order_of_their_numbers(template: Template) -> None:
+    assert len({program_of(template, phrasing) for phrasing in range(len(template.phrasings))}) >= 2
+
+
+@pytest.mark.parametrize(("template", "phrasing"), CASES)
+def test_no_fixed_word_is_a_number(template: Template, phrasing: int) -> None:
+    fixed = re.sub(r"\{\w+\}", "", template.phrasings[phrasing])
+    for text in (fixed, *template.items, *shared_words().names, *shared_words().places):
+        assert numbers(text) == [], text
+        assert not MORE_NUMBER_WORDS.search(text), text
+    used = set(re.findall(r"[a-z]+", template.solution))
+    assert used <= set(template.order(phrasing))
+    assert len(set(template.order(phrasing))) == len(template.order(phrasing))
+
+
+def test_questions_are_short_and_unique_and_templates_used_equally_often() -> None:
+    splits = generate(SIZES, PARAMS, 0)
+    lengths = [len(problem.question.split()) for problem in splits["train"]]
+    assert 10 <= min(lengths) <= max(lengths) <= 45
+    problems = [problem for split in splits.values() for problem in split]
+    texts = [text for p in problems for text in (p.question, *(sibling.question for sibling in p.siblings))]
+    assert len(set(texts)) == len(texts) == 3 * len(problems)
+    assert len({problem.problem_id for problem in problems}) == len(problems)
+    counts, held_out = Counter(problem.template for problem in splits["train"]), held_out_templates(TEMPLATES, 0)
+    assert len(counts) == len(TEMPLATES) - len(held_out)
+    assert max(counts.values()) - min(counts.values()) <= 1
+    assert len(splits["dev"]) == 100
+    assert not {problem.template for problem in splits["dev"]} & {template.name for template in held_out}
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**31), unseen=st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]), test=st.integers(1, 60))
+def test_the_share_of_unseen_templates(seed: int, unseen: float, test: int) -> None:
+    sizes = SIZES.model_copy(update={"test": test, "train": 60, "validation": 30, "siblings": 0})
+    splits = generate(sizes, PARAMS.model_copy(update={"unseen_template_share": unseen}), seed)
+    learnt = splits["train"] + splits["validation"]
+    held_out = {template.name for template in held_out_templates(TEMPLATES, seed)} if unseen else set()
+    assert not {problem.template for problem in learnt} & held_out
+    assert all(problem.seen for problem in learnt)
+    assert all(problem.seen == (problem.template not in held_out) for problem in splits["test"])
+    assert sum(not problem.seen for problem in splits["test"]) == round(test * unseen)
+
+
+def test_a_quarter_of_the_templates_is_held_out_at_every_length() -> None:
+    held_out = held_out_templates(TEMPLATES, 0)
+    assert Counter(template.operations for template in held_out) == {1: 2, 2: 4, 3: 4, 4: 2}
+    assert [t.name for t in held_out] != [t.name for t in held_out_templates(TEMPLATES, 1)]
+
+
+@given(seed=st.integers(0, 2**31), operations=st.integers(1, 4))
+def test_no_operator_is_in_held_out_templates_alone(seed: int, operations: int) -> None:
+    templates = [template for template in TEMPLATES if template.operations <= operations]
+    held_out = held_out_templates(templates, seed)
+    seen = {operator for template in templates if template not in held_out for operator in template.operators}
+    assert {operator for template in held_out for operator in template.operators} <= seen
+
+
+@pytest.mark.parametrize(("operations", "used", "unseen"), [(1, 8, 2), (2, 24, 6), (3, 38, 10), (4, 48, 12)])
+def test_no_solution_is_longer_than_asked(operations: int, used: int, unseen: int) -> None:
+    splits = generate(SIZES, PARAMS.model_copy(update={"operations": operations}), 0)
+    problems = [problem for split in splits.values() for problem in split]
+    assert {problem.operations for problem in problems} == set(range(1, operations + 1))
+    assert len({problem.template for problem in problems}) == used
+    assert len({problem.template for problem in splits["test"] if not problem.seen}) == unseen
+    assert not {p.template for p in splits["train"]} & {p.template for p in splits["test"] if not p.seen}
+
+
+def test_problems_depend_on_the_seed_but_no_split_on_the_number_of_train_problems() -> None:
+    assert generate(SIZES, PARAMS, 7) == generate(SIZES, PARAMS, 7) != generate(SIZES, PARAMS, 8)
+    fewer, all_of_them = generate(SIZES.model_copy(update={"train": 20}), PARAMS, 0), generate(SIZES, PARAMS, 0)
+    assert all(fewer[split] == all_of_them[split] for split in ("test", "validation"))
+
+
+def test_too_many_problems_name_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = Template("narrow", "x", "a + b", ("{a} and {b}?",), {"a": whole(12, 14), "b": whole(12, 14)})
+    monkeypatch.setattr("tasks.environments.word_problems.generate.templates", lambda: (narrow,))
+    monkeypatch.setattr("tasks.environments.word_problems.from_template.TRIES", 200)
+    sizes, params = SIZES.model_copy(update={"siblings": 0}), PARAMS.model_copy(update={"unseen_template_share": 0.0})
+    with pytest.raises(GraftError, match="template 'narrow' gives no further question"):
+        generate(sizes, params, 0)

@@ -1,0 +1,94 @@
+"""A round in memory is what the stages write."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from flows.stages.dvc_yaml import MODULES, ROUND, declared_params
+from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.environments.workflow import WorkflowEnvironment
+from tasks.layout import Layout
+from tasks.learning.round import Setting, learn
+from tasks.model.policy import load_policy, save_policy
+from tasks.params.file import restrict
+from tasks.params.params import Params
+from tasks.ppo.value_head import zero_head
+from tasks.programs.sandbox.sandbox import make_sandbox
+from tasks.records import Problem, Selected, Split
+from tasks.search.policy_search import SplitProblem
+from tasks.trajectories import read_rewarded
+from tests.support.real_project import HELD_OUT, TRAIN, adder
+from tests.support.stage_params import REPOSITORY, shipped_params
+
+SPLITS: tuple[Split, ...] = ("train", "validation")
+CASES: dict[str, dict[str, Any]] = {
+    "grpo": {"search": {"simulations": 8}},
+    "the same batch": {
+        "influence": {"validation": "same_batch", "selection": "top_fraction"},
+        "update": {"beta": 0.0},
+    },
+    "ppo": {"algorithm": "ppo", "influence": {"similarity": "dot", "selection": "top_fraction"}},
+}
+"""With ppo a search has independent samples alone."""
+
+
+def params(case: str) -> Params:
+    sections: dict[str, Any] = {
+        "shard_size": len(TRAIN) + len(HELD_OUT),  # completions that are decoded in one batch depend on each other
+        "policy": {"max_new_tokens": 48},
+        "sandbox": {"allow_weak": True},
+        "search": {"samples": 4, "simulations": 4, "wave_size": 4, "temperature": 1.0},
+        "influence": {"selection": "positive", "validation": "held_out", "n": len(HELD_OUT), "completions": 4},
+        "update": {"group_size": 8, "epochs": 2, "prompts_per_step": 3, "learning_rate": 0.005, "beta": 0.05},
+    }
+    for name, change in CASES[case].items():
+        sections[name] = sections[name] | change if isinstance(change, dict) else change
+    return shipped_params(**sections)
+
+
+@pytest.mark.parametrize("case", [next(iter(CASES)), *(pytest.param(c, marks=pytest.mark.slow) for c in [*CASES][1:])])
+def test_two_rounds_in_memory_are_those_that_the_stages_write(case: str, tmp_path: Path) -> None:
+    """The same completions, rewards and selection, and weights that are equal in every bit."""
+    layout, asked = Layout(tmp_path), params(case)
+    save_policy(adder(TRAIN), layout.policy(0), parent=None, round=0)
+    write_jsonl(layout.searches(0), [])
+    for split, problems in zip(SPLITS, (TRAIN, HELD_OUT), strict=True):
+        write_jsonl(layout.problems(split), problems)
+    for number in (1, 2):
+        for stage in ROUND:
+            seen = restrict(asked, declared_params(REPOSITORY, stage))
+            import_module(MODULES[stage]).run(layout, seen, number)
+
+    policy, reference = load_policy(layout.policy(0)), load_policy(layout.policy(0))
+    head = zero_head(policy) if asked.algorithm == "ppo" else None
+    selected = []
+    with make_sandbox(asked.sandbox) as runner:
+        setting = Setting(tmp_path, asked, WorkflowEnvironment(), runner)
+        for number in (1, 2):
+            done = learn(setting, policy, reference if asked.update.beta else None, drawn(asked), number, head)
+            written = list(read_rewarded(layout.trajectories(number)))
+            assert [rewards for _, rewards in done.rewarded] == [rewards for _, rewards in written]
+            assert [t.members for t, _ in done.rewarded] == [t.members for t, _ in written]
+            assert done.selection.lines == read_jsonl(layout.selection(number), Selected)
+            selected += [line.selected for line in done.selection.lines]
+            adapter = load_file(layout.policy(number) / "adapter" / "adapter_model.safetensors")
+            trained = {n: w.detach() for n, w in policy.model.named_parameters() if w.requires_grad}
+            assert_equal({name.replace(".default.", "."): weight for name, weight in trained.items()}, adapter)
+            if head is not None:
+                assert_equal(head.state_dict(), load_file(layout.value_head(number)))
+    assert {True, False} <= set(selected)
+
+
+def assert_equal(ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor]) -> None:
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
+
+
+def drawn(params: Params) -> list[SplitProblem]:
+    held_out: list[Problem] = HELD_OUT if params.influence.validation == "held_out" else []
+    return [*(("train", p) for p in TRAIN), *(("validation", p) for p in held_out)]

@@ -1,0 +1,87 @@
+"""LoRA linears merged into one matrix give the same numbers, and no replaced forward remains."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+
+from tasks.model.cpu import merged_lora as merged
+from tasks.model.cpu.merged_lora import merged_linears
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.micro_batches import MicroBatch
+from tasks.model.scoring.scorer import Scorer
+from tests.support.policies import MakePolicy
+from tests.support.updates import gradient_of
+
+
+def value_and_gradient(policy: Policy, samples: list[Sample], bf16: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    policy.model.zero_grad()
+    total = Scorer(policy.model, 0, 0.7, bf16=bf16).score(MicroBatch("rows", [[s] for s in samples])).logprobs.sum()
+    total.backward()  # type: ignore[no-untyped-call]
+    return total.detach(), gradient_of(policy)
+
+
+def merged_count(policy: Policy) -> int:
+    return sum("forward" in vars(module) for module in policy.model.modules())
+
+
+@pytest.mark.parametrize(("dtype", "within"), [("float32", 1e-5), ("float64", 1e-12)])
+@pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.parametrize(("kind", "linears"), [("qwen2", 14), ("llama", 14), ("gpt2", 0)])
+def test_value_and_gradient_are_those_of_the_separate_products(
+    kind: str, linears: int, fresh: bool, dtype: str, within: float, make_policy: MakePolicy, samples: list[Sample]
+) -> None:
+    """GPT-2 has only transposed linears, which are not merged."""
+    policy = make_policy(kind, dtype, fresh=fresh)
+    value, gradient = value_and_gradient(policy, samples)
+    with merged_linears(policy.model):
+        assert merged_count(policy) == linears
+        merged_value, merged_gradient = value_and_gradient(policy, samples)
+    assert merged_count(policy) == 0
+    torch.testing.assert_close(merged_value, value, rtol=1e-5, atol=0)
+    assert (merged_gradient - gradient).norm() <= within * gradient.norm()
+
+
+def test_changed_weights_are_merged_again(policy: Policy, samples: list[Sample]) -> None:
+    with merged_linears(policy.model):
+        before, _ = value_and_gradient(policy, samples)
+    with torch.no_grad():
+        for name, weight in policy.model.named_parameters():
+            if "lora_B" in name:
+                weight.add_(0.1)
+    with merged_linears(policy.model):
+        after, _ = value_and_gradient(policy, samples)
+    plain, _ = value_and_gradient(policy, samples)
+    assert abs(float(after - before)) > 0.1
+    torch.testing.assert_close(after, plain, rtol=1e-5, atol=0)
+
+
+def test_other_linears_are_not_merged(policy: Policy, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def merged_in(policy: Policy) -> int:
+        with merged_linears(policy.model):
+            return merged_count(policy)
+
+    with pytest.raises(ZeroDivisionError), merged_linears(policy.model):
+        raise ZeroDivisionError
+    assert merged_count(policy) == 0  # no forward remains when the block fails
+    assert merged_in(policy) == 14
+    with policy.model.disable_adapter():
+        assert merged_in(policy) == 0
+    assert merged_in(make_policy(dtype="bfloat16")) == 0
+    for settings in ({"use_dora": True}, {"lora_dropout": 0.1}, {"lora_bias": True}):
+        config = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM", **settings)
+        other = replace(policy, model=get_peft_model(make_policy().model.unload(), config))
+        assert merged_in(other) == 0, settings
+    assert merged_in(replace(policy, model=policy.model.get_base_model())) == 14
+    monkeypatch.setattr(merged, "MERGED_PARAMETERS", 1000)
+    assert merged_in(policy) == 0
+
+
+def test_nothing_is_merged_under_autocast(policy: Policy, samples: list[Sample]) -> None:
+    value, gradient = value_and_gradient(policy, samples, bf16=True)
+    with torch.autocast("cpu", torch.bfloat16), merged_linears(policy.model):
+        merged_value, merged_gradient = value_and_gradient(policy, samples, bf16=True)
+    assert torch.equal(merged_value, value)
+    assert torch.equal(merged_gradient, gradient)
