@@ -10,6 +10,7 @@ from time import perf_counter
 
 from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.supervised import TrainingExample, train_supervised
+from tasks.bootstrap.task import BATCH
 from tasks.errors import GraftError
 from tasks.params.params import Params
 
@@ -76,7 +77,7 @@ def run_seconds(size: RunSize, params: Params, step_seconds: float) -> float:
     """
     problems, simulations = size.problems, size.simulations / 16
     updated = params.update.epochs / 6 * params.update.group_size / 12
-    steps = params.bootstrap.epochs * -(-problems // params.bootstrap.batch)
+    steps = params.bootstrap.epochs * -(-problems // BATCH)
     search = min(3.1 + 0.0243 * problems * simulations, 6 + 0.0128 * problems * simulations)
     update = min(0.047 * problems, 8 + 0.0245 * problems) * updated
     one_round = search + update + 2 + 0.0038 * problems
@@ -101,7 +102,7 @@ def _check_known(params: Params) -> None:
     """Raise GraftError unless the seconds of a run with these params are known."""
     known = {
         "environment": (params.environment.name, "workflow"),
-        "problems.source": (params.problems.source, "events"),
+        "problems.source": (params.problems.source, "environment"),
         "policy.base": (params.policy.base, "scratch"),
         "influence.selection": (params.influence.selection, "none"),
     }
@@ -134,10 +135,10 @@ def time_step(params: Params) -> float:
     generator = torch.Generator().manual_seed(0)
 
     def train(steps: int) -> float:
-        rows = torch.randint(bootstrap.vocabulary, (steps * bootstrap.batch, 90), generator=generator).tolist()
+        rows = torch.randint(bootstrap.vocabulary, (steps * BATCH, 90), generator=generator).tolist()
         examples = [TrainingExample(row[:62], row[62:]) for row in rows]
         started = perf_counter()
-        train_supervised(model, examples, 1, bootstrap.learning_rate, bootstrap.batch, pad=0, seed=0)
+        train_supervised(model, examples, 1, bootstrap.learning_rate, BATCH, pad=0, seed=0)
         return (perf_counter() - started) / steps
 
     train(WARM_UP_STEPS)
