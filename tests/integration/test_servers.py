@@ -1,6 +1,5 @@
 """Two runs of a project on real servers, as docs/operations.md sets them up: seen by their APIs and in a browser."""
 
-import re
 from pathlib import Path
 from socket import gethostname
 from typing import Any, NamedTuple
@@ -159,9 +158,7 @@ def test_mlflows_page_shows_the_runs_and_their_files(operated: Operated, page: P
     page.wait_for(name)
     page.click(name)
     page.wait_for("Created by", "Parameters (", "in short", operated.root.name)
-    page.wait_for("pass_at_10")
-    # the headline comes first, after the group of system metrics, which a run of less than 10 s does not have
-    assert re.search(r"(Metric\nValue|Model metrics \(\d+\))\ngreedy\n", page.value("document.body.innerText"))
+    page.wait_for("greedy", "pass_at_10")  # in Postgres in no fixed order
     page.click("Artifacts")
     page.wait_for("account.json", "page.html")
     assert hosts(page) <= {urlsplit(server).netloc}

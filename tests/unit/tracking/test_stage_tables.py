@@ -111,7 +111,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Layout, MAKE], None], list[str]]] = {
     "run/plots/update@1.csv": (
         "update",
         lambda layout, _: write_text(layout.steps(1), "step,kl\n1\n"),
-        ["steps of update@1 left out (run/plots/update@1.csv"],
+        ["steps of update@1, run/plots/update@1.csv, left out"],
     ),
     SELECTION: (
         "select",

@@ -14,6 +14,7 @@ from tasks.update.update import schedule_of
 def rates_of(name: Schedule, warmup_steps: int, steps: int) -> list[float]:
     """The rate of each step, as a share of the highest."""
     weight = torch.nn.Parameter(torch.ones(1))
+    weight.grad = torch.ones(1)  # of an earlier update
     optimizer = torch.optim.AdamW([weight], lr=0.5)
     schedule, rates = schedule_of(optimizer, name, warmup_steps, steps), []
     assert (weight.item(), len(optimizer.state)) == (1.0, 0)  # setting it up moves no weight
