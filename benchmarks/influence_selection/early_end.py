@@ -3,7 +3,7 @@
     python -m benchmarks.influence_selection.early_end --workspaces FOLDER
 
 At the first policy of each seed, a round of PROBLEMS problems of GROUP completions has the rewards of a condition
-(benchmarks/influence_selection/world.py), and is measured as `influence.sequential_test` does, then whole. A cell of
+(benchmarks/influence_selection/world.py), and is measured as the stage `select` does, then whole. A cell of
 the table has the share of the seeds whose measurement ends early, the mean share of the samples that is measured, and
 the mean share that control drops where it is whole. The last line of standard output is one JSON object: with exact
 rewards and the most trusted completions, `ended_exact` and `measured_exact`, the first two of a cell; and `missed`, of

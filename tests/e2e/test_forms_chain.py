@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SMALL = [
     *["rounds=2", "problems.train=32", "problems.validation=8", "problems.test=8", "problems.siblings=3"],
-    *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=512", "bootstrap.epochs=20"],
+    *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=512", "bootstrap.epochs=28"],
     *["bootstrap.learning_rate=0.004", "rewards.runs=0.5", "update.negative_weight=1.0"],
     *["search.samples=6", "search.simulations=8", "search.temperature=1.0"],
     *["update.group_size=8", "update.prompts_per_step=8", "update.epochs=4", "update.beta=0.05"],

@@ -71,7 +71,7 @@ search: {samples: 4, simulations: 4}
 rewards: {environment: {letters: 0.5}}
 update: {group_size: 4}
 evaluation: {samples: 4, ks: [1, 2]}
-tracking: {uri: ""}
+machine: {tracking: {uri: ""}}
 """
 
 

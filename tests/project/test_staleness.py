@@ -99,7 +99,8 @@ def test_a_param_makes_stale_what_may_see_it_and_nothing_else(
 
 def test_each_section_is_tried_here() -> None:
     changed = {assignment.partition("=")[0].partition(".")[0] for assignment in PARAMS}
-    assert changed == Params.model_fields.keys() - {"rounds", "algorithm"}  # ppo alone does not fit the shipped search
+    # ppo alone does not fit the shipped search, vllm needs an address
+    assert changed == Params.model_fields.keys() - {"rounds", "algorithm", "vllm"}
 
 
 def test_comments_and_order_of_params_make_nothing_stale(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:

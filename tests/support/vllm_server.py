@@ -6,12 +6,15 @@ Its options are the mistakes that a server can make without an error: `check_sam
 """
 
 import json
+import os
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +195,9 @@ def served(policy: Policy, server: VllmServer, name: str = BASE, dtype: str = "f
 def server_at(address: str) -> VllmServerParams:
     """The section `machine.vllm` that names a server which is there."""
     return VllmServerParams(address=address, command=None)
+
+
+if __name__ == "__main__":
+    flags = dict(pairwise(sys.argv))
+    with vllm_server(Path(flags["--model"]), int(flags["--port"]), key=os.environ.get("VLLM_API_KEY", "")):
+        threading.Event().wait()

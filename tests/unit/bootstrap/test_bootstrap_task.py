@@ -35,11 +35,16 @@ LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 
 
 def params(base: str = "scratch", epochs: int = 2, lora: Lora | None = LORA) -> Params:
-    small = {"hidden": 32, "layers": 1, "vocabulary": 300, "epochs": epochs, "batch": 4, "learning_rate": 0.02}
+    small = {"hidden": 32, "layers": 1, "vocabulary": 300, "epochs": epochs, "learning_rate": 0.02}
     prompt = SHIPPED.policy.prompt.model_copy(update={"style": "plain", "examples": 1})
     policy = SHIPPED.policy.model_copy(update={"base": base, "lora": lora, "prompt": prompt})
     changed = SHIPPED.model_copy(update={"bootstrap": SHIPPED.bootstrap.model_copy(update=small), "policy": policy})
     return restrict(changed, declared_params(REPOSITORY, "bootstrap"))
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.bootstrap.task.BATCH", 4)
 
 
 def numbers(layout: Layout) -> dict[str, float]:

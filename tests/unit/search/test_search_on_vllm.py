@@ -97,7 +97,7 @@ def test_the_search_is_that_of_graft_and_the_stage_holds_no_weights(
     run(layout, params(None), 1)
     own, files = index_of(layout), {path.name for path in layout.workflows(1).iterdir()}
     metrics = json.loads(layout.metrics("search", 1).read_text())
-    assert files == {"index.jsonl", "trees.jsonl"}
+    assert files == {"index.jsonl", "problems.jsonl", "trees.jsonl"}
     assert read_engine(layout.workflows(1)) is None
     monkeypatch.setattr(serve, "load_policy", lambda _: pytest.fail("weights are loaded"))
     with serving(layout) as server:

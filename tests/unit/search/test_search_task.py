@@ -213,7 +213,7 @@ def test_priors_and_what_is_unseen_add_up(knobs: dict[str, float], layout: Layou
 
 def test_a_request_from_inside_the_tree_is_answered_with_its_prefix(layout: Layout, sandbox: Sandbox) -> None:
     search, trees = grown(layout, sandbox)
-    wave = [(tree, rollout) for tree in trees for rollout in tree.propose(WAVE_SIZE)]
+    wave = [(tree, rollout) for tree in trees for rollout in tree.propose(WAVE_SIZE, exploration=0.1)]
     requests = [search._request(tree, rollout) for tree, rollout in wave]
     found = sample(search.policy, requests, 1.0, 48, "test")
     assert len({node_id(rollout.from_node) for _, rollout in wave if rollout.from_node}) > 1

@@ -7,9 +7,9 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl
 from tasks.programs.workflow_files import write_workflows
-from tasks.records import TreeNode, Workflow
+from tasks.records import AskedProblem, TreeNode, Workflow
 from tasks.search.node import Node, backpropagate, node_id, tree_records
-from tests.support.records import make_workflow
+from tests.support.records import make_workflow, question_of
 
 CODE = "def solve(problem):\n    return 'ü\r'\n"
 
@@ -26,15 +26,21 @@ def tree() -> Node:
 
 def test_workflows_and_trees_read_back(tmp_path: Path) -> None:
     records, nodes = [make_workflow(CODE), make_workflow("x")], list(tree_records("p", tree()))
-    write_workflows(tmp_path / "workflows", [(records[:1], nodes[:1]), (records[1:], nodes[1:])])
+    asked = AskedProblem(split="train", problem=question_of("2 + 3?", 5), prompt="2 + 3?\n", prompt_tokens=[1, 2])
+    write_workflows(tmp_path / "workflows", [([asked], records[:1], nodes[:1]), ([], records[1:], nodes[1:])])
+    assert read_jsonl(tmp_path / "workflows/problems.jsonl", AskedProblem) == [asked]
     assert read_jsonl(tmp_path / "workflows/index.jsonl", Workflow) == records
     assert read_jsonl(tmp_path / "workflows/trees.jsonl", TreeNode) == nodes
-    assert {file.name for file in (tmp_path / "workflows").iterdir()} == {"index.jsonl", "trees.jsonl"}
+    assert {file.name for file in (tmp_path / "workflows").iterdir()} == {
+        "index.jsonl",
+        "problems.jsonl",
+        "trees.jsonl",
+    }
 
 
 def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     folder = tmp_path / "workflows"
-    write_workflows(folder, [([make_workflow(CODE)], [])])
+    write_workflows(folder, [([], [make_workflow(CODE)], [])])
     before = digest_path(folder)
 
     def broken() -> Iterator[Workflow]:
@@ -42,9 +48,9 @@ def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
         raise KeyError("in the middle")
 
     with pytest.raises(KeyError):
-        write_workflows(folder, [(broken(), [])])
+        write_workflows(folder, [([], broken(), [])])
     assert digest_path(folder) == before
-    write_workflows(folder, [([make_workflow("y")], [])])
+    write_workflows(folder, [([], [make_workflow("y")], [])])
     assert read_jsonl(folder / "index.jsonl", Workflow) == [make_workflow("y")]
 
 

@@ -93,7 +93,7 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
 def test_each_sign_has_its_verdict_and_param(sign: str, level: str, flag: str, remedy: str, changes: Any) -> None:
     found = verdict(sign, **changes)
     assert (found.level, found.flag, found.remedy) == (level, flag, remedy)
-    if remedy:
+    if remedy and remedy != "start the server of the operators":
         direction, _, name = remedy.partition(" ")
         assert direction in ("raise", "lower")
         assert isinstance(reduce(getattr, name.split("."), SHIPPED), int | float)

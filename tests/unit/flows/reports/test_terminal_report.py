@@ -40,6 +40,10 @@ def changed(params: Params, section: str, **fields: object) -> Params:
     return params.model_copy(update={section: getattr(params, section).model_copy(update=fields)})
 
 
+def recorded_in(params: Params, uri: str) -> Params:
+    return changed(params, "machine", tracking=params.machine.tracking.model_copy(update={"uri": uri}))
+
+
 @pytest.fixture
 def params() -> Params:
     """The shipped ones with three rounds."""
@@ -255,7 +259,7 @@ def test_influence_is_shown_for_the_last_round_that_measured_it(
     for number in (1, 2):
         measure(number, [f"{HEADER}    a = n[0] * {i}\n    return a\n" for i in range(20)])
     assert influence_section(report(layout, params)) == INFLUENCE
-    shown = influence_section(report(layout, changed(params, "tracking", uri="")))
+    shown = influence_section(report(layout, recorded_in(params, "")))
     assert shown.endswith("Of every sample: run/rounds/2/selection.jsonl.")
 
 
@@ -279,7 +283,7 @@ LOCAL, SERVER = "sqlite:///mlflow.db", "http://127.0.0.1:5000"
     [(LOCAL, LOCAL), (SERVER, SERVER), ("", "off (machine.tracking.uri is empty)")],
 )
 def test_the_report_names_the_store_of_mlflow(layout: Layout, params: Params, uri: str, line: str) -> None:
-    shown = report(layout, changed(params, "tracking", uri=uri))
+    shown = report(layout, recorded_in(params, uri))
     assert [text.split(maxsplit=1)[1] for text in shown.splitlines() if text.startswith("MLflow")] == [line]
 
 

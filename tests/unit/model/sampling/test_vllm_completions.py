@@ -107,7 +107,7 @@ def choice(**changes: Any) -> dict[str, Any]:
     (500, {"error": {"message": "EngineCore encountered an issue."}}, TransientError,
      r"/v1/completions answers 500 \(EngineCore encountered an issue\.\); see the log of that server"),
     (404, {"error": {"message": "no model"}}, TransientError, r"no longer has graft-tiny \(404\): somebody "),
-    (400, {"error": {"message": "too long"}}, GraftError, r"answers 400 \(too long\); correct sampler\.address"),
+    (400, {"error": {"message": "too long"}}, GraftError, r"answers 400 \(too long\); correct machine\.vllm\.address"),
     (429, b"", TransientError, r"answers 429 \(no message\); see the log of that server"),
     (401, b"who are you?", GraftError, r"answers 401 \(who are you\?\)"),
     (200, b"<html>", GraftError, r"answers with something else than completions; name a server of vLLM"),

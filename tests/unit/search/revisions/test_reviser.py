@@ -154,19 +154,6 @@ def test_an_error_of_the_parent_is_fixed_and_the_tree_is_drawn_with_the_revision
     assert line.endswith("×1  value 1.00  p 1")
 
 
-def test_the_prompts_hold_code_error_and_experience_and_never_the_answers(layout: Layout) -> None:
-    server = revise(layout, mending, ENOUGH)
-    revising = [prompt for prompt in server.prompts if f"```python\n{BROKEN}```" in prompt]
-    assert revising
-    for prompt in revising:
-        assert "- on this problem: error: IndexError: list index out of range" in prompt
-        assert PENS.question in prompt
-    assert revising[-1] is server.prompts[-1]
-    assert "- add the first two (before 0 of 3 right, then 0)" in revising[-1]
-    secrets = [str(answer) for answer in PENS.answers] + [sibling.question for sibling in PENS.siblings]
-    assert not [secret for prompt in server.prompts for secret in secrets if secret in prompt]
-
-
 def test_identical_replies_are_run_once_and_counted_each_time(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 3)
     asking, counts = "def solve(problem):\n    return ask('how many?', problem)\n", iter(range(100))
