@@ -66,14 +66,14 @@ def test_a_run_of_unknown_seconds_is_refused(assignment: str, param: str) -> Non
 
 def test_what_minutes_sets_is_not_set_twice(params: Params) -> None:
     with pytest.raises(GraftError, match=r"leave out rounds=2$"):
-        choose_size(5, params, ["update.beta=0.1", "rounds=2"], print)
+        choose_size(60, params, ["update.beta=0.1", "rounds=2"], print)
 
 
 def test_the_choice_is_said_and_holds_for_this_machine(params: Params) -> None:
     said: list[str] = []
-    chosen = choose_size(5, params, [], said.append)
+    chosen = choose_size(60, params, [], said.append)
     assert f"problems.train={said[0].split(': ')[1].split()[0]}" in chosen
-    assert float(said[0].split()[0]) <= 5
+    assert float(said[0].split()[0]) <= 60
     assert changed(*chosen).search.samples <= changed(*chosen).search.simulations
 
 
