@@ -23,7 +23,7 @@ from tasks.params.file import load_params
 
 
 def measure(minutes: float, seed: int) -> dict[str, float]:
-    """A run of so many minutes in a new workspace: the minutes taken, its size, and pass@1 after it."""
+    """A run of `minutes` in a new workspace: the minutes taken, its size, and pass@1 after it."""
     with tempfile.TemporaryDirectory(prefix="graft-minutes-") as name:
         root = make_workspace(Path(name) / "project", [f"seed={seed}"])
         started = time.perf_counter()

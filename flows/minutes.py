@@ -63,7 +63,7 @@ def choose_size(minutes: float, params: Params, assignments: Sequence[str], repo
 
 
 def run_size(problems: int) -> RunSize:
-    """Rounds and completions for so many problems: neither ever falls as problems are added."""
+    """Rounds and completions for a number of problems: neither ever falls as problems are added."""
     rounds = 2 if problems < 100 else 3 if problems < 180 else 4
     samples, simulations = (8, 16) if problems < 1000 else (12, 24)
     return RunSize(problems, rounds, samples, simulations)
