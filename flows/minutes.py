@@ -73,13 +73,13 @@ def run_seconds(size: RunSize, params: Params, step_seconds: float) -> float:
     """The seconds that a run takes, everything computed.
 
     Search and update grow more slowly where there are many problems: more rows share a batch, and the better policy
-    writes equal completions more often, which are computed once.
+    writes equal completions more often, which are computed once, and groups without a failure, which teach nothing.
     """
     problems, simulations = size.problems, size.simulations / 16
     updated = params.update.epochs / 6 * params.update.group_size / 12
     steps = params.bootstrap.epochs * -(-problems // BATCH)
     search = min(3.1 + 0.0243 * problems * simulations, 6 + 0.0128 * problems * simulations)
-    update = min(0.047 * problems, 8 + 0.0245 * problems) * updated
+    update = min(0.047 * problems, 8 + 0.0245 * problems, 33) * updated
     one_round = search + update + 2 + 0.0038 * problems
     evaluate = 2 * (1.6 + 0.025 * params.problems.test * params.evaluation.samples / 20)
     seconds = 19 + 0.14 * steps + size.rounds * one_round + evaluate
