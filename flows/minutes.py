@@ -20,6 +20,8 @@ REFERENCE_STEP = 0.165
 FEWEST, MOST = 60, 1_000_000
 """Train problems; fewer teach a policy from scratch nothing."""
 
+MOST_ROUNDS = 12
+
 WARM_UP_STEPS, TIMED_STEPS = 3, 12
 
 
@@ -63,8 +65,12 @@ def choose_size(minutes: float, params: Params, assignments: Sequence[str], repo
 
 
 def run_size(problems: int) -> RunSize:
-    """Rounds and completions for a number of problems: neither ever falls as problems are added."""
-    rounds = 2 if problems < 100 else 3 if problems < 180 else 4
+    """Rounds and completions for a number of problems: neither ever falls as problems are added.
+
+    Beyond the default's 340 problems each 80 add a round, up to MOST_ROUNDS: from thousands of problems the bootstrap
+    alone learns the stories, and the rounds have nothing left to teach.
+    """
+    rounds = 2 if problems < 100 else 3 if problems < 180 else min(4 + max(problems - 340, 0) // 80, MOST_ROUNDS)
     samples, simulations = (8, 16) if problems < 1000 else (12, 24)
     return RunSize(problems, rounds, samples, simulations)
 
