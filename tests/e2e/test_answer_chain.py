@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 SMALL = [
     *["problems.source=jsonl", "problems.path=sums.jsonl"],
     *["problems.train=60", "problems.validation=16", "problems.test=20"],
-    *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=400", "bootstrap.epochs=24"],
+    *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=400", "bootstrap.epochs=12"],
     *["bootstrap.learning_rate=0.004", "policy.max_new_tokens=48"],
     *["influence.selection=positive", "influence.completions=4", "update.epochs=3"],
     *["evaluation.samples=10", "evaluation.ks=[1, 5]"],

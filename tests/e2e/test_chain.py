@@ -47,7 +47,7 @@ pytestmark = pytest.mark.e2e
 SMALL = [
     *["rounds=2", "problems.train=80", "problems.validation=24", "problems.test=16"],
     *["environment.phrasings=3", "problems.siblings=3"],
-    *["bootstrap.hidden=96", "bootstrap.layers=2", "bootstrap.vocabulary=768", "bootstrap.epochs=28"],
+    *["bootstrap.hidden=96", "bootstrap.layers=2", "bootstrap.vocabulary=768", "bootstrap.epochs=14"],
     *["bootstrap.learning_rate=0.004"],
     *["search.samples=8", "search.simulations=12", "search.temperature=1.0"],
     *["rewards.correctness=1.0", "rewards.runs=0.0"],
