@@ -84,8 +84,8 @@ def run_seconds(size: RunSize, params: Params, step_seconds: float) -> float:
     problems, simulations = size.problems, size.simulations / 16
     updated = params.update.epochs / 6 * params.update.group_size / 12
     steps = params.bootstrap.epochs * -(-problems // BATCH)
-    search = min(3.1 + 0.0243 * problems * simulations, 6 + 0.0128 * problems * simulations)
-    update = min(0.047 * problems, 8 + 0.0245 * problems, 33) * updated
+    search = min(3.1 + 0.0243 * problems * simulations, 8.5 + 0.011 * problems * simulations)
+    update = min(0.047 * problems, 32) * updated
     one_round = search + update + 2 + 0.0038 * problems
     evaluate = 2 * (1.6 + 0.025 * params.problems.test * params.evaluation.samples / 20)
     seconds = 19 + 0.14 * steps + size.rounds * one_round + evaluate
