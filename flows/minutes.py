@@ -1,9 +1,11 @@
 """`graft retrain --minutes N`: the problems, rounds and completions of a run that takes N minutes on this machine.
 
-The seconds of a stage are those measured where a step of the bootstrap took `REFERENCE_STEP` (docs/benchmarks.md),
-times how much longer a step takes here. They are known of the default: stories and a policy from scratch.
+The seconds of each stage were measured on one machine, in runs of the default from 120 to 3,215 problems
+(docs/results/2026-11-27-benchmarks.md, section Minutes). Here they are multiplied by how much longer a training step
+takes than it took there.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -15,14 +17,19 @@ from tasks.errors import GraftError
 from tasks.params.params import Params
 
 REFERENCE_STEP = 0.165
-"""Seconds of a step of the bootstrap on the machine where the seconds below were measured."""
+"""Seconds of a step of the bootstrap where the seconds of `run_seconds` were measured."""
 
 FEWEST, MOST = 60, 1_000_000
 """Train problems; fewer teach a policy from scratch nothing."""
 
 MOST_ROUNDS = 12
+"""Beyond them more minutes add problems alone."""
 
 WARM_UP_STEPS, TIMED_STEPS = 3, 12
+"""Training steps before `time_step` measures, and of its measurement."""
+
+PROMPT, COMPLETION = 62, 28
+"""Tokens of the longest row in a batch of the default's bootstrap."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,11 @@ def choose_size(minutes: float, params: Params, assignments: Sequence[str], repo
     these params.
     """
     _check_known(params)
-    step_seconds = time_step(params)
-    size = size_for(minutes, params, step_seconds)
-    names = {assignment.partition("=")[0] for assignment in size.assignments}
+    names = {assignment.partition("=")[0] for assignment in run_size(FEWEST).assignments}
     if twice := [assignment for assignment in assignments if assignment.partition("=")[0].strip() in names]:
         raise GraftError(f"--minutes sets {', '.join(sorted(names))}; leave out {twice[0]}")
+    step_seconds = time_step(params)
+    size = size_for(minutes, params, step_seconds)
     report(
         f"{run_seconds(size, params, step_seconds) / 60:.1f} minutes on this machine: {size.problems} problems, "
         f"{size.rounds} rounds, {size.simulations} completions of each problem in a round"
@@ -76,7 +83,7 @@ def run_size(problems: int) -> RunSize:
 
 
 def run_seconds(size: RunSize, params: Params, step_seconds: float) -> float:
-    """The seconds that a run takes, everything computed.
+    """The seconds that a run takes, everything computed: a constant for starts, and for each stage what its work takes.
 
     Search and update grow more slowly where there are many problems: more rows share a batch, and the better policy
     writes equal completions more often, which are computed once, and groups without a failure, which teach nothing.
@@ -94,20 +101,22 @@ def run_seconds(size: RunSize, params: Params, step_seconds: float) -> float:
 
 def size_for(minutes: float, params: Params, step_seconds: float) -> RunSize:
     """The largest run that takes no more than `minutes`. Raises GraftError if the smallest one takes more."""
-    fewest, most = FEWEST, MOST
-    if (least := run_seconds(run_size(fewest), params, step_seconds)) > 60 * minutes:
-        raise GraftError(f"--minutes {minutes:g}: the smallest run takes {least / 60:.1f} on this machine; name more")
-    while most - fewest > 1:
-        middle = (fewest + most) // 2
-        fits = run_seconds(run_size(middle), params, step_seconds) <= 60 * minutes
-        fewest, most = (middle, most) if fits else (fewest, middle)
-    return run_size(fewest)
+
+    def seconds(problems: int) -> float:
+        return run_seconds(run_size(problems), params, step_seconds)
+
+    if not seconds(FEWEST) <= 60 * minutes:  # `not`: a NaN is neither
+        least = seconds(FEWEST) / 60
+        raise GraftError(f"--minutes {minutes:g}: the smallest run takes {least:.1f} on this machine; name more")
+    sizes = range(FEWEST, MOST + 1)
+    return run_size(sizes[bisect_right(sizes, 60 * minutes, key=seconds) - 1])
 
 
 def _check_known(params: Params) -> None:
     """Raise GraftError unless the seconds of a run with these params are known."""
     known = {
         "environment": (params.environment.name, "workflow"),
+        "algorithm": (params.algorithm, "grpo"),
         "problems.source": (params.problems.source, "environment"),
         "policy.base": (params.policy.base, "scratch"),
         "influence.selection": (params.influence.selection, "none"),
@@ -115,13 +124,13 @@ def _check_known(params: Params) -> None:
     for name, (value, expected) in known.items():
         if value != expected:
             raise GraftError(
-                f"--minutes: known of {name}: {expected}, here it is {value}; time a small run, for instance with "
-                "-S problems.train=16 --rounds 1, then set problems.train and --rounds"
+                f"--minutes: how long a run takes is known for {name}: {expected} only, not for {value}; time a small "
+                "one, for instance with -S problems.train=16 --rounds 1, then set problems.train and --rounds"
             )
 
 
 class _Tokens:
-    """As much of a tokenizer as the model from scratch needs."""
+    """The part of a tokenizer that `build_scratch_model` reads."""
 
     pad_token_id = eos_token_id = 0
 
@@ -141,8 +150,9 @@ def time_step(params: Params) -> float:
     generator = torch.Generator().manual_seed(0)
 
     def train(steps: int) -> float:
-        rows = torch.randint(bootstrap.vocabulary, (steps * BATCH, 90), generator=generator).tolist()
-        examples = [TrainingExample(row[:62], row[62:]) for row in rows]
+        size = (steps * BATCH, PROMPT + COMPLETION)
+        rows = torch.randint(bootstrap.vocabulary, size, generator=generator).tolist()
+        examples = [TrainingExample(row[:PROMPT], row[PROMPT:]) for row in rows]
         started = perf_counter()
         train_supervised(model, examples, 1, bootstrap.learning_rate, BATCH, pad=0, seed=0)
         return (perf_counter() - started) / steps

@@ -5,8 +5,7 @@ it, while each row attends to its own tokens separately. Where contexts are shor
 copy: a third of the operations. It enters a model through transformers' attention interface.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.hf_model import use_attention
@@ -113,11 +112,9 @@ Prefix = SharedPrefix | RowPrefix
 """How rows attend to their contexts."""
 
 
-@contextmanager
-def use_prefix_attention(model: Any) -> Iterator[None]:
+def use_prefix_attention(model: Any) -> AbstractContextManager[None]:
     """In the block, `model` attends by the `row_prefix` that its forward is given; one new token per row, no mask."""
-    with use_attention(model, "row_prefix", _attend_prefix):
-        yield
+    return use_attention(model, "row_prefix", _attend_prefix)
 
 
 def _attend_prefix(

@@ -11,6 +11,8 @@ from tasks.redaction import redacted
 
 
 class Tracking(Section):
+    """MLflow's store."""
+
     uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect stores a flow's parameters
     experiment: Annotated[str, Field(min_length=1)]
 
@@ -49,7 +51,7 @@ class RunnerParams(Section):
 
 
 class VllmServer(Section):
-    """Where the server of vLLM is that samples the policy: `address`, or the `command` that starts it."""
+    """The vLLM server that samples the policy: its `address`, or the `command` that starts it."""
 
     address: Annotated[str, Field(pattern=r"^https?://")] | None
     command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None

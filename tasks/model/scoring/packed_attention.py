@@ -11,8 +11,8 @@ and values are gathered once in the forward pass and their gradients once in the
 weights, which are large for long prompts or completions.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -94,11 +94,9 @@ def _padded(rows: Sequence[Sequence[int]]) -> "Tensor":
     return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows])
 
 
-@contextmanager
-def use_packed_attention(model: Any) -> Iterator[None]:
+def use_packed_attention(model: Any) -> AbstractContextManager[None]:
     """In the block, `model` attends by the `packed_index` that its forward is given; one row, no mask."""
-    with use_attention(model, "packed_index", _attend_packed):
-        yield
+    return use_attention(model, "packed_index", _attend_packed)
 
 
 def _attend_packed(

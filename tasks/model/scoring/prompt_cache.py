@@ -5,8 +5,8 @@ to them and to itself: with T tokens a row, and P of its prompt after the C that
 R T (C + P + T) pairs; the product with the common keys is one for all rows.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -102,11 +102,9 @@ def _continue(model: Any, rows: Sequence[tuple[int, ...]], states: "list[Tensor]
     return [[layer[:, row, :, start : start + len(own)].clone() for layer in layers] for row, own in enumerate(rows)]
 
 
-@contextmanager
-def use_prompt_attention(model: Any) -> Iterator[None]:
+def use_prompt_attention(model: Any) -> AbstractContextManager[None]:
     """In the block, `model` attends by the `prompt_states` that its forward is given; a completion per row, no mask."""
-    with use_attention(model, "prompt_states", _attend_prompts):
-        yield
+    return use_attention(model, "prompt_states", _attend_prompts)
 
 
 def _attend_prompts(

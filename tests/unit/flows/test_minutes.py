@@ -60,8 +60,14 @@ def test_a_run_that_cannot_be_so_short_says_how_short_one_is(params: Params) -> 
     ("assignment", "param"), [("environment=answer", "environment"), ("policy.base=some/model", "policy.base")]
 )
 def test_a_run_of_unknown_seconds_is_refused(assignment: str, param: str) -> None:
-    with pytest.raises(GraftError, match=rf"^--minutes: known of {param}: "):
+    with pytest.raises(GraftError, match=rf"^--minutes: how long a run takes is known for {param}: "):
         choose_size(5, changed(assignment), [], print)
+
+
+@pytest.mark.parametrize("minutes", [float("nan"), 0.0, -3.0])
+def test_no_number_of_minutes_is_none(params: Params, minutes: float) -> None:
+    with pytest.raises(GraftError, match="the smallest run takes"):
+        size_for(minutes, params, STEP)
 
 
 def test_what_minutes_sets_is_not_set_twice(params: Params) -> None:
