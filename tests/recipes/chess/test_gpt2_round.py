@@ -64,7 +64,7 @@ def params(stage: str, base: Path) -> Any:
     return stage_params(
         stage,
         environment={"name": "recipes.chess:RookWorld", **OWN},
-        problems={"source": "environment", "train": 8, "validation": 2, "test": 2, "dev": 2, "siblings": 0},
+        problems={"source": "environment", "train": 8, "validation": 6, "test": 2, "dev": 2, "siblings": 0},
         policy={"base": str(base), "prompt": prompt, "max_new_tokens": 48}
         | {"lora": type(SHIPPED.policy.lora).model_validate(lora)},
         search={"top_p": 0.9, "top_k": 5},
