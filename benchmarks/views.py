@@ -137,15 +137,8 @@ def _parents(root: Path) -> list[Any]:
 
 
 def _mlflow_figures(root: Path) -> dict[str, float]:
-    client, experiment = _store(root)
-    first, last = _parents(root)
-    traces = client.search_traces(locations=[experiment], run_id=first.info.run_id, max_results=100)
-    models = client.search_logged_models([experiment])
-    return {
-        "mlflow_parent_metrics": len([name for name in last.data.metrics if not name.startswith("system/")]),
-        "traces": len(traces),
-        "logged_models": len([model for model in models if model.source_run_id == last.info.run_id]),
-    }
+    *_, last = _parents(root)
+    return {"mlflow_parent_metrics": len([name for name in last.data.metrics if not name.startswith("system/")])}
 
 
 def _dvc_figures(root: Path) -> dict[str, float]:
@@ -234,8 +227,6 @@ BARS = {
     "mlflow_opens_on_runs": "1",
     "names_equal": "1",
     "live_points_before_end": "≥ 5",
-    "traces": "≥ 20",
-    "logged_models": "≥ 2",
     "runs_after_repeat": "1",
     "overhead_share": "≤ 0.02",
 }

@@ -31,7 +31,7 @@ from flows.history.run_history import RunHistory
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
 from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.shard_runners import ShardRunner
-from flows.prefect_runs.task_run_logs import log_to_prefect, show_in_prefect
+from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import failure_line
 from flows.process.signals import Terminated, handle_as_command
@@ -81,7 +81,7 @@ def stage_task(compute: Callable[[], StageResult]) -> State[None]:
     Its only argument is a function, because Prefect inspects the contents of all others.
     """
     try:
-        with without_secrets(), show_in_prefect():
+        with without_secrets():
             result = compute()
     except TransientError as error:
         print(f"warning: {task_run.name}: {error}; try {task_run.run_count} of this stage", file=sys.stderr)

@@ -24,9 +24,9 @@ from tasks.params.params import is_run_only
 from tasks.params.sections import MOST_ROUNDS
 from tasks.programs.operators.builtin import without_context
 from tasks.promotion_records import Promotion
-from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result
+from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result, Selected
 from tasks.reward.histogram import RewardBin, read_histogram
-from tasks.statistics.influence_extremes import read_influence_extremes
+from tasks.statistics.influence_histogram import influence_histogram
 
 When = Literal["before", "after"]
 WHENS: tuple[When, When] = ("before", "after")
@@ -140,8 +140,8 @@ def read_run_record(layout: Layout) -> RunRecord:
         raise GraftError(f"{layout.root}: no finished run, {layout.promotion} is missing; run graft retrain there")
     params = params_of_run(layout.root)
     rounds = rounds_of(layout.root, params)
-    measured = ((n, read_influence_extremes(layout, n)) for n in range(rounds, 0, -1))
-    influence_round, extremes = next((pair for pair in measured if pair[1]), (None, None))
+    measured = ((n, influence_histogram(read_jsonl(layout.selection(n), Selected))) for n in range(rounds, 0, -1))
+    influence_round, bins = next((pair for pair in measured if pair[1]), (None, []))
     return _make_record(
         layout,
         params=params,
@@ -156,7 +156,7 @@ def read_run_record(layout: Layout) -> RunRecord:
             str(n): read_histogram(layout, n) for n in range(1, rounds + 1) if layout.reward_histogram(n).is_file()
         },
         influence_round=influence_round,
-        influence=[Bar(**bar._asdict()) for bar in extremes.histogram] if extremes else [],
+        influence=[Bar(**bin._asdict()) for bin in bins],
         tree=read_text(layout.tree(rounds)) if layout.tree(rounds).is_file() else None,
     )
 

@@ -1,12 +1,14 @@
-"""Progress of long work on stderr: a bar on a terminal, elsewhere a line a minute. An observer may follow it."""
+"""Progress of long work on stderr: a bar on a terminal, elsewhere a line a minute, which is logged in either case."""
 
+import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Protocol
+
+logger = logging.getLogger(__name__)
 
 SECONDS = 60.0
 """Least time between two lines."""
@@ -18,36 +20,23 @@ class Advance(Protocol):
     def __call__(self, count: int = 1, note: str = "") -> None: ...
 
 
-Observer = Callable[[float, str], None]
-"""Called often with the share of the work that is done, 0 to 1, and a line that says where it stands."""
-
-_observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
-
-
-@contextmanager
-def observe_progress(by: Observer) -> Iterator[None]:
-    """Let `by` follow the progress of work in the block. It must return at once."""
-    token = _observer.set(by)
-    try:
-        yield
-    finally:
-        _observer.reset(token)
-
-
 class ProgressLog:
-    """Prints where the work stands, a line a minute, where stderr is no terminal; in the first of several processes."""
+    """Logs where the work stands, a line a minute, and prints it where stderr is no terminal.
+
+    In the first of several processes. `graft retrain` sends what a stage logs to Prefect.
+    """
 
     def __init__(self) -> None:
-        self._enabled = not sys.stderr.isatty() and os.environ.get("RANK", "0") == "0"
+        self._enabled = os.environ.get("RANK", "0") == "0"
         self._last = time.monotonic()
-        self._observer = _observer.get()
 
-    def report(self, share: float, line: str) -> None:
-        """Tell the observer; print the line if a minute has passed since the last one, or since construction."""
-        if self._observer:
-            self._observer(share, line)
-        if self._enabled and time.monotonic() - self._last >= SECONDS:
-            self._last = time.monotonic()
+    def report(self, line: str) -> None:
+        """Log the line if a minute has passed since the last one, or since construction."""
+        if not self._enabled or time.monotonic() - self._last < SECONDS:
+            return
+        self._last = time.monotonic()
+        logger.info("%s", line)
+        if not sys.stderr.isatty():
             print(line, file=sys.stderr, flush=True)
 
 
@@ -66,6 +55,6 @@ def show_progress(title: str, total: int, unit: str, done: int = 0) -> Iterator[
             nonlocal done
             done += count
             bars.update(bar, advance=count, note=note)
-            log.report(done / max(total, 1), f"{title}: {done} of {total} {unit}{note and f', {note}'}")
+            log.report(f"{title}: {done} of {total} {unit}{note and f', {note}'}")
 
         yield advance

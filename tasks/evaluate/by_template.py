@@ -42,11 +42,6 @@ def by_template(outcomes: Sequence[ProblemOutcome]) -> list[TemplateRow]:
     return sorted(rows, key=lambda row: (row.sampled, row.greedy, row.template))
 
 
-def hardest(rows: Sequence[TemplateRow], count: int) -> list[TemplateRow]:
-    """The first `count` of the templates seen in training; unseen ones are measured separately."""
-    return [row for row in rows if row.seen is not False][:count]
-
-
 def csv_table(rows: Sequence[TemplateRow]) -> str:
     """The rows as CSV with a header; unknown values are empty."""
     file = StringIO()

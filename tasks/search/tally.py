@@ -36,8 +36,7 @@ class Tally:
     def set_sampled(self, count: int) -> None:
         """`count` completions of the current batch are sampled, and will be evaluated when all are."""
         self._sampled = count
-        share = self.finished / max(self.completions, 1)
-        self._log.report(share, f"search: {self}, {self.finished} of at most {self.completions} completions")
+        self._log.report(f"search: {self}, {self.finished} of at most {self.completions} completions")
 
     @property
     def finished(self) -> int:

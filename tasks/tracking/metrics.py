@@ -2,8 +2,7 @@
 
 The parent run has the headline, and a curve over the rounds for each of a few measures; all other metrics are on the
 runs of the stages. MLflow's page of a run lists metrics in the order in which they first came, so the numbers of the
-headline come at the start, as NaN until they are known. Each point is also a metric of the LoggedModel of its policy,
-by which MLflow ranks the policies.
+headline come at the start, as NaN until they are known.
 
 Metrics of optimiser steps, `step/…` on the stage's own run, appear while the stage runs. Their step is that of the
 optimiser; the step of all others is the round.
@@ -12,7 +11,7 @@ optimiser; the step of all others is the round.
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
@@ -62,12 +61,12 @@ def log(
         client.log_batch(run_id, *some)
 
 
-def make_metrics(values: Mapping[str, float], time: float, step: int = 0, model_id: str | None = None) -> list[Any]:
-    """MLflow's metrics of one time and step; of a LoggedModel, too, if its id is given."""
+def make_metrics(values: Mapping[str, float], time: float, step: int = 0) -> list[Any]:
+    """MLflow's metrics of one time and step."""
     from mlflow.entities import Metric
 
     now = milliseconds(time)
-    return [Metric(valid_name(name), value, now, step, model_id=model_id) for name, value in values.items()]
+    return [Metric(valid_name(name), value, now, step) for name, value in values.items()]
 
 
 def chunks(values: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
@@ -98,48 +97,6 @@ def round_metrics(stage: str, metrics: Mapping[str, float]) -> dict[str, float]:
     """Those of a stage's metrics that are on the parent, by their names there."""
     sources = {name: metric for name, (measured_by, metric) in ROUND_METRICS.items() if measured_by == stage}
     return {name: metrics[metric] for name, metric in sources.items() if metric in metrics}
-
-
-class RunSummary:
-    """The metrics of the parent that MLflow does not have yet.
-
-    Points of a round wait for its policy, the last thing that a round makes, so that they can name its LoggedModel.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: dict[int, list[tuple[dict[str, float], float]]] = {}  # by round
-        self._models: dict[int, str] = {}  # LoggedModels by round
-        self._ready: list[Any] = []
-
-    def add_stage(self, stage: str, round: int, metrics: Mapping[str, float], time: float) -> None:
-        """Add the points of a round's stage."""
-        if chosen := round_metrics(stage, metrics):
-            self._waiting.setdefault(round, []).append((chosen, time))
-        if round in self._models or stage == "update":
-            self._release([round])
-
-    def add_model(self, round: int, model_id: str) -> None:
-        """The LoggedModel of a round's policy exists."""
-        self._models[round] = model_id
-
-    def add(self, metrics: Mapping[str, float], time: float, model_id: str | None = None) -> None:
-        """Add metrics of the run as a whole."""
-        self._ready += make_metrics(metrics, time, model_id=model_id)
-
-    def release_all(self) -> None:
-        """The run has ended: no policy of an unfinished round will come."""
-        self._release(list(self._waiting))
-
-    def send(self, client: Any, run_id: str) -> None:
-        """Send what is ready, together: a call takes as long for one metric as for a thousand."""
-        while self._ready:
-            client.log_batch(run_id, metrics=self._ready[:METRICS_PER_CALL])
-            del self._ready[:METRICS_PER_CALL]
-
-    def _release(self, rounds: Iterable[int]) -> None:
-        for round in rounds:
-            for metrics, when in self._waiting.pop(round, []):
-                self._ready += make_metrics(metrics, when, round, self._models.get(round))
 
 
 class LiveSteps:

@@ -10,26 +10,22 @@ from typing import Any
 
 from tasks.core.sqlite import creation_lock, sqlite_file
 from tasks.errors import GraftError
-from tasks.tracking.addresses import VIEW_TAG
 from tasks.tracking.metrics import (
     LONGEST,
     MINUTES,
     LiveSteps,
-    RunSummary,
     headline_metrics,
     log,
     make_metrics,
     milliseconds,
+    round_metrics,
     row_batches,
     step_points,
     unknown_headline,
-    valid_name,
 )
 from tasks.tracking.mlflow_process import REMEDY
-from tasks.tracking.registry import create_card, follow, register
-from tasks.tracking.tags import CURVES, HERE, LOCK, REPEATED, RUN_NAME, SOURCE, WORKSPACE
-from tasks.tracking.trace_sample import read_sample
-from tasks.tracking.traces import log_traces
+from tasks.tracking.registry import follow, register
+from tasks.tracking.tags import LOCK, REPEATED, RUN_NAME, WORKSPACE
 
 
 class MlflowLedger:
@@ -45,11 +41,7 @@ class MlflowLedger:
         self._pending: list[dict[str, Any]] = []
         self._computed = False
         self._runs: dict[str, str] = {}  # stage_id → run id; "" is the parent
-        self._cards: dict[int, str] = {}  # round → the LoggedModel of its policy
-        self._versions: dict[str, str] = {}  # the same by the version of the policy
-        self._summary = RunSummary()
         self._live: dict[str, LiveSteps] = {}  # stage_id → its steps, if it was computed
-        self._left_out: list[str] = []  # files that could not be read, in words
         self._client: Any = None
         self.experiment = ""  # its id
 
@@ -81,17 +73,16 @@ class MlflowLedger:
                 self._computed |= not message.get("cached", True)
 
     def deliver(self) -> list[str]:
-        """Send all pending messages; returns an error for each that remains pending, and for what was left out."""
+        """Send all pending messages; returns an error for each that remains pending."""
         errors: list[str] = []
         if not self._attempt(self._open, errors) or self._is_held():
             return errors
         if self._attempt(self._begin, errors):
             self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
-            self._attempt(self._send_summary, errors)
             for stage_id, live in self._live.items():
                 if not self._attempt(partial(self._record_live, stage_id, live), errors):
                     live.pause = LONGEST
-        return errors + self._left_out
+        return errors
 
     def _attempt(self, action: Callable[[], None], errors: list[str]) -> bool:
         """True if MLflow accepted it. Its stores raise any exception of their database or socket."""
@@ -143,7 +134,6 @@ class MlflowLedger:
         unknown = make_metrics(unknown_headline(self._start["ks"]), self._start["time"])
         log(self._client, run.info.run_id, self._start["params"], tags, unknown)
         self._runs[""] = run.info.run_id
-        self._client.set_experiment_tag(self.experiment, VIEW_TAG, self._start["view"])
 
     def _find_repeated(self, finish: dict[str, Any]) -> Any:
         """The last run of the workspace that finished with the same `dvc.lock`."""
@@ -165,10 +155,6 @@ class MlflowLedger:
                 self._record_stage(message)
             case "steps":
                 self._record_steps(message)
-            case "tables":
-                self._record_tables(message)
-            case "traces":
-                self._record_traces(message)
             case "file":
                 self._client.log_artifact(self._runs[""], message["path"], message["folder"])
             case "champion":
@@ -178,18 +164,16 @@ class MlflowLedger:
 
     def _finish(self, message: dict[str, Any]) -> None:
         assert self._start is not None
-        self._summary.release_all()
-        self._summary.add({MINUTES: (message["time"] - self._start["time"]) / 60}, message["time"])
-        self._send_summary()
         for stage_id, live in self._live.items():
             if live.running and stage_id in self._runs:
                 self._client.set_terminated(self._runs[stage_id], message["status"], milliseconds(message["time"]))
             live.running = False
-        log(self._client, self._runs[""], tags=message["tags"])
+        minutes = make_metrics({MINUTES: (message["time"] - self._start["time"]) / 60}, message["time"])
+        log(self._client, self._runs[""], tags=message["tags"], metrics=minutes)
         self._client.set_terminated(self._runs[""], message["status"], milliseconds(message["time"]))
 
     def _record_stage(self, message: dict[str, Any]) -> None:
-        """A child run with all that the stage measured; the parent gets what its summary takes."""
+        """A child run with all that the stage measured; the parent gets the headline and what it has of each round."""
         stage_id, metrics, time = message["stage_id"], message.get("metrics", {}), message["time"]
         stage, _, part = stage_id.partition("@")
         round = int(part) if part.isdigit() else 0
@@ -198,20 +182,13 @@ class MlflowLedger:
         child = self._child(stage_id, time - message["seconds"])
         measured = {**metrics, "seconds": message["seconds"]}
         log(self._client, child, tags=tags, metrics=make_metrics(measured, time, round))
-        self._log_problems(child, message["deps"])
         self._client.set_terminated(child, "FINISHED", milliseconds(time))
         if stage_id in self._live:
             self._live[stage_id].running = False
-
-        self._log_problems(self._runs[""], message["outs"])
-        if "policy" in message:
-            self._summary.add_model(round, self._card(round, message["policy"]))
         if "model" in message:
             self._register(message["model"])
-        self._summary.add_stage(stage, round, metrics, time)
-        if "headline" in message:
-            final = self._versions.get(message.get("model", {}).get("version", ""))
-            self._summary.add(headline_metrics(message["headline"]), time, final)
+        summary = {**round_metrics(stage, metrics), **headline_metrics(message.get("headline", {}))}
+        log(self._client, self._runs[""], metrics=make_metrics(summary, time, round))
 
     def _child(self, stage_id: str, start: float) -> str:
         """The run of a stage, created if there is none."""
@@ -228,91 +205,22 @@ class MlflowLedger:
         if rows := live.rows():
             live.log(self._client, self._child(stage_id, live.start), rows)
 
-    def _card(self, round: int, policy: dict[str, str]) -> str:
-        """The LoggedModel of a round's policy, which is created once."""
-        assert self._start is not None
-        if round not in self._cards:
-            about = {"round": str(round)}
-            tags = {**policy, **about, SOURCE: self._start["tags"].get(SOURCE, "")}
-            self._cards[round] = create_card(self.experiment, f"round-{round}", self._runs[""], tags, about)
-        self._versions.setdefault(policy["version"], self._cards[round])
-        return self._cards[round]
-
-    def _send_summary(self) -> None:
-        if self.has_run:
-            self._summary.send(self._client, self._runs[""])
-
     def _record_steps(self, message: dict[str, Any]) -> None:
-        """The rows of a stage's table that its run does not have yet.
-
-        Of a cached stage whose curves are in the store already, only the last row: the tag names the run that has them.
-        A table has tens of thousands of points, and takes MLflow longer than all the rest of a run.
-        """
-        stage_id, rows = message["stage_id"], message["rows"]
-        child = self._runs[stage_id]
-        curves = self._curves(message["path"], message["md5"]) if message["cached"] else None
+        """The rows of a stage's table that its run does not have yet."""
+        stage_id = message["stage_id"]
         logged = self._live[stage_id].logged if stage_id in self._live else 0
-        for some in row_batches(rows[-1:] if curves else rows[logged:]):
-            self._client.log_batch(child, metrics=step_points(some, message["time"]))
-        self._client.set_tag(child, CURVES, curves or HERE)  # last: a run with the tag has all points
-
-    def _record_traces(self, message: dict[str, Any]) -> None:
-        """A sample of a round's completions as traces of the parent run."""
-        files, number = (Path(message["trajectories"]), Path(message["selection"])), message["round"]
-        try:
-            sample = read_sample(*files, number, message["count"], message["seed"])
-        except GraftError as error:
-            self._left_out.append(f"traces of round {number} left out ({error})")
-            return
-        log_traces(self._uri, self.experiment, self._runs[""], sample, message["time"])
-
-    def _curves(self, path: str, md5: str) -> str | None:
-        """The run that has the curves of a table; None if there is none."""
-        recorded = f"tags.`{valid_name(f'out.{path}')}` = '{md5}' AND tags.`{CURVES}` = '{HERE}'"
-        runs = self._client.search_runs([self.experiment], recorded, max_results=1)
-        return str(runs[0].info.run_id) if runs else None
-
-    def _record_tables(self, message: dict[str, Any]) -> None:
-        """A stage's tables on its own run, in the format of `log_table`.
-
-        `log_table` itself keeps ten decimals, which is none of an influence of 1e-9, and adds the rows again if a
-        message is sent twice.
-        """
-        from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
-
-        run_id, tables = self._runs[message["stage_id"]], message["tables"]
-        for file, rows in tables.items():
-            table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
-            self._client.log_dict(run_id, table, file)
-        listed = json.dumps([{"path": file, "type": "table"} for file in tables])
-        self._client.set_tag(run_id, MLFLOW_LOGGED_ARTIFACTS, listed)
-
-    def _log_problems(self, run_id: str, digests: dict[str, str]) -> None:
-        """The problem files among `digests` as MLflow datasets."""
-        from mlflow.entities import Dataset, DatasetInput, InputTag
-        from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
-
-        inputs = [
-            DatasetInput(
-                Dataset(Path(path).stem, md5, source_type="local", source=json.dumps({"uri": path})),
-                [InputTag(MLFLOW_DATASET_CONTEXT, Path(path).stem)],
-            )
-            for path, md5 in digests.items()
-            if path.startswith("run/problems/")
-        ]
-        if inputs:
-            self._client.log_inputs(run_id, inputs)
+        for some in row_batches(message["rows"][logged:]):
+            self._client.log_batch(self._runs[stage_id], metrics=step_points(some, message["time"]))
 
     def _register(self, model: dict[str, Any]) -> None:
         """The policy as a version of the registered model, once; the alias `challenger` is on the latest."""
-        card = self._versions.get(model["version"])
-        number = register(self._client, self.experiment, self._name, self._runs[""], model, card)
+        number = register(self._client, self.experiment, self._name, self._runs[""], model)
         self._client.set_registered_model_alias(self._name, "challenger", number)
 
     def _follow(self, succession: dict[str, Any]) -> None:
         """Update the registry from `champion/`, if there is a champion."""
         if succession["champion"] is not None:
-            follow(self._client, self.experiment, self._name, succession["champion"], succession["history"])
+            follow(self._client, self.experiment, self._name, succession["champion"])
 
 
 def store_lock(uri: str) -> AbstractContextManager[None]:

@@ -16,27 +16,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from tasks.artifacts import read_json, read_jsonl
+from tasks.artifacts import read_json
 from tasks.core.child_process import kill_tree, last_line
 from tasks.core.metrics_files import flatten, read_metrics, read_numbers, read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params, dump_stage_params
-from tasks.promotion_records import Champion, Promotion, Succession
-from tasks.records import Lineage, Record
+from tasks.promotion_records import Champion, Promotion
+from tasks.records import Record
 from tasks.redaction import redacted
-from tasks.statistics.influence_extremes import read_influence_extremes
-from tasks.tracking.addresses import run_address, server_address, view_state
-from tasks.tracking.metrics import unknown_headline
+from tasks.tracking.addresses import run_address, server_address
 from tasks.tracking.mlflow_process import REMEDY, SECONDS, start_worker
 from tasks.tracking.tags import LOCK, SOURCE, lock_digest
-from tasks.tracking.trace_sample import traces_by_round
 
 
 class WorkerAnswer(Record):
@@ -75,7 +71,6 @@ class Recorder:
                 "ks": params.evaluation.ks,
                 "params": flatten(dump_stage_params(params)),
                 "tags": {**source_tags(layout.root), **git_tags(layout.root), **tags},
-                "view": view_state([*unknown_headline(params.evaluation.ks)]),
             }
         )
 
@@ -114,8 +109,6 @@ class Recorder:
             if stage_id == "promote":
                 message["model"] = self._model(deps)
                 message["headline"] = read_numbers(self._layout.headline, stage_id)
-            if stage_id.startswith("update@"):
-                message["policy"] = self._policy(stage_id, outs)
         self._messages.put(message)
         if stage_id == "promote":
             with self._left_out_if_unreadable("the champion"):  # the present one: the run's decision may be cached
@@ -124,12 +117,8 @@ class Recorder:
             steps = path.endswith(".csv") and stage_id.startswith("update@")
             if path.endswith((".svg", ".csv")) and not steps:  # a message of its own: the numbers are taken anyway
                 self._file(path, Path(path).parent.as_posix().removeprefix("run/"))
-            if steps:
-                self._steps(message, path)
-            if path.endswith("/selection.jsonl"):
-                self._influence(stage_id, message["time"])
-                if not cached:  # the run that computed it has its traces
-                    self._traces(stage_id, message["time"])
+            if steps and not cached:  # tens of thousands of points: the run that computed them has them
+                self._steps(stage_id, message["time"], path)
 
     def files(self, *paths: Path) -> None:
         """Add files to the parent run as artifacts. Returns at once."""
@@ -179,30 +168,11 @@ class Recorder:
         if self._process is not None:
             self._messages.put({"kind": "file", "path": path, "folder": folder, "time": time.time()})
 
-    def _steps(self, stage: dict[str, Any], path: str) -> None:
+    def _steps(self, stage_id: str, time: float, path: str) -> None:
         """A table with one row per step of a stage."""
-        with self._left_out_if_unreadable(f"steps of {stage['stage_id']}, {path},"):
+        with self._left_out_if_unreadable(f"steps of {stage_id}, {path},"):
             rows = read_table(self._layout.root / path)
-            about = {key: stage[key] for key in ("stage_id", "cached", "time")}
-            self._messages.put({"kind": "steps", **about, "rows": rows, "path": path, "md5": stage["outs"][path]})
-
-    def _influence(self, stage_id: str, time: float) -> None:
-        """The workflows of most and least influence and a histogram, as tables; none if it was not measured."""
-        with self._left_out_if_unreadable(f"influence of {stage_id}"):
-            if extremes := read_influence_extremes(self._layout, int(stage_id.partition("@")[2])):
-                tables = {
-                    "influence.json": [asdict(row) for row in (*extremes.most, *extremes.least)],
-                    "influence_histogram.json": [row._asdict() for row in extremes.histogram],
-                }
-                self._messages.put({"kind": "tables", "stage_id": stage_id, "tables": tables, "time": time})
-
-    def _traces(self, stage_id: str, time: float) -> None:
-        """A sample of the completions of the first and the last round, as traces; the worker reads their files."""
-        number = int(stage_id.partition("@")[2])
-        if count := traces_by_round(self._params.rounds.last).get(number):
-            files = {"trajectories": self._layout.trajectories(number), "selection": self._layout.selection(number)}
-            about = {"round": number, "count": count, "seed": self._params.seed, "time": time}
-            self._messages.put({"kind": "traces", **about, **{key: self._relative(p) for key, p in files.items()}})
+            self._messages.put({"kind": "steps", "stage_id": stage_id, "rows": rows, "time": time})
 
     def _relative(self, path: Path) -> str:
         """The path for the worker, which runs in the project folder."""
@@ -228,13 +198,6 @@ class Recorder:
         if answer.run_id is None or answer.experiment_id is None:
             return None
         return {"experiment_id": answer.experiment_id, "run_id": answer.run_id}
-
-    def _policy(self, stage_id: str, outs: dict[str, str]) -> dict[str, str]:
-        """A round's policy, for its LoggedModel."""
-        folder = self._layout.policy(int(stage_id.partition("@")[2]))
-        path = folder.relative_to(self._layout.root).as_posix()
-        version = read_json(folder / "lineage.json", Lineage).version
-        return {"version": version, "path": path, "dvc_md5": outs.get(path, "")}
 
     def _model(self, deps: dict[str, str]) -> dict[str, Any]:
         """The run's policy, for the registry."""
@@ -288,15 +251,10 @@ def update_registry(layout: Layout, params: Params) -> str | None:
 
 
 def champion_message(layout: Layout, time: float) -> dict[str, Any]:
-    """The champion and the history of champions. Raises GraftError if `champion/` is damaged."""
-    record, history = layout.champion / "champion.json", layout.champion / "history.jsonl"
-    steps = read_jsonl(history, Succession) if history.exists() else []
-    return {
-        "kind": "champion",
-        "champion": read_json(record, Champion).version if record.exists() else None,
-        "history": [step.model_dump() for step in steps],
-        "time": time,
-    }
+    """The version of the champion, if there is one. Raises GraftError if `champion/` is damaged."""
+    record = layout.champion / "champion.json"
+    version = read_json(record, Champion).version if record.exists() else None
+    return {"kind": "champion", "champion": version, "time": time}
 
 
 def _parse_answer(code: int, text: str, log: Any) -> WorkerAnswer:

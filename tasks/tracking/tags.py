@@ -21,11 +21,6 @@ RUN_NAME = "mlflow.runName"
 DESCRIPTION = "mlflow.note.content"  # in Markdown
 SOURCE = "mlflow.source.name"
 
-CURVES = "curves"
-"""Tag of a stage's run: the run that has its table as curves: `HERE`, or another one if the stage was cached."""
-
-HERE = "here"
-
 
 def lock_digest(lock: bytes) -> str:
     """The value of the tag LOCK for the bytes of a `dvc.lock`."""

@@ -318,14 +318,8 @@ def test_mlflow_holds_the_whole_run(first: Run) -> None:
     assert len(parent.data.metrics) <= 40
     numbers = json.loads((first.root / "run" / "metrics.json").read_text())
     assert {name: parent.data.metrics[name.replace("@", "_at_")] for name in numbers} == numbers
-    models = client.search_logged_models([parent.info.experiment_id], f"source_run_id = '{parent.info.run_id}'")
-    assert {model.name for model in models} == {f"round-{round}" for round in ROUNDS}
     for address, child in children.items():
         assert child.data.metrics.items() >= first.metrics(address).items()
-    outs = parse(first.root / "dvc.lock")["stages"]["problems"]["outs"]
-    digests = {out["md5"] for out in outs if out["path"].startswith("run/problems/")}
-    assert {i.dataset.digest for i in parent.inputs.dataset_inputs} == digests
-    assert len(digests) == 4
     files = {found.path for found in client.list_artifacts(parent.info.run_id)}
     assert files >= {"page.html", "account.json"}
 

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from tasks.artifacts import write_json, write_jsonl
+from tasks.artifacts import write_json
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promotion_records import Champion, Succession, SuccessionKind
-from tasks.records import Lineage
+from tasks.promotion_records import Champion
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.tags import WORKSPACE
 from tests.support.records import make_promotion
@@ -19,12 +18,6 @@ REASON = "promoted: 0.7 beats …"
 
 def tracking(uri: str = LOCAL) -> Params:
     return shipped_params(machine={"tracking": {"uri": uri}})
-
-
-def write_policy(layout: Layout, round: int, version: str) -> None:
-    """The part of a round's policy that tracking reads."""
-    lineage = Lineage(version=version, parent=None, base="scratch", round=round, holds=[])
-    write_json(layout.policy(round) / "lineage.json", lineage)
 
 
 def decide(layout: Layout, version: str, promoted: bool) -> None:
@@ -48,12 +41,11 @@ def record(layout: Layout, params: Params, cached: bool = False, **tags: str) ->
     return recorder.finish("FINISHED")
 
 
-def record_stage(layout: Layout, stage: str, out: str, cached: bool = False, times: int = 1) -> str:
+def record_stage(layout: Layout, stage: str, out: str, cached: bool = False) -> str:
     """The MLflow run in which this stage wrote this file."""
     recorder = Recorder(layout, tracking(), {WORKSPACE: "here"})
     recorder.compute("promote")  # else the run of a cached stage would repeat another
-    for _ in range(times):
-        recorder.stage(stage, 1.0, cached, {}, {out: "c" * 32})
+    recorder.stage(stage, 1.0, cached, {}, {out: "c" * 32})
     run_id = recorder.finish("FINISHED")
     assert run_id is not None
     return run_id
@@ -81,16 +73,3 @@ def update_recorded(layout: Layout, cached: bool) -> Any:
 
 def parent_of(run: Any) -> str:
     return str(run.data.tags["mlflow.parentRunId"])
-
-
-Step = tuple[SuccessionKind, str, str | None]
-
-
-def succession(layout: Layout, *steps: Step) -> None:
-    """The champion and its history after these changes."""
-    history = [
-        Succession(version=version, replaced=replaced, how=how, reason=f"because {n}", time=f"2026-11-22T18:00:0{n}Z")
-        for n, (how, version, replaced) in enumerate(steps)
-    ]
-    write_jsonl(layout.champion / "history.jsonl", history)
-    write_json(layout.champion / "champion.json", Champion(version=history[-1].version, test_sha256="0"))

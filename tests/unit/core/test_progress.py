@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from tasks.core import progress
-from tasks.core.progress import observe_progress, show_progress
+from tasks.core.progress import show_progress
 
 
 @pytest.fixture
@@ -19,12 +19,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_log_gets_a_line_a_minute(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_gets_a_line_a_minute(
+    clock: list[float], capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     with show_progress("update", 9, "steps", done=1) as advance:
         for seconds in (1.0, 59.9, 60.0, 61.0, 119.9, 150.0):
             clock[0] = seconds
             advance(note="7 tokens/s")
-    assert capsys.readouterr().err.splitlines() == [
+    assert capsys.readouterr().err.splitlines() == [record.message for record in caplog.records]
+    assert [record.message for record in caplog.records] == [
         "update: 4 of 9 steps, 7 tokens/s",
         "update: 7 of 9 steps, 7 tokens/s",
     ]
@@ -55,17 +59,3 @@ def test_a_terminal_gets_a_bar_and_no_lines(clock: list[float], monkeypatch: pyt
     os.close(ours)
     assert "75%" in drawn.decode()
     assert "3 of 4" not in drawn.decode()
-
-
-def test_an_observer_follows_all_work_in_its_block(capsys: pytest.CaptureFixture[str]) -> None:
-    seen: list[tuple[float, str]] = []
-    with (
-        observe_progress(lambda share, line: seen.append((share, line))),
-        show_progress("update", 4, "steps") as advance,
-    ):
-        advance()
-        advance(3, "soon")
-    with show_progress("update", 4, "steps") as advance:
-        advance()
-    assert seen == [(0.25, "update: 1 of 4 steps"), (1.0, "update: 4 of 4 steps, soon")]
-    assert capsys.readouterr().err == ""

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tasks.evaluate.by_template import TemplateRow, by_template, csv_table, hardest
+from tasks.evaluate.by_template import TemplateRow, by_template, csv_table
 from tasks.records import ProblemOutcome
 from tests.support.records import make_outcome
 
@@ -29,12 +29,6 @@ def test_a_row_has_the_means_over_its_problems_and_the_worst_is_first() -> None:
     assert sum(row.problems for row in rows) == 5
     shuffled = random.Random(0).sample(OUTCOMES, len(OUTCOMES))
     assert csv_table(by_template(shuffled)) == csv_table(rows)
-
-
-def test_the_hardest_are_of_the_templates_that_training_saw() -> None:
-    rows = by_template(OUTCOMES)
-    assert [row.template for row in hardest(rows, 2)] == ["fence", "boxes"]
-    assert hardest(by_template(OUTCOMES[-1:]), 2) == []
 
 
 def test_the_table_is_read_back() -> None:

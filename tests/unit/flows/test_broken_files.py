@@ -40,13 +40,11 @@ from tasks.reward.term_process import _value
 from tasks.reward.weighted_sum import TermValue
 from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module
-from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.recorder import WorkerAnswer
 from tasks.trajectories import Reward, Trajectory
 from tasks.update.checkpoint import Checkpoint, _digest
 from tests.support import valid_files as valid
 from tests.support.broken_files import broken, case_numbers
-from tests.support.groups import write_rewarded
 from tests.support.stage_params import REPOSITORY
 from tests.support.valid_files import framed, read_zygote_answer, text_of
 
@@ -112,12 +110,6 @@ REPLY = StoredReply(text="x", prompt_tokens=1, completion_tokens=2)
 WARM = framed(["ok", [1, 2.5, "x"], None], ["error", None, "ValueError: x"], many=True)
 
 
-def selection_and_rewards(folder: Path) -> None:
-    """The files of a round that its extremes of influence are read from."""
-    write_rewarded(Layout(folder).trajectories(1), [valid.REWARDED])
-    write_jsonl(Layout(folder).selection(1), valid.SELECTED)
-
-
 READERS: dict[str, Reader] = {
     "a chat reply": Reader(valid.CHAT, partial(valid.chat, 200)),
     "a chat server's refusal": Reader(b'{"error": {"message": "no"}}', valid.refused),
@@ -171,21 +163,6 @@ READERS: dict[str, Reader] = {
         "run/metrics/reward@1.json",
     ),
     "a table of steps": of_file(b"step,loss,kl\n1,0.5,0.1\n2,0.4,0.2\n", table),
-    "selection and its extremes": Reader(
-        text_of(valid.SELECTED),
-        lambda folder: read_influence_extremes(Layout(folder), 1),
-        "run/rounds/1/selection.jsonl",
-        selection_and_rewards,
-    ),
-    **{
-        f"{name} and its extremes": Reader(
-            text_of(lines),
-            lambda folder: read_influence_extremes(Layout(folder), 1),
-            f"run/rounds/1/{name}.jsonl",
-            selection_and_rewards,
-        )
-        for name, lines in (("trajectories", [TRAJECTORY]), ("rewards", REWARDS))
-    },
     "account.json": of_json(RunRecord, ACCOUNT),
     "an account that is compared": of_file(
         ACCOUNT, lambda file: render_page(make_sides([find_run(str(file), file.parent)]))

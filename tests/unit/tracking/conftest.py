@@ -6,7 +6,7 @@ import pytest
 
 from tasks.artifacts import write_json
 from tasks.layout import Layout
-from tests.support.mlflow_runs import decide, write_policy
+from tests.support.mlflow_runs import decide
 
 HEADLINE = {
     "greedy": 0.7,
@@ -29,7 +29,6 @@ def layout(tmp_path: Path) -> Layout:
         numbers = {"epoch/mean_reward": 0.1 * number, "epoch/accumulated_reward": 100.0 * number, "failed": 0}
         write_json(layout.metrics("reward", number), numbers)
         write_json(layout.metrics("update", number), {"kl": 0.01 * number, "entropy": 0.5, "loss": 1.0})
-        write_policy(layout, number, f"v{number}")
     write_json(layout.metrics("evaluate", "after"), {"pass_at_1": 0.7, "pass_at_1_low": 0.6})
     write_json(layout.metrics("promote"), {"promoted": 1})
     write_json(layout.headline, HEADLINE)

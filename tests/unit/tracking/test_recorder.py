@@ -33,8 +33,6 @@ def test_a_run_is_recorded_with_its_stages(layout: Layout) -> None:
     assert parent.data.tags[LOCK] == hashlib.md5((layout.root / "dvc.lock").read_bytes()).hexdigest()
     assert parent.data.tags["mlflow.source.name"] == layout.root.name
     assert parent.data.tags["mlflow.user"] == getpass.getuser()
-    digests = {(i.dataset.name, i.dataset.digest) for i in parent.inputs.dataset_inputs}
-    assert digests == {("train", "md5-train"), ("test", "md5-test")}
 
     stages = children(client, run_id)
     each = {f"{stage}@{number}" for stage in ("reward", "update") for number in (1, 2)}
@@ -44,7 +42,6 @@ def test_a_run_is_recorded_with_its_stages(layout: Layout) -> None:
     tags = {"cached": "false", "dep.tasks/reward/task.py": "s" * 32}
     assert reward.data.tags.items() >= {**tags, "out.run/metrics/reward_2.json": "m" * 32}.items()
     assert reward.info.end_time - reward.info.start_time == 2000
-    assert stages["evaluate@after"].inputs.dataset_inputs[0].dataset.digest == "md5-test"
 
 
 @pytest.mark.slow

@@ -1,57 +1,36 @@
-"""The registered model and its LoggedModels, against real sqlite stores."""
+"""The registered model, against real sqlite stores."""
 
 import pytest
 
 from tasks.layout import Layout
 from tasks.tracking.recorder import update_registry
-from tests.support.mlflow_runs import POLICY, REASON, Step, decide, record, store, succession, tracking
+from tests.support.mlflow_runs import POLICY, REASON, decide, record, store, tracking
 from tests.support.servers import free_port
 
 
 @pytest.mark.slow
-def test_the_registry_holds_each_succession_with_its_reason_and_those_it_missed(layout: Layout) -> None:
+def test_the_registry_has_the_policy_of_each_run_and_follows_the_champion(layout: Layout) -> None:
     params = tracking()
-    promoted: list[Step] = [("promoted", "aaaa", None), ("promoted", "bbbb", "aaaa")]
-    succession(layout, *promoted[:1])
     record(layout, params)
-    decide(layout, "bbbb", promoted=False)
-    succession(layout, *promoted)
+    decide(layout, "bbbb", promoted=True)
     record(layout, params)
     client = store(layout)
 
     def tags(alias: str) -> dict[str, str]:
         return dict(client.get_model_version_by_alias("graft", alias).tags)
 
-    gate = {"gate": "promoted at 2026-11-22T18:00:01Z: because 1", "champion_until": ""}
-    assert tags("champion").items() >= {"version": "bbbb", "replaced": "aaaa", **gate}.items()
-
-    succession(layout, *promoted, ("rolled back", "aaaa", "bbbb"))
-    assert update_registry(layout, params) is None
-    assert tags("champion") == {
-        "version": "aaaa",
-        "decision": REASON,
-        "path": POLICY,
-        "dvc_md5": "p.dir",
-        "gate": "rolled back at 2026-11-22T18:00:02Z: because 2",
-        "champion_since": "2026-11-22T18:00:02Z",
-        "champion_until": "",
-        "replaced": "bbbb",
-        "replaced_by": "",
-        "replaced_because": "",
-    }
-    lost = {"gate": "taken back at 2026-11-22T18:00:02Z: because 2"}
-    lost["replaced_because"] = "aaaa was rolled back: because 2"
-    assert tags("challenger").items() >= {"version": "bbbb", **lost}.items()
-    runs = len(client.search_runs([client.get_experiment_by_name("graft").experiment_id]))
-
+    made = {"version": "bbbb", "decision": REASON, "path": POLICY, "dvc_md5": "p.dir"}
+    assert tags("champion") == tags("challenger") == made
+    runs = len(client.search_runs(["1"]))
+    decide(layout, "aaaa", promoted=True)  # as a rollback does
     assert update_registry(layout, tracking(f"http://127.0.0.1:{free_port()}")) is not None
-    later: list[Step] = [("promoted", "cccc", "aaaa"), ("promoted", "dddd", "cccc")]
-    succession(layout, *promoted, ("rolled back", "aaaa", "bbbb"), *later)  # by dvc repro, which records nothing
+    assert tags("champion")["version"] == "bbbb"
     assert update_registry(layout, params) is None
-    assert tags("champion").items() >= {"version": "dddd", "replaced": "cccc"}.items()
-    versions = client.search_model_versions("name = 'graft'")
-    assert {version.tags["version"] for version in versions} == {"aaaa", "bbbb", "dddd"}
-    assert len(client.search_runs([client.get_experiment_by_name("graft").experiment_id])) == runs
+    assert (tags("champion")["version"], tags("challenger")["version"]) == ("aaaa", "bbbb")
+    decide(layout, "dddd", promoted=True)  # by dvc repro, which records nothing
+    assert update_registry(layout, params) is None
+    assert tags("champion") == {"version": "dddd", "path": "champion/policy"}
+    assert len(client.search_runs(["1"])) == runs
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from tasks.layout import Layout
 from tasks.tracking import recorder as recorder_module
 from tasks.tracking.mlflow_ledger import MlflowLedger
 from tasks.tracking.recorder import Recorder, update_registry
-from tests.support.mlflow_runs import children, record, store, succession, tracking
+from tests.support.mlflow_runs import children, record, store, tracking
 from tests.support.servers import free_port, mlflow_server
 
 LOCAL = "sqlite:///mlflow.db"
@@ -78,7 +78,6 @@ def test_a_registry_that_never_answers_costs_the_limit_and_no_more(
     layout: Layout, black_hole: BlackHole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder_module, "SECONDS", 2)
-    succession(layout, ("promoted", "aaaa", None))
     assert update_registry(layout, tracking(black_hole.uri)) == "no answer within 2 s"
     assert update_registry(layout, tracking("")) is None
 
@@ -120,7 +119,7 @@ def test_a_server_receives_what_was_recorded_while_it_was_away(
     port = free_port()
     uri = f"http://127.0.0.1:{port}"
     ledger = MlflowLedger(uri, "early")
-    ledger.add({"kind": "start", "time": 1.8e9, "ks": [1, 10], "params": {"a": "1"}, "tags": {}, "view": "{}"})
+    ledger.add({"kind": "start", "time": 1.8e9, "ks": [1, 10], "params": {"a": "1"}, "tags": {}})
     stage = {"kind": "stage", "stage_id": "reward@1", "seconds": 1.0, "cached": False, "deps": {}, "outs": {}}
     ledger.add({**stage, "time": 1.8e9 + 1, "metrics": {"epoch/mean_reward": 0.5}})
     assert len(ledger.deliver()) == 1
