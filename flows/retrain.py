@@ -23,14 +23,10 @@ def retrain(
     params: Params,
     report: Callable[[StageResult], None],
     pull: bool = False,
-    preset: str | None = None,
 ) -> RunSession:
-    """Run the flow once, in this process. The caller holds the lock of the workspace.
-
-    `pull`: see `DvcPipeline`. `preset`: as given to the command, for the flow run's page.
-    """
+    """Run the flow once, in this process. The caller holds the lock of the workspace. `pull`: see `DvcPipeline`."""
     pipeline = DvcPipeline(root, pull, seconds=params.machine.schedule.seconds)
-    session = RunSession(pipeline, params, report, preset=preset)
+    session = RunSession(pipeline, params, report)
     name = next_name(Layout(root), params)
 
     @flow(name="retrain", flow_run_name=lambda: name, persist_result=False)

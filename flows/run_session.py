@@ -26,7 +26,6 @@ from prefect.states import Completed
 from flows.doctor import refuse_traps
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.dvc_stages.reproduce import StageResult
-from flows.history.changes import Overrides, as_text, overrides
 from flows.history.run_history import RunHistory
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
 from flows.prefect_runs.server_address import REMEDY
@@ -35,17 +34,8 @@ from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import failure_line
 from flows.process.signals import Terminated, handle_as_command
-from flows.reports.publish import (
-    failure,
-    parameters,
-    publish_name,
-    publish_page,
-    publish_summary,
-    summary_of,
-    with_params,
-)
+from flows.reports.publish import failure, publish_name, publish_page, publish_summary, summary_of
 from flows.reports.run_record import RunRecord
-from flows.retention.dvc_cache import save_lock
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json
 from tasks.core.sharding import use_fan_out
@@ -56,9 +46,9 @@ from tasks.params.params import Params
 from tasks.problems.digests import problems_tag
 from tasks.programs.sandbox.sandbox import probe_tier
 from tasks.promotion_records import Promotion
-from tasks.redaction import redacted, without_secrets
-from tasks.tracking.recorder import Recorder, git_tags
-from tasks.tracking.tags import CHANGED, DESCRIPTION, OVERRIDES, RUN_NAME, WORKSPACE
+from tasks.redaction import without_secrets
+from tasks.tracking.recorder import Recorder
+from tasks.tracking.tags import DESCRIPTION, RUN_NAME, WORKSPACE
 
 logger = logging.getLogger(__name__)
 
@@ -99,22 +89,15 @@ class RunSession:
         params: Params,
         report: Callable[[StageResult], None],
         line: Callable[[], str] | None = None,
-        preset: str | None = None,
     ) -> None:
-        """`report` is called after each stage; `line` returns the result of a scheduled run in words.
-
-        `preset`: the one that was given to the command, for Prefect's page.
-        """
+        """`report` is called after each stage; `line` returns the result of a scheduled run in words."""
         self.params = params
-        self._preset = preset
         self.results: list[StageResult] = []
         self.record: RunRecord | None = None  # of the finished run; None if a result could not be read
         self._pipeline, self._report, self._line = pipeline, report, line
         self._layout = Layout(pipeline.root)
-        self._server: TemporaryServer | None = None
         self._recorder: Recorder | None = None
         self._history: RunHistory | None = None
-        self._overrides: Overrides = {}
         self._stage = ""  # the last that began
         self._error: BaseException | None = None
         self._over = False  # nothing is left but Prefect's record of the end
@@ -132,11 +115,10 @@ class RunSession:
         url = PREFECT_API_URL.value()  # from the environment or a profile
         settings: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}  # its thread would add a second to a run
         if not url:
-            self._server = TemporaryServer()
-            settings[PREFECT_API_URL] = self._server.url()
+            settings[PREFECT_API_URL] = TemporaryServer().url()
         try:
             with temporary_settings(settings), tags(workspace_tag(self._layout.root)):
-                mark_crashed(self._layout.root, self.params.machine.tracking, alone=True)
+                mark_crashed(self._layout.root, self.params.machine.tracking)
                 yield
         except (HTTPError, RuntimeError) as error:
             if error is self._error or not (isinstance(error, HTTPError) or "reach API" in str(error)):
@@ -158,7 +140,8 @@ class RunSession:
     def open(self) -> Iterator[None]:
         """The block runs the stages, inside a Prefect flow. Its end is the end of the run."""
         try:
-            yield from self._open()
+            with flow_run_note(self._layout.root, flow_run.id):
+                yield from self._open()
         except BaseException as error:
             self._error = error
             if isinstance(error, (KeyboardInterrupt, Terminated, TerminationSignal)):
@@ -166,8 +149,6 @@ class RunSession:
             raise
         finally:
             self._over = True
-            if self._server:
-                self._server.restart_if_gone()  # else Prefect waits for it in vain
 
     @property
     def _place(self) -> str:
@@ -179,25 +160,18 @@ class RunSession:
         self._history = history = RunHistory(layout, self.params, str(flow_run.id), scheduled=self._line is not None)
         about = {"prefect.flow_run_id": str(flow_run.id), WORKSPACE: workspace(root), "sandbox_tier": sandbox_tier()}
         about |= {RUN_NAME: history.entry.name} | problems_tag(root, self.params)
-        if history.changes:
-            about[CHANGED] = str(history.changes)
-        self._overrides = overrides(root, self.params)
-        if self._overrides:
-            about[OVERRIDES] = redacted(as_text(self._overrides))
         self._recorder = recorder = Recorder(layout, self.params, about)
-        publish_name(history.entry.name, parameters(self.params, self._overrides, self._preset, git_tags(root)))
+        publish_name(history.entry.name)
         try:
             with (
                 handle_as_command(),
-                flow_run_note(root, flow_run.id),
                 ShardRunner(self.params.machine.runner) as runner,
                 use_fan_out(runner),
             ):
                 self._pipeline.update_sources()
                 yield
                 self._pipeline.check_lock(result.stage_id for result in self.results)
-                save_lock(root)
-                self.record = publish_page(layout, recorder)
+                self.record = publish_page(layout, recorder, history.entry.number)
         except BaseException as error:
             line = failure_line(error) if isinstance(error, Exception) else f"interrupted {self._place}"
             history.fail(line, recorder.finish("FAILED"))
@@ -211,12 +185,10 @@ class RunSession:
         tags = {RUN_NAME: history.entry.name}
         summary = summary_of(record) if record else None
         if summary:
-            tags[DESCRIPTION] = with_params(summary.text, history.changes, self._overrides)
+            tags[DESCRIPTION] = summary
         if self._line:
             tags["line"] = line
         recorder.close("FINISHED", **tags)
-        if self._server:
-            self._server.restart_if_gone()
         publish_summary(self._layout, recorder, history.entry.name, summary)
 
     def run(self, stage_id: str) -> None:

@@ -95,6 +95,10 @@ class Layout:
         """Record of the run for comparison with others, written after all stages and by none of them."""
         return self.root / "run" / "account.json"
 
+    def past_account(self, number: int) -> Path:
+        """A copy of the record of the run with this number in the history."""
+        return self.root / ".graft" / "accounts" / f"{number}.json"
+
     @property
     def page(self) -> Path:
         """The record as one HTML page."""

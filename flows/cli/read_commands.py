@@ -86,13 +86,6 @@ def diagnose(
     round: Annotated[
         int | None, typer.Option(min=0, help="The round whose policy takes the step; by default the last one.")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Also write the page to this file, with every token of every completion.")
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="LOSS", help="Also show the loss of this preset on the same samples: manual."),
-    ] = None,
     assignments: Assignments = None,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
@@ -100,27 +93,18 @@ def diagnose(
 
     Samples a group of completions for each of a few train problems, rewards them, takes one optimiser step in memory,
     and measures the policy before and after it on the same prompts with the same seeds. The exit code is 0 whatever
-    it finds; the run is not changed. The same project, seed and options give the same page.
+    it finds; the run is not changed. The same project, seed and options give the same output.
     """
     from flows.preflight import project_root, write_params
     from tasks.core.console import PlainConsole
-    from tasks.errors import GraftError
 
-    if html is not None and html.is_dir():
-        raise GraftError(f"--html {html}: is a folder; name a file, diagnosis.html for instance")
     root = project_root()
     params = write_params(root, assignments or [], print_text)
     from flows.diagnosis.diagnose import diagnose as examined
-    from flows.diagnosis.record import page_of
     from flows.diagnosis.terminal import print_diagnosis
-    from tasks.artifacts import write_text
     from tasks.layout import Layout
 
-    diagnosis = examined(Layout(root), params, problems, round, against)
-    print_diagnosis(diagnosis, PlainConsole())
-    if html is not None:
-        write_text(html, page_of(diagnosis))
-        print_text(f"written: {html}")
+    print_diagnosis(examined(Layout(root), params, problems, round), PlainConsole())
 
 
 def compare(
@@ -129,7 +113,7 @@ def compare(
         typer.Argument(
             metavar="RUN",
             help="A run: its number in graft history, a project folder (. is this one), the account.json of a run, a "
-            "DVC experiment, a git commit with the dvc.lock of a run, or the name or id of an MLflow run.",
+            "DVC experiment, or a git commit with the dvc.lock of a run.",
         ),
     ],
     html: Annotated[

@@ -13,10 +13,8 @@ import csv
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
 from flows.diagnosis.record import Diagnosis
@@ -32,11 +30,9 @@ from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempt_problems
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.objective.groups import SampleGroup, sample_groups, samples_in
-from tasks.objective.losses import MANUAL
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
-from tasks.params.update import Update
 from tasks.programs.answer_check import failure_reason
 from tasks.records import Lineage, Problem
 from tasks.search.policy_search import SplitProblem
@@ -44,47 +40,19 @@ from tasks.seeds import derive_seed
 from tasks.trajectories import Member, RewardedTrajectory
 from tasks.update.compute import update_scorer
 from tasks.update.diagnostics.health import Score, StepMeasurements, verdicts
-from tasks.update.diagnostics.loss_comparison import LossComparison, compare_losses
 from tasks.update.diagnostics.one_step import OneStep, one_step
 from tasks.update.groups import weighted_group
-from tasks.update.step_plan import UpdateGroup
-
-SHOWN_PARAMS = (
-    "seed",
-    "update.learning_rate",
-    "update.loss",
-    "update.advantages",
-    "update.negative_weight",
-    "update.beta",
-    "update.kl",
-    "update.entropy",
-    "update.max_grad_norm",
-    "update.group_size",
-    "search.temperature",
-    "search.top_p",
-    "search.top_k",
-    "evaluation.temperature",
-)
-"""The params that the step depends on most."""
 
 ANSWERED = ("ok", "timeout", "failed")
 """Results of completions that are not invalid; of a failed one that is unknown."""
 
 
-AGAINST: dict[str, dict[str, Any]] = {"manual": MANUAL}
-"""Losses to compare the run's with: the params in which they differ from it."""
-
-
-def diagnose(
-    layout: Layout, params: Params, count: int, round: int | None = None, against: str | None = None
-) -> Diagnosis:
+def diagnose(layout: Layout, params: Params, count: int, round: int | None = None) -> Diagnosis:
     """One step of the policy of `round`, by default the last there is, on `count` train problems drawn by the seed.
 
-    A function of the project's files, the params and the arguments. `against`: a loss of AGAINST to show next to the
-    run's. Raises GraftError where there is no such policy or loss, or where the algorithm is not grpo.
+    A function of the project's files, the params and the arguments. Raises GraftError where there is no such policy, or
+    where the algorithm is not grpo.
     """
-    if against is not None and against not in AGAINST:
-        raise GraftError(f"--against {against}: there is none; name one of: {', '.join(AGAINST)}")
     if params.algorithm != "grpo":
         raise GraftError(f"algorithm is {params.algorithm}, but graft diagnose takes a step of GRPO; set it to grpo")
     round = _round(layout, round)
@@ -101,7 +69,7 @@ def diagnose(
         before = evaluate(policy, environment, problems, runner, params)
     log_usage(served, layout, "diagnose, before the step")
     groups = sample_groups(policy, rewarded, params.update)
-    policy, step, scores, comparison = _stepped(layout, params, round, policy, groups, against)
+    policy, step, scores = _stepped(layout, params, round, policy, groups)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
         after = evaluate(policy, environment, problems, runner, params)
@@ -112,10 +80,8 @@ def diagnose(
         version=lineage.version,
         reference=read_json(layout.policy(0) / "lineage.json", Lineage).version,
         samples=params.evaluation.samples,
-        knobs={name: f"{reduce(getattr, name.split('.'), params)}" for name in SHOWN_PARAMS},
         problems=problem_diagnoses(policy, params.update, rewarded, groups, scores, (before, after)),
         step=step,
-        comparison=comparison,
         before=signs.before,
         after=signs.after,
         lost=next((found for found in (before, after) if isinstance(found, str)), ""),
@@ -166,14 +132,15 @@ def _drawn(layout: Layout, seed: int, count: int) -> list[SplitProblem]:
 
 
 def _stepped(
-    layout: Layout, params: Params, round: int, policy: Policy, groups: Sequence[SampleGroup], against: str | None
-) -> tuple[Policy, OneStep, tuple[Logprobs, Logprobs], LossComparison | None]:
-    """The policy after the step, the step, the log-probabilities of policy and reference before it, and a comparison.
+    layout: Layout, params: Params, round: int, policy: Policy, groups: Sequence[SampleGroup]
+) -> tuple[Policy, OneStep, tuple[Logprobs, Logprobs]]:
+    """The policy after the step, the step, and the log-probabilities of policy and reference before it.
 
     As in the update, one model is in memory: the reference replaces the policy while it scores.
     """
-    samples, all_kept = samples_in(groups), _all_kept(groups, params, params.update)
-    comparison = None
+    averaging = TokenWeights(params.update.loss, params.policy.max_new_tokens)
+    samples = samples_in(groups)
+    all_kept = [weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups]
     with explain_out_of_memory(params.update.micro_batch_tokens):
         scorer = update_scorer(policy, samples, params)
         own = reference = score_samples(scorer, samples)
@@ -183,18 +150,8 @@ def _stepped(
             policy = load_policy(layout.policy(round), instead_of=policy)
             scorer = update_scorer(policy, samples, params)
         pulled_to = reference if params.update.beta > 0 else None
-        if against is not None:
-            other = params.update.model_copy(update=AGAINST[against])
-            theirs = (_all_kept(groups, params, other), other)
-            comparison = compare_losses(scorer, (all_kept, params.update), theirs, pulled_to)
         step = one_step(scorer, all_kept, params.update, pulled_to)
-    return replace(policy, version=_moved_version(policy)), step, (own, reference), comparison
-
-
-def _all_kept(groups: Sequence[SampleGroup], params: Params, update: Update) -> list[UpdateGroup]:
-    """The groups with every sample, and with the denominators of a loss."""
-    averaging = TokenWeights(update.loss, params.policy.max_new_tokens)
-    return [weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups]
+    return replace(policy, version=_moved_version(policy)), step, (own, reference)
 
 
 def _moved_version(policy: Policy) -> str:

@@ -1,18 +1,11 @@
-"""Diagnosis of one GRPO step: its data, and the lines and the page that show them.
-
-The page needs nothing but itself: no script, no request, all texts escaped.
-"""
+"""Diagnosis of one GRPO step: its data, and the lines that show them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tasks.core import terminal
 from tasks.update.diagnostics.health import Score, Verdict, kl_share
-from tasks.update.diagnostics.loss_comparison import LossComparison
-from tasks.update.diagnostics.one_step import GradientNorms, OneStep, Part
+from tasks.update.diagnostics.one_step import GradientNorms, OneStep
 from tasks.update.metrics import Metrics
 
 
@@ -71,10 +64,8 @@ class Diagnosis:
     version: str  # of the policy
     reference: str  # version of the reference
     samples: int  # completions of each problem for the score
-    knobs: dict[str, str]  # params that the step depends on most
     problems: Sequence[ProblemDiagnosis]
     step: OneStep
-    comparison: LossComparison | None  # with another loss, where one was asked for and there is a step
     before: Score | None
     after: Score | None
     lost: str  # why a score could not be measured, "" where both were
@@ -120,33 +111,6 @@ def _column(row: Metrics | None, parts: GradientNorms | None) -> dict[str, str]:
     }
 
 
-def comparison_lines(comparison: LossComparison) -> list[tuple[str, str, str, str, str]]:
-    """(what, first loss, second loss, cosine, relative difference), the last two of gradients alone."""
-    first, second = comparison.sides
-    values = [
-        ("loss", f"{first.loss:+.4f}", f"{second.loss:+.4f}"),
-        ("  policy part", f"{first.policy_loss:+.4f}", f"{second.policy_loss:+.4f}"),
-        ("  β·KL", f"{first.kl_loss:+.2e}", f"{second.kl_loss:+.2e}"),
-        ("KL of a token", f"{first.kl:+.4f}", f"{second.kl:+.4f}"),
-    ]
-    parts: dict[str, Part] = {"gradient norm": "whole", "  of the policy part": "policy", "  of β·KL": "kl"}
-    gradients = [
-        (
-            name,
-            f"{first.norms[part]:.2e}",
-            f"{second.norms[part]:.2e}",
-            _or_dash(comparison.cosines[part], "+.4f"),
-            _or_dash(comparison.differences[part], ".2e"),
-        )
-        for name, part in parts.items()
-    ]
-    return [*((*row, "", "") for row in values), *gradients]
-
-
-def _or_dash(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
-
-
 def summary_lines(diagnosis: Diagnosis) -> list[str]:
     """What was looked at, in a few sentences."""
     problems, completions = diagnosis.sizes
@@ -162,26 +126,9 @@ def summary_lines(diagnosis: Diagnosis) -> list[str]:
     return lines + ([f"The score could not be measured: {diagnosis.lost}"] if diagnosis.lost else [])
 
 
-def printable(text: str, new_line: str = "↵") -> str:
-    """Text that a model wrote, in one line or as many as it has; control characters are replaced."""
-    return terminal.printable(text.replace("\n", new_line), kept="\n", replacement="·")
-
-
-def page_of(diagnosis: Diagnosis) -> str:
-    """The whole page; the same diagnosis gives the same text."""
-    folder = FileSystemLoader(Path(__file__).parent)
-    templates = Environment(
-        loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    templates.filters |= {"number": number_text, "readable": printable}
-    layers = diagnosis.step.before.layers.values()
-    return templates.get_template("page.html.jinja").render(
-        d=diagnosis,
-        lines=[printable(line) for line in summary_lines(diagnosis)],
-        loss=loss_lines(diagnosis.step),
-        comparison=comparison_lines(diagnosis.comparison) if diagnosis.comparison else [],
-        most=max(layers, default=0.0) or 1.0,
-    )
+def printable(text: str) -> str:
+    """Text that a model wrote, in one line; control characters are replaced."""
+    return terminal.printable(text.replace("\n", "↵"), replacement="·")
 
 
 def number_text(value: float | None) -> str:

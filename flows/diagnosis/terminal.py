@@ -1,7 +1,6 @@
 """A diagnosis in the terminal: the verdicts first, then what they rest on."""
 
 from collections.abc import Sequence
-from math import ceil
 
 from rich.console import Console
 from rich.table import Table
@@ -11,7 +10,6 @@ from flows.diagnosis.record import (
     DiagnosedCompletion,
     Diagnosis,
     ProblemDiagnosis,
-    comparison_lines,
     loss_lines,
     number_text,
     printable,
@@ -19,10 +17,8 @@ from flows.diagnosis.record import (
 )
 from tasks.core.terminal import make_table
 from tasks.programs.contract import line_of
-from tasks.update.diagnostics.loss_comparison import LossComparison
 
 STYLES = {"ok": "green", "warning": "yellow", "red flag": "bold red", "no verdict": "dim"}
-BARS = 30  # signs of the longest bar
 CODE_WIDTH = 27  # signs of a workflow: with it a line has 80 columns at most
 
 
@@ -38,16 +34,8 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     if lines := loss_lines(diagnosis.step):
         console.print(_loss(lines))
         console.print()
-        console.print(_layers(diagnosis.step.before.layers))
-        console.print()
-    if diagnosis.comparison:
-        console.print(_comparison(diagnosis.comparison))
-        console.print()
     for asked in diagnosis.problems:
         _print_problem(asked, console)
-    knobs = ", ".join(f"{name} {value}" for name, value in diagnosis.knobs.items())
-    told = f"With {knobs}. Every token of the other completions: --html FILE."
-    console.print(told, style="dim", highlight=False, markup=False)
 
 
 def _verdicts(diagnosis: Diagnosis) -> Table:
@@ -91,23 +79,6 @@ def _loss(lines: Sequence[tuple[str, str, str]]) -> Table:
     table = make_table("loss and gradient", "before", "after the step")
     for line in lines:
         table.add_row(*line)
-    return table
-
-
-def _comparison(comparison: LossComparison) -> Table:
-    """The same samples and advantages, before the step."""
-    first, second = comparison.sides
-    table = make_table("one step of two losses", first.title, second.title, "cosine", "difference")
-    for line in comparison_lines(comparison):
-        table.add_row(*line)
-    return table
-
-
-def _layers(layers: dict[str, float]) -> Table:
-    table = make_table("layer", "gradient norm", "")
-    most = max(layers.values()) or 1.0
-    for layer, norm in layers.items():
-        table.add_row(layer, f"{norm:.4f}", "█" * ceil(norm / most * BARS))
     return table
 
 

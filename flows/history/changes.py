@@ -1,13 +1,10 @@
 """Changes between two runs that a person could have made: problems, params, sources.
 
 DVC's notion of stale does not serve: a promotion changes the champion, and with it the base of the next run, although
-the user changed nothing. The params that differ from the committed `params.yaml` say, with the commit, with which
-params a run was made.
+the user changed nothing.
 """
 
-import subprocess
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable
 
 from pydantic import Field
 
@@ -16,9 +13,8 @@ from flows.stages.sources import digests as digests_of_sources
 from flows.stages.user_files import CHAMPION, user_files
 from tasks.artifacts import read_json
 from tasks.core.metrics_files import flatten
-from tasks.errors import GraftError
+from tasks.core.terminal import shortened
 from tasks.layout import Layout
-from tasks.params.file import overridden
 from tasks.params.params import Params, dump_stage_params
 from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promote.champion import read_champion
@@ -26,10 +22,8 @@ from tasks.records import Lineage, Record
 
 WRITTEN_BY_RUNS = ("run/", "champion/")
 
-MAX_NAMED = 3  # files that are listed by name; of more, only their number
-
-Overrides = dict[str, tuple[str, str]]
-"""Param by its dotted name → the value before, or the committed one, and the present one."""
+MAX_PARAMS = 3  # of more, only their number
+MAX_CHARACTERS = 24  # of a param's value
 
 
 class RunInputs(Record):
@@ -86,26 +80,11 @@ def flat_params(params: Params) -> dict[str, str]:
     return flatten(dump_stage_params(params))
 
 
-def describe_changes(before: RunInputs | None, now: RunInputs) -> list[str]:
-    """The changes in words; empty if there are none."""
-    if before is None:
-        count = sum(data.problems for data in now.problems.values())
-        first = "the first scheduled run here"
-        return [f"{first}, of {count} problems in {_files(now.problems)}" if now.problems else first]
-    params = [f"{key} {old} → {new}" for key, (old, new) in changed_params(before, now).items()]
-    files = [f"other content of {key}" for key in changed_files(before, now)]
-    return [*_problems(before.problems, now.problems), *params, *files, *_sources(before, now)]
-
-
-def changed_params(before: RunInputs, now: RunInputs) -> Overrides:
+def changed_params(before: RunInputs, now: RunInputs) -> dict[str, tuple[str, str]]:
     """The params that differ, with both values, by their dotted names. `rounds.start` follows from `rounds.last`."""
-    return _differing(before.params, now.params)
-
-
-def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> Overrides:
     values = {
-        key: (before.get(key, "null"), now.get(key, "null"))
-        for key in sorted(before.keys() | now.keys())
+        key: (before.params.get(key, "null"), now.params.get(key, "null"))
+        for key in sorted(before.params.keys() | now.params.keys())
         if not key.startswith("rounds.start.")
     }
     return {key: (old, new) for key, (old, new) in values.items() if old != new}
@@ -117,50 +96,33 @@ def changed_files(before: RunInputs, now: RunInputs) -> list[str]:
     return [key for key in keys if before.files.get(key) != now.files.get(key)]
 
 
-def _problems(before: Mapping[str, ProblemFile], now: Mapping[str, ProblemFile]) -> Iterator[str]:
-    new = {name: data for name, data in now.items() if name not in before}
-    gone = {name: data for name, data in before.items() if name not in now}
-    if new:
-        yield f"{sum(data.problems for data in new.values())} new problems in {_files(new, 'new ')}"
-    for name in sorted(before.keys() & now.keys()):
-        if before[name] != now[name]:
-            yield f"{name} changed, {before[name].problems} → {now[name].problems} problems"
-    if gone:
-        yield f"{sum(data.problems for data in gone.values())} problems fewer, without {_files(gone)}"
+def summarise_change(before: RunInputs | None, now: RunInputs) -> str:
+    """What differs from an earlier run, in a few words; "" if nothing does."""
+    if before is None:
+        return "first run"
+    params = changed_params(before, now).items()
+    named = [f"{_tail(key, now.params)} {shortened(value, MAX_CHARACTERS)}" for key, (_, value) in params]
+    named += [f"other {_tail(key, now.params)}" for key in changed_files(before, now)]
+    more = [f"+{len(named) - MAX_PARAMS}"] if len(named) > MAX_PARAMS else []
+    problems = [_problems(before, now)] if before.problems != now.problems else []
+    sources = ["other source"] if before.sources != now.sources else []
+    return ", ".join([*named[:MAX_PARAMS], *more, *problems, *sources])
 
 
-def _sources(before: RunInputs, now: RunInputs) -> Iterator[str]:
-    names = before.sources.keys() | now.sources.keys()
-    changed = {name: "" for name in sorted(names) if before.sources.get(name) != now.sources.get(name)}
-    if changed:
-        yield f"other source in {_files(changed)}"
+def _problems(before: RunInputs, now: RunInputs) -> str:
+    old, new = (sum(file.problems for file in inputs.problems.values()) for inputs in (before, now))
+    return f"problems {old} → {new}" if old != new else "other problems"
 
 
-def _files(files: Mapping[str, object], adjective: str = "") -> str:
-    names = f" ({', '.join(files)})" if len(files) <= MAX_NAMED else ""
-    return f"{len(files)} {adjective}file{'s' * (len(files) != 1)}{names}"
+def _tail(key: str, names: Iterable[str]) -> str:
+    """The shortest end of a dotted name that no other name has; `rounds.last` is `rounds`, as with -S."""
+    if key == "rounds.last":
+        return "rounds"
+    parts = key.split(".")
+    ends = (".".join(parts[i:]) for i in reversed(range(len(parts))))
+    others = [name for name in names if name != key]
+    return next((end for end in ends if not any(name.endswith(f".{end}") or name == end for name in others)), key)
 
 
 def _origin(layout: Layout) -> Lineage:
     return read_json(layout.champion / "policy" / "lineage.json", Lineage)
-
-
-def overrides(root: Path, params: Params) -> Overrides:
-    """The params of a run that differ.
-
-    Empty if the last commit has no `params.yaml`, or one of another version of Graft.
-    """
-    try:
-        command = ["git", "show", "HEAD:./params.yaml"]
-        text = subprocess.run(
-            command, cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=True
-        ).stdout
-        committed = flat_params(overridden(root / "params.yaml", text, [])[1])
-    except (OSError, subprocess.CalledProcessError, GraftError):
-        return {}
-    return _differing(committed, flat_params(params))
-
-
-def as_text(params: Overrides) -> str:
-    """`update.beta=0.05 rounds.last=2`: the present values."""
-    return " ".join(f"{key}={new}" for key, (_, new) in params.items())

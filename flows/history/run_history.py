@@ -7,24 +7,19 @@ workspace.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
-from flows.history.changes import Overrides, RunInputs, changed_files, changed_params, read_inputs
+from flows.history.changes import RunInputs, read_inputs, summarise_change
 from tasks.artifacts import read_json, read_jsonl, write_json, write_jsonl
 from tasks.core.metrics_files import read_numbers
-from tasks.core.terminal import shortened
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records import Record
 from tasks.tracking.tags import lock_digest
-
-MAX_PARAMS = 3  # of more, only their number
-MAX_CHARACTERS = 24  # of a param's value
 
 
 class Entry(Record):
@@ -77,33 +72,15 @@ def _file(root: Path) -> Path:
     return root / ".graft" / "history.jsonl"
 
 
-class Changes(NamedTuple):
-    """The params that differ between two runs, with both values, and the kinds of other inputs that differ."""
-
-    params: Overrides
-    others: list[str]
-
-    def __str__(self) -> str:
-        return ", ".join([*(f"{key}={new}" for key, (_, new) in self.params.items()), *self.others])
-
-
 class RunHistory:
     """The entry of one run. The caller holds the lock of the workspace until the last call."""
 
     def __init__(self, layout: Layout, params: Params, flow_run: str, scheduled: bool) -> None:
         """Give the run its number and its name, and add it to the history."""
         self._layout = layout
-        self._before = _inputs_of_last(layout)
         self._inputs = read_inputs(layout, params)
-        self._change = summarise_change(self._before, self._inputs)
+        self._change = _change_in_name(layout, self._inputs)
         self.entry = _new_entry(layout.root, self._change, flow_run, scheduled)
-
-    @property
-    def changes(self) -> Changes | None:
-        """What differs from the last run that succeeded; None if nothing does, or this is the first."""
-        if self._before in (None, self._inputs):
-            return None
-        return Changes(changed_params(self._before, self._inputs), other_inputs(self._before, self._inputs))
 
     def finish(self, line: str, computed: bool) -> None:
         """Complete the name, and note what came of the run. `computed`: something was computed."""
@@ -135,13 +112,13 @@ class RunHistory:
 
 def next_name(layout: Layout, params: Params) -> str:
     """The name with which the next run begins."""
-    return run_name(next_number(layout.root), summarise_change(_inputs_of_last(layout), read_inputs(layout, params)))
+    return run_name(next_number(layout.root), _change_in_name(layout, read_inputs(layout, params)))
 
 
-def _inputs_of_last(layout: Layout) -> RunInputs | None:
-    """Those of the last run that succeeded."""
+def _change_in_name(layout: Layout, now: RunInputs) -> str:
+    """What differs from the last run that succeeded."""
     file = _inputs_file(layout)
-    return read_json(file, RunInputs) if file.exists() else None
+    return summarise_change(read_json(file, RunInputs) if file.exists() else None, now) or "same params"
 
 
 def _inputs_file(layout: Layout) -> Path:
@@ -193,30 +170,3 @@ def run_name(number: int, change: str, headline: Mapping[str, float] | None = No
 def format_result(before: float, after: float) -> str:
     """pass@1 greedy of the first and the final policy."""
     return f"{before:.3f} → {after:.3f}"
-
-
-def summarise_change(before: RunInputs | None, now: RunInputs) -> str:
-    """What differs from the last run that succeeded, in a few words."""
-    if before is None:
-        return "first run"
-    params = changed_params(before, now).items()
-    named = [f"{_tail(key, now.params)} {shortened(value, MAX_CHARACTERS)}" for key, (_, value) in params]
-    named += [f"other {_tail(key, now.params)}" for key in changed_files(before, now)]
-    more = [f"+{len(named) - MAX_PARAMS}"] if len(named) > MAX_PARAMS else []
-    return ", ".join([*named[:MAX_PARAMS], *more, *other_inputs(before, now)]) or "same params"
-
-
-def other_inputs(before: RunInputs, now: RunInputs) -> list[str]:
-    """The kinds of inputs that differ, besides params."""
-    differ = {"other problems": before.problems != now.problems, "other source": before.sources != now.sources}
-    return [name for name, true in differ.items() if true]
-
-
-def _tail(key: str, names: Iterable[str]) -> str:
-    """The shortest end of a dotted name that no other name has; `rounds.last` is `rounds`, as with -S."""
-    if key == "rounds.last":
-        return "rounds"
-    parts = key.split(".")
-    ends = (".".join(parts[i:]) for i in reversed(range(len(parts))))
-    others = [name for name in names if name != key]
-    return next((end for end in ends if not any(name.endswith(f".{end}") or name == end for name in others)), key)

@@ -1,4 +1,4 @@
-"""Find the record of a run by its number, folder, file, DVC experiment, git commit or MLflow run."""
+"""Find the record of a run by its number, folder, file, DVC experiment or git commit."""
 
 import tempfile
 from collections.abc import Iterable
@@ -6,42 +6,41 @@ from os.path import exists, isdir  # False for a name that is too long, for whic
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from flows.history.run_history import Entry, entries, find_lock, find_number
+from flows.history.run_history import Entry, find_lock, find_number
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record, rounds_of
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.file import load_params
-from tasks.tracking.queries import fetch_text
 
 if TYPE_CHECKING:
     from dvc.api import DVCFileSystem
 
 FORMS = (
-    "a folder with run/ in it, an account.json, a DVC experiment, a git commit with its dvc.lock, an MLflow run, or "
-    "its number in graft history"
+    "a folder with run/ in it, an account.json, a DVC experiment, a git commit with its dvc.lock, or its number in "
+    "graft history"
 )
 
 
 def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
     """The title and record of the run that `name` means.
 
-    In this order: a path, a number in the history, a DVC experiment or git revision, an MLflow run; all but the first
-    are looked up in the folder `project`. The title has the name from the history. Raises GraftError if nothing is
-    found.
+    In this order: a path, a number in the history, a DVC experiment or git revision; all but the first are looked up in
+    the folder `project`. The title has the name from the history. Raises GraftError if nothing is found.
     """
     path = Path(name).expanduser()
     if isdir(path):
         return _title(name, _entry_of_folder(path)), read_run_record(Layout(path))
     if exists(path):
         return name, read_json(path, RunRecord)
-    entry = find_number(project, name)
-    record = _of_entry(entry, project) if entry else _from_dvc(name, project) or _from_mlflow(name, project)
-    if record is None:
+    if entry := find_number(project, name):
+        account = Layout(project).past_account(entry.number)
+        if not account.is_file():
+            raise GraftError(f"{entry.name}: {account} is missing; name its folder, or a commit with its dvc.lock")
+        return entry.name, read_json(account, RunRecord)
+    found = _from_dvc(name, project)
+    if found is None:
         raise GraftError(f"{name}: no such run; name {FORMS}")
-    return record
+    return found
 
 
 def _title(name: str, entry: Entry | None) -> str:
@@ -51,27 +50,6 @@ def _title(name: str, entry: Entry | None) -> str:
 def _entry_of_folder(folder: Path) -> Entry | None:
     lock = folder / "dvc.lock"
     return find_lock(folder, lock.read_bytes()) if lock.is_file() else None
-
-
-def _of_entry(entry: Entry, project: Path) -> tuple[str, RunRecord]:
-    found = _from_mlflow(entry.mlflow_run, project) if entry.mlflow_run else None
-    if found is None:
-        raise GraftError(f"{entry.name}: MLflow does not have this run; name its folder, or a commit with its dvc.lock")
-    return entry.name, found[1]
-
-
-def _from_mlflow(name: str, project: Path) -> tuple[str, RunRecord] | None:
-    if not (project / "params.yaml").is_file():
-        return None
-    text = fetch_text(project, load_params(project / "params.yaml").machine.tracking, name, "account.json")
-    if text is None:
-        return None
-    entry = next((entry for entry in entries(project) if entry.mlflow_run == name), None)
-    try:
-        return _title(name, entry), RunRecord.model_validate_json(text)
-    except ValidationError as error:
-        field = ".".join(map(str, error.errors()[0]["loc"]))
-        raise GraftError(f"{name}: its account.json in MLflow is of another Graft ({field}); name its folder") from None
 
 
 def _from_dvc(name: str, project: Path) -> tuple[str, RunRecord] | None:

@@ -14,7 +14,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.dvc_stages.pipeline import DvcPipeline
-from flows.history.changes import RunInputs, describe_changes, read_scheduled_inputs, scheduled_base
+from flows.history.changes import RunInputs, read_scheduled_inputs, scheduled_base, summarise_change
 from flows.history.run_history import add_failure, entries
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, tag_run
 from flows.preflight import project_root, write_params
@@ -58,10 +58,11 @@ def scheduled() -> State[None]:
 def retrain_where_new(root: Path) -> str:
     """The line. A failed run is in the history, too, and is repeated at the next time."""
     layout, params = Layout(root), load_params(root / "params.yaml")
-    mark_crashed(root, params.machine.tracking, alone=True)
+    mark_crashed(root, params.machine.tracking)
     try:
         now = read_scheduled_inputs(layout, params)
-        changes = describe_changes(_last_seen(root), now)
+        seen = _last_seen(root)
+        changes = summarise_change(seen, now) if seen else "the first scheduled run here"
         if not changes:
             publish_name("nothing new")
             return f"nothing new since {_last_time(root)}: no problems, params or sources; nothing was done"
@@ -76,14 +77,14 @@ def retrain_where_new(root: Path) -> str:
     return line
 
 
-def _retrained(layout: Layout, base: str, changes: list[str]) -> str:
+def _retrained(layout: Layout, base: str, changes: str) -> str:
     """Run the chain from `base`; returns the line."""
     assignments = [f"policy.base={base}"] if base == CHAMPION else []
     params = write_params(layout.root, assignments, say)
 
     def line() -> str:
         reason = read_json(layout.promotion, Promotion).reason
-        return redacted(f"{'; '.join(changes)}. {reason[:1].upper()}{reason[1:]}")
+        return redacted(f"{changes}. {reason[:1].upper()}{reason[1:]}")
 
     session = RunSession(DvcPipeline(layout.root, seconds=params.machine.schedule.seconds), params, say, line)
     run_stages(session)

@@ -3,13 +3,11 @@
 import asyncio
 import os
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import httpx
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
@@ -23,19 +21,10 @@ from flows.doctor import refuse_traps
 from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
 from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.temporary_server import TemporaryServer
-from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.scheduling.scheduled_run import scheduled
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError, TransientError
 from tasks.params.file import load_params
-
-Value = TypeVar("Value")
-
-TICK = 5.0
-"""Seconds between two checks of our own server."""
-
-RETURN = 60.0
-"""Seconds in which it has to come back."""
 
 
 def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
@@ -45,15 +34,14 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
     params, name = load_params(root / "params.yaml"), name or deployment_name(root)
     with _server() as (url, ours):
         try:
-            _retry_while_restarting(ours, lambda: _register(root, name, schedule))
+            runner = _register(root, name, schedule)
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
             print(
                 f"scheduled {when} as scheduled/{name}, overlap: {params.machine.schedule.overlap}; Prefect: {url}",
                 flush=True,
             )
             with suppress(KeyboardInterrupt):
-                # Prefect's runner ends after a few polls without an answer
-                _retry_while_restarting(ours, lambda: asyncio.run(_register(root, name, schedule).start()))
+                asyncio.run(runner.start())  # it ends after a few polls without an answer
         except httpx.TransportError as error:
             why = "run it again" if ours else REMEDY
             raise TransientError(f"prefect: no answer from {url} ({error}); {why}") from error
@@ -67,8 +55,10 @@ class ScheduleRunner(Runner):
 
 
 def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> ScheduleRunner:
-    """Register the schedule; returns the runner that polls the server for runs that are due. May be repeated."""
-    _mark_crashed(root)
+    """Register the schedule; returns the runner that polls the server for runs that are due."""
+    crashed = mark_crashed(root, load_params(root / "params.yaml").machine.tracking)
+    if crashed:
+        print(f"marked as crashed, their processes being gone: {', '.join(crashed)}", flush=True)
     runner = ScheduleRunner(name)
     runner.add_flow(
         scheduled,
@@ -78,22 +68,6 @@ def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) 
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     return runner
-
-
-def _retry_while_restarting(ours: bool, work: Callable[[], Value]) -> Value:
-    """The result of `work`, which is repeated while our own server, which was killed, is being restarted."""
-    limit = time.monotonic() + RETURN
-    while True:
-        begun = time.monotonic()
-        try:
-            return work()
-        except httpx.TransportError:
-            now = time.monotonic()
-            if now - begun > RETURN:  # it was there until now
-                limit = now + RETURN
-            if not ours or now > limit:
-                raise
-            time.sleep(TICK)
 
 
 def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
@@ -117,17 +91,6 @@ def deployment_name(root: Path) -> str:
     return f"{root.name}-{digest_text(workspace_tag(root))[:6]}"
 
 
-def _mark_crashed(root: Path) -> None:
-    tracking = load_params(root / "params.yaml").machine.tracking
-    try:
-        with exclusive_lock(root, "graft serve"):
-            crashed = mark_crashed(root, tracking, alone=True)
-    except WorkspaceLockedError:
-        crashed = mark_crashed(root, tracking, alone=False)
-    if crashed:
-        print(f"marked as crashed, their processes being gone: {', '.join(crashed)}", flush=True)
-
-
 @contextmanager
 def _server() -> Iterator[tuple[str, bool]]:
     """The URL of the user's server, or of our own for as long as the block lasts; and True if it is ours."""
@@ -135,18 +98,7 @@ def _server() -> Iterator[tuple[str, bool]]:
     if known:
         yield known, False
         return
-    server, over = TemporaryServer(part="all"), threading.Event()
-    with server as url:
+    with TemporaryServer(part="all") as url:
         os.environ["PREFECT_API_URL"] = url  # for the processes of the runs
-        threading.Thread(target=_restart_server, args=(server, over), daemon=True).start()
         with temporary_settings({PREFECT_API_URL: url}):
-            try:
-                yield url, True
-            finally:
-                over.set()
-
-
-def _restart_server(server: TemporaryServer, over: threading.Event) -> None:
-    """Without a server no scheduled run starts, and nothing would say so."""
-    while not over.wait(TICK):
-        server.restart_if_gone()
+            yield url, True

@@ -8,12 +8,6 @@ WORKSPACE = "workspace"
 LOCK = "dvc_lock_md5"
 """md5 of `dvc.lock` at the end of the run."""
 
-CHANGED = "changed"
-"""What differs from the last run of the workspace that succeeded."""
-
-OVERRIDES = "overrides"
-"""Params that differ from the committed `params.yaml`."""
-
 REPEATED = "repeated"
 """How often the run was repeated without computing anything, and when last."""
 

@@ -18,7 +18,7 @@ import yaml
 
 from benchmarks.support.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
 from flows.history.run_history import entries
-from flows.stages.dvc_yaml import parse, stage_ids
+from flows.stages.dvc_yaml import stage_ids
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout

@@ -81,17 +81,15 @@ def test_it_prints_an_address_for_each_page_and_listens_on_loopback_alone(shown:
 
 
 @needed
-def test_prefects_page_shows_the_parameters_of_the_run_and_the_lines_of_its_stages(shown: Shown, page: Page) -> None:
+def test_prefects_page_shows_the_run_and_the_lines_of_its_stages(shown: Shown, page: Page) -> None:
     (run,) = flow_runs(f"{shown.prefect}/api", shown.root)
     page.open(shown.addresses["Prefect"])
-    page.wait_for(run["name"], "5 Parameters")
+    page.wait_for(run["name"])
     page.open(f"{shown.prefect}/runs/flow-run/{run['id']}")
     page.wait_for("Beginning flow run '1 · first run'", "the stage says so", "update@1 ran", "promote ran", "decided")
     assert page.value("document.body.innerText").count("Finished in state") <= 1  # that of the flow run itself
-    page.click("Parameters")
-    page.wait_for('"params": "seed=5"', '"base": "scratch"', '"commit"')
     page.click("Artifacts")
-    page.wait_for("pass-at-k", "page")
+    page.wait_for("decided")
 
 
 @needed

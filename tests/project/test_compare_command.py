@@ -1,4 +1,4 @@
-"""`graft compare`, on runs that lie in folders, in files, in MLflow and in DVC."""
+"""`graft compare`, on runs that lie in folders, in files, in the history and in DVC."""
 
 import os
 import shutil
@@ -10,6 +10,7 @@ import pytest
 
 from flows.history.run_history import Entry, lock_digest, write_entry
 from flows.reports.html.page import write_page
+from flows.reports.publish import publish_page
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.layout import Layout
 from tasks.params.file import load_params
@@ -47,7 +48,8 @@ def refused(project: Path, *arguments: str, **more: str) -> str:
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     finished_run.write(tmp_path / "first")
-    finished_run.write(tmp_path / "second", seed=1, skill=0.9, assignments=("update.beta=0.05", "rewards.runs=0.1"))
+    others = ("update.beta=0.05", "rewards.runs=0.1", 'machine.tracking.uri=""')
+    finished_run.write(tmp_path / "second", seed=1, skill=0.9, assignments=others)
     return tmp_path
 
 
@@ -106,84 +108,32 @@ def test_what_cannot_be_compared_is_told_in_one_line(runs: Path, arguments: list
     assert told in refused(runs, *arguments)
 
 
-def recorded(root: Path) -> str:
-    """The run in a folder as the flow records it in its MLflow store; gives its id."""
-    layout = Layout(root)
-    write_page(layout)
-    recorder = Recorder(layout, load_params(root / "params.yaml"), {})
-    recorder.stage("reward@1", 1.0, False, {}, {})
-    recorder.files(layout.account, layout.page)
-    run_id = recorder.finish("FINISHED")
-    assert run_id is not None
-    return run_id
-
-
-@pytest.mark.slow
 def test_runs_are_found_by_their_number_and_shown_by_their_name(runs: Path) -> None:
-    project = runs / "second"
+    project, layout = runs / "second", Layout(runs / "second")
     lock = b"schema: '2.0'\n"
     (project / "dvc.lock").write_bytes(lock)
-    name = "12 · beta 0.05 · 0.300 → 0.900"
     entry = Entry(
         when="2026-11-22",
         done=True,
         line="promoted",
         flow_run="f",
-        mlflow_run=recorded(project),
+        mlflow_run=None,
         number=12,
-        name=name,
+        name="12 · beta 0.05 · 0.300 → 0.900",
         scheduled=False,
         dvc_lock_md5=lock_digest(lock),
     )
     write_entry(project, entry)
-    write_entry(project, entry.model_copy(update={"number": 13, "mlflow_run": None, "dvc_lock_md5": None}))
+    write_entry(project, entry.model_copy(update={"number": 13, "name": "13 · seed 1", "dvc_lock_md5": None}))
+    publish_page(layout, Recorder(layout, load_params(project / "params.yaml"), {}), 12)
     lines = compare(project, "12", ".", str(runs / "first")).stdout.splitlines()
     assert lines[:3] == [f"A  {entry.name}", f"B  . ({entry.name})", f"C  {runs / 'first'}"]
     shutil.rmtree(project / "run")
     (project / "dvc.lock").unlink()
     assert f"A  {entry.name}\n" in compare(project, "12", str(runs / "first")).stdout
-    assert "MLflow does not have this run; name its folder" in refused(project, "13", "12")
+    assert "13 · seed 1: " in (told := refused(project, "13", "12"))
+    assert "accounts/13.json is missing; name its folder" in told
     assert "14: no such run" in refused(project, "14", "12")
-
-
-@pytest.mark.slow
-def test_runs_in_mlflow_are_found_by_id_and_by_name(runs: Path) -> None:
-    from mlflow import MlflowClient
-
-    first, project = runs / "first", runs / "second"
-    recorded(project)
-    run_id = recorded(project)
-    name = MlflowClient(f"sqlite:///{project}/mlflow.db").get_run(run_id).info.run_name
-    shutil.rmtree(project / "run")
-    tables = []
-    for called in (run_id, name):
-        told = compare(project, str(first), called)
-        assert told.stderr == ""
-        tables.append(told.stdout.replace(called, "?"))
-    assert tables[0] == tables[1]
-    assert "update.beta         0.01  0.05" in tables[0]
-    told = refused(project, str(first), "reward@1")
-    assert "reward@1: 2 MLflow runs have this name; give an id: " in told
-    one_stage = told.split()[-1]
-    told = refused(project, str(first), one_stage)
-    assert f"{one_stage}: MLflow (sqlite:///mlflow.db) has no account.json of it" in told
-    assert "no such run" in refused(project, str(first), "f" * 32)
-    assert "no such run" in refused(project, str(first), "name's")
-
-
-def test_no_store_is_made_by_asking(runs: Path) -> None:
-    dvc(runs / "first", "init", "-q", "--no-scm")  # nor is DVC asked for a commit where there is no git
-    assert "no such run" in refused(runs / "first", ".", "some-run")
-    assert not (runs / "first" / "mlflow.db").exists()
-
-
-@pytest.mark.slow
-def test_a_server_that_does_not_answer_is_told(runs: Path) -> None:
-    params = runs / "first" / "params.yaml"
-    params.write_text(params.read_text().replace("sqlite:///mlflow.db", "http://user:secret@127.0.0.1:9"))
-    told = refused(runs / "first", ".", "some-run")
-    assert "some-run: MLflow (http://***@127.0.0.1:9) does not answer" in told
-    assert "secret" not in told
 
 
 STAGE = """\

@@ -1,4 +1,4 @@
-"""One optimiser step taken apart: the step itself, the parts of its gradient, and where in the model it is.
+"""One optimiser step taken apart: the step itself, and the parts of its gradient.
 
 Loss, gradient, clipping and AdamW are the update's own functions (tasks/update/update.py); nothing of them is written
 here again. A part by itself is the same gradient with the other parts turned off: the policy part with `beta` and
@@ -7,7 +7,7 @@ here again. A part by itself is the same gradient with the other parts turned of
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
 from tasks.model.scoring.scorer import Scorer
@@ -24,26 +24,14 @@ if TYPE_CHECKING:
 Gradient = dict[str, "Tensor"]
 """Of each trained weight by its name, of the weight's shape."""
 
-Part = Literal["whole", "policy", "kl"]
-PARTS: tuple[Part, ...] = get_args(Part)
-
-
-class StepPart(NamedTuple):
-    """What a part of a step's gradient is computed of."""
-
-    groups: Sequence[UpdateGroup]
-    reference: Logprobs | None
-    params: Update
-
 
 @dataclass(frozen=True)
 class GradientNorms:
-    """Norms of a gradient and of its parts by themselves; `layers`: of the whole, by layer."""
+    """Norms of a gradient and of its parts by themselves."""
 
     whole: float
     policy: float
     kl: float
-    layers: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -73,7 +61,7 @@ def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Update, refe
     """
     step = Step(1, list(groups))
     if not step.samples:
-        still = GradientNorms(0.0, 0.0, 0.0, dict.fromkeys(layers_of(scorer), 0.0))
+        still = GradientNorms(0.0, 0.0, 0.0)
         return OneStep(None, None, still, still)
     params, behaviour = constant_rates(params), behaviour_logprobs(scorer, step.samples)
     training = start_training(scorer.model, params, 1)
@@ -102,22 +90,14 @@ def gradient_norms(
 ) -> tuple[GradientNorms, TokenSums]:
     """The gradient of the step's loss at the present weights, which do not change, and its token sums."""
     whole, sums = gradient_of(scorer, groups, behaviour, reference, params)
-
-    def norm(part: Part) -> float:
-        taken = part_of(part, groups, reference, params)
-        return gradient_norm(gradient_of(scorer, taken.groups, behaviour, taken.reference, taken.params)[0])
-
-    kl = 0.0 if reference is None else norm("kl")
-    return GradientNorms(gradient_norm(whole), norm("policy"), kl, norms_by_layer(whole)), sums
-
-
-def part_of(part: Part, groups: Sequence[UpdateGroup], reference: Logprobs | None, params: Update) -> StepPart:
-    """A step of which the part is the whole gradient."""
-    if part == "policy":
-        return StepPart(groups, None, params.model_copy(update={"beta": 0.0, "entropy": 0.0}))
-    if part == "kl":
-        return StepPart(without_advantages(groups), reference, params.model_copy(update={"entropy": 0.0}))
-    return StepPart(groups, reference, params)
+    no_kl = params.model_copy(update={"beta": 0.0, "entropy": 0.0})
+    policy, _ = gradient_of(scorer, groups, behaviour, None, no_kl)
+    norms = GradientNorms(gradient_norm(whole), gradient_norm(policy), 0.0)
+    if reference is not None:
+        no_entropy = params.model_copy(update={"entropy": 0.0})
+        kl, _ = gradient_of(scorer, without_advantages(groups), behaviour, reference, no_entropy)
+        norms = replace(norms, kl=gradient_norm(kl))
+    return norms, sums
 
 
 def gradient_of(
@@ -141,25 +121,3 @@ def without_advantages(groups: Sequence[UpdateGroup]) -> list[UpdateGroup]:
 def gradient_norm(gradient: "Mapping[str, Tensor]") -> float:
     """Its length, in float64."""
     return float(sum(float(part.double().square().sum()) for part in gradient.values()) ** 0.5)
-
-
-def norms_by_layer(gradient: "Mapping[str, Tensor]") -> dict[str, float]:
-    """Norm of each layer's part, in the model's order; the squares add up to that of the whole."""
-    layers: dict[str, dict[str, Tensor]] = {}
-    for name, part in gradient.items():
-        layers.setdefault(layer_of(name), {})[name] = part
-    return {layer: gradient_norm(parts) for layer, parts in layers.items()}
-
-
-def layers_of(scorer: Scorer) -> list[str]:
-    """The layers that have trained weights, in the model's order."""
-    return list(dict.fromkeys(layer_of(n) for n, w in scorer.model.named_parameters() if w.requires_grad))
-
-
-def layer_of(name: str) -> str:
-    """`layers.3` for all weights of the fourth layer; what is in no numbered layer has its module's name."""
-    parts = [part for part in name.split(".") if not part.startswith("lora_") and part != "default"]
-    for place, part in enumerate(parts[1:], start=1):
-        if part.isdigit():
-            return f"{parts[place - 1]}.{part}"
-    return parts[-2] if parts[-1] in ("weight", "bias") and len(parts) > 1 else parts[-1]

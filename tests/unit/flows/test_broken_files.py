@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel
 
 from flows.dvc_stages.staleness import _listed
-from flows.history.changes import RunInputs, describe_changes
+from flows.history.changes import RunInputs, summarise_change
 from flows.history.run_history import entries
 from flows.reports.comparison import make_sides
 from flows.reports.html.page import render_page
@@ -118,7 +118,7 @@ READERS: dict[str, Reader] = {
     "what a warm worker sends": Reader(WARM, partial(read_zygote_answer, True)),
     "history.jsonl": Reader(text_of([valid.ENTRY] * 2), entries, ".graft/history.jsonl"),
     "champion's history": Reader(text_of([valid.SUCCESSION] * 2), read_history, "history.jsonl"),
-    "seen.json": of_file(text_of(valid.SEEN), lambda file: describe_changes(read_json(file, RunInputs), valid.SEEN)),
+    "seen.json": of_file(text_of(valid.SEEN), lambda file: summarise_change(read_json(file, RunInputs), valid.SEEN)),
     "sources of the last run": of_file(b'{"tasks/a.py": "1"}\n', _listed),
     "seconds of a stage": Reader(
         text_of(TIMINGS), lambda folder: read_runs(Layout(folder).seconds("search@1")), ".graft/seconds/search@1.json"

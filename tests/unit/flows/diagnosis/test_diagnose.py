@@ -2,7 +2,6 @@
 
 import copy
 import json
-import re
 import shutil
 import socket
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from flows import preflight as inputs
 from flows.cli.app import app
 from flows.diagnosis.diagnose import diagnose, diagnosis_params
 from flows.diagnosis.problems import baselines_of
-from flows.diagnosis.record import Diagnosis, page_of
+from flows.diagnosis.record import Diagnosis
 from flows.diagnosis.terminal import print_diagnosis
 from flows.process.exit_codes import line_and_code
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
@@ -144,34 +143,8 @@ def seen(project: Layout) -> Diagnosis:
 def test_it_is_the_same_twice_and_nothing_is_changed(project: Layout, seen: Diagnosis) -> None:
     before = digest_path(project.root)
     again = diagnose(project, params(), 3)
-    assert page_of(again) == page_of(seen)
     assert printed(again) == printed(seen)
     assert digest_path(project.root) == before
-
-
-def test_another_loss_stands_next_to_the_runs_own(project: Layout, seen: Diagnosis) -> None:
-    """On the same samples: the step itself is the same, and at ratio 1 only means and KL differ."""
-    found = diagnose(project, params(), 3, against="manual")
-    assert found.step == seen.step
-    assert seen.comparison is None
-    assert found.comparison is not None
-    assert found.step.row is not None
-    ours, manual = found.comparison.sides
-    assert (ours.loss, ours.kl) == pytest.approx((found.step.row["loss"], found.step.row["kl"]))
-    assert ours.norms["whole"] == pytest.approx(found.step.before.whole)
-    assert manual.title == "reinforce, k1"
-    text = printed(found)
-    assert max(map(len, text.splitlines())) <= 80
-    for shown in ("one step of two losses", "dapo, k3", "reinforce, k1", f"{found.comparison.cosines['policy']:+.4f}"):
-        assert shown in text
-    assert f"<td>{manual.loss:+.4f}" in page_of(found)
-    with pytest.raises(GraftError, match=r"^--against ppo: there is none; name one of: manual$"):
-        diagnose(project, params(), 3, against="ppo")
-
-
-def test_another_seed_gives_another_page(project: Layout, seen: Diagnosis) -> None:
-    other = diagnose(project, params().model_copy(update={"seed": 1}), 3)
-    assert page_of(other) != page_of(seen)
 
 
 def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None:
@@ -220,7 +193,7 @@ def test_what_is_shown_is_what_was_measured(seen: Diagnosis) -> None:
     assert hopeless.right == (0, 0)
     assert [v.sign for v in seen.verdicts] == NAMES
     text = printed(seen)
-    for name in [*NAMES, "β·KL", "layers.1", "log ref", "product", "update.learning_rate 0.001"]:
+    for name in [*NAMES, "β·KL", "log ref", "product"]:
         assert name in text
     assert max(map(len, text.splitlines())) <= 80
 
@@ -278,7 +251,7 @@ def test_a_red_flag_names_the_param_to_change(
     found = diagnose(project, params(**{section: changes}), 3)
     assert flags(found) == expected
     assert {sign: verdict(found, sign).remedy for sign in remedies} == remedies
-    assert all(told in page.replace("\n", " ") for page in (printed(found), page_of(found)))
+    assert told in printed(found).replace("\n", " ")
 
 
 def test_red_flag_zero_gradients_where_all_earn_the_same(copied: Layout) -> None:
@@ -321,7 +294,7 @@ def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert failed
     assert all(c.advantage == 0 and c.baseline is None for c in failed)
     assert verdict(found, "score").level == "no verdict"  # evaluation does not guess either
-    assert found.lost in page_of(found) or found.lost.split()[0] in page_of(found)
+    assert found.lost.split()[0] in printed(found)
 
 
 @pytest.mark.slow
@@ -354,26 +327,11 @@ def test_earlier_rounds_tell_whether_every_step_is_clipped(copied: Layout) -> No
         diagnose(copied, tight, 2)
 
 
-def test_what_a_model_wrote_is_escaped_on_the_page(seen: Diagnosis) -> None:
-    page = page_of(seen)
-    assert "&lt;script&gt;" in page  # this policy writes it
-    assert "<script" not in page
-    odd = replace(seen, lost="<img src=x onerror=alert(1)> \x1b[2J")
-    assert "<img" not in page_of(odd)
-    assert "\x1b" not in page_of(odd) + printed(odd)
+def test_what_a_model_wrote_controls_no_terminal(seen: Diagnosis) -> None:
     (asked, *others) = seen.problems
-    wild = replace(asked.completions[0], code="a = 1\n\x1b[2J</pre><img src=x>\n", result="\x1b[2J")
-    odd = replace(seen, problems=[replace(asked, completions=[wild], question="\x1b[2J<b>"), *others])
-    assert "\x1b" not in page_of(odd) + printed(odd)
-    assert "a = 1\n·[2J&lt;/pre&gt;&lt;img src=x&gt;\n" in page_of(odd)
-
-
-def test_the_page_asks_nobody_for_anything(seen: Diagnosis) -> None:
-    page = page_of(seen)
-    assert "default-src 'none'" in page
-    assert not re.search(r"""https?:|\bsrc=|\bhref=|url\(|@import|<link""", page)
-    assert 'name="viewport"' in page
-    assert "prefers-color-scheme: dark" in page
+    wild = replace(asked.completions[0], code="a = 1\n\x1b[2J", result="\x1b[2J")
+    odd = replace(seen, problems=[replace(asked, completions=[wild], question="\x1b[2J[b]"), *others], lost="\x1b[2J")
+    assert "\x1b" not in printed(odd)
 
 
 def test_a_project_without_a_policy_is_told_what_to_run(tmp_path: Path, project: Layout) -> None:
@@ -383,26 +341,21 @@ def test_a_project_without_a_policy_is_told_what_to_run(tmp_path: Path, project:
         diagnose(project, params(), 4, 7)
 
 
-def test_the_command_prints_and_writes_the_page(
-    project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_prints(project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "project"
     shutil.copytree(project.root, root)
     shutil.copytree(REPOSITORY / "examples", root / "examples")
     shutil.copy(REPOSITORY / "params.yaml", root)
     monkeypatch.setattr(inputs, "project_root", lambda: root)
     small = [f"-S{key}" for key in ("update.group_size=4", "sandbox.allow_weak=true", "policy.max_new_tokens=48")]
-    file = tmp_path / "page.html"
-    ended = CliRunner().invoke(app, ["diagnose", "--problems", "1", "--html", str(file), *small])
+    ended = CliRunner().invoke(app, ["diagnose", "--problems", "1", *small])
     assert ended.exit_code == 0, ended.output
     assert "params.yaml: update.group_size: 12 → 4" in ended.stdout
-    assert f"written: {file}" in ended.stdout
-    assert file.read_text().startswith("<!doctype html>")
-    for wrong in (["--html", str(tmp_path)], ["--round", "7"], ["--against", "ppo"]):
-        ended = CliRunner().invoke(app, ["diagnose", *wrong])
-        assert ended.exception is not None
-        line, code = line_and_code(ended.exception)
-        assert code == 2, line
+    assert "reward errors" in ended.stdout
+    ended = CliRunner().invoke(app, ["diagnose", "--round", "7"])
+    assert ended.exception is not None
+    line, code = line_and_code(ended.exception)
+    assert code == 2, line
 
 
 def test_another_algorithm_than_grpo_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from dvc import rwlock
 from dvc.fs import localfs
 
-from flows.dvc_stages.patches.atomic_files import edit_rwlock
+from flows.dvc_stages.patches.atomic_files import edit_rwlock, remove_torn_list
 from flows.process.signals import ENDING, SignalHandler, Terminated
 
 RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated, signal.SIGHUP: Terminated}
@@ -50,3 +50,15 @@ def test_the_list_is_whole_after_a_signal(
     assert entered == []
     listed = rwlock.SCHEMA(json.loads((tmp_path / rwlock.RWLOCK_FILE).read_text()))
     assert [entry["pid"] for entry in listed["write"].values()] == [os.getpid()]
+
+
+@pytest.mark.parametrize("left", [b"", b'{"write": {"run/pol', b"[]", b'{"read": {"a": 1}}', b"\xff"])
+def test_a_torn_list_is_removed_and_a_whole_one_stays(tmp_path: Path, left: bytes) -> None:
+    """DVC writes it in place: killed meanwhile it leaves half of it."""
+    listed, whole = tmp_path / rwlock.RWLOCK_FILE, '{"write": {"run/a": {"pid": 7, "cmd": "dvc repro"}}}'
+    listed.write_text(whole)
+    remove_torn_list(tmp_path)
+    assert listed.read_text() == whole
+    listed.write_bytes(left)
+    remove_torn_list(tmp_path)
+    assert not listed.exists()

@@ -1,4 +1,4 @@
-"""Changes that a scheduled run reports: all that a person can make, and none that a run makes itself."""
+"""Changes that the name of a run and a scheduled run report: all that a person can make, and none that a run makes."""
 
 import json
 import shutil
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.history.changes import RunInputs, describe_changes, read_scheduled_inputs, scheduled_base
+from flows.history.changes import RunInputs, read_scheduled_inputs, scheduled_base, summarise_change
+from flows.history.run_history import run_name
 from flows.stages.user_files import CHAMPION
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
@@ -40,47 +41,72 @@ def seen(layout: Layout) -> RunInputs:
     return read_scheduled_inputs(layout, load_params(layout.root / "params.yaml"))
 
 
-def changes(layout: Layout, before: RunInputs | None) -> list[str]:
-    return describe_changes(before, seen(layout))
+def changes(layout: Layout, before: RunInputs | None) -> str:
+    return summarise_change(before, seen(layout))
 
 
 def test_inputs_are_read_back_as_they_were_written(layout: Layout) -> None:
     before = seen(layout)
     assert RunInputs.model_validate_json(before.model_dump_json()) == before
     assert before.problems == {"data/a.jsonl": ProblemFile(sha256=before.problems["data/a.jsonl"].sha256, problems=3)}
-    assert changes(layout, before) == []
+    assert changes(layout, before) == ""
 
 
-def test_the_first_run_says_so(layout: Layout) -> None:
-    assert changes(layout, None) == ["the first scheduled run here, of 3 problems in 1 file (data/a.jsonl)"]
-    change(layout.root, "problems.source=environment")
-    assert changes(layout, None) == ["the first scheduled run here"]
-
-
-def test_changes_of_problems_are_listed_by_file(layout: Layout) -> None:
+def test_changes_of_problems_are_counted(layout: Layout) -> None:
+    assert changes(layout, None) == "first run"
     data, before = layout.root / "data", seen(layout)
     write_problems(data / "b.jsonl", 120)
-    assert changes(layout, before) == ["120 new problems in 1 new file (data/b.jsonl)"]
+    assert changes(layout, before) == "problems 3 → 123"
+    (data / "b.jsonl").rename(data / "c.jsonl")
+    write_problems(data / "a.jsonl", 2)
+    write_problems(data / "b.jsonl", 1)
+    assert changes(layout, before) == "problems 3 → 123"
     before = seen(layout)
-    write_problems(data / "a.jsonl", 5)
-    (data / "b.jsonl").unlink()
-    fewer = "120 problems fewer, without 1 file (data/b.jsonl)"
-    assert changes(layout, before) == ["data/a.jsonl changed, 3 → 5 problems", fewer]
-    before = seen(layout)
-    for name in "cdef":
-        write_problems(data / f"{name}.jsonl", 2)
-    assert changes(layout, before) == ["8 new problems in 4 new files"]
+    (data / "b.jsonl").rename(data / "d.jsonl")
+    assert changes(layout, before) == "other problems"
 
 
-def test_a_param_is_listed_with_both_values_and_a_changed_file_without(layout: Layout) -> None:
-    before, module = seen(layout), layout.root / "manners.py"
-    change(layout.root, "update.beta=0.05", "rewards.own=[]")
-    assert changes(layout, before) == ["update.beta 0.01 → 0.05"]
-    module.write_text("def polite(problem, text, results):\n    return 1\n")
-    change(layout.root, 'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]')
-    before = seen(layout)
-    module.write_text("def polite(problem, text, results):\n    return 0\n")
-    assert changes(layout, before) == ["other content of rewards.own"]
+PARAMS = {
+    "update.learning_rate": "0.001",
+    "bootstrap.learning_rate": "0.002",
+    "update.beta": "0.01",
+    "rounds.last": "3",
+    "rounds.start.3": "2",
+    "policy.base": "scratch",
+    "rewards.own": "[]",
+    "seed": "0",
+}
+FILES = {"policy.base": "1", "rewards.own": "1"}
+
+
+def inputs(files: dict[str, str] = FILES, **params: str) -> RunInputs:
+    named = {key.replace("__", "."): value for key, value in params.items()}
+    return RunInputs(problems={}, params=PARAMS | named, sources={"tasks/a.py": "1"}, files=files)
+
+
+MANY = {"seed": "1", "update__beta": "0", "rounds__last": "4", "update__learning_rate": "1"}
+
+
+@pytest.mark.parametrize(
+    ("now", "change"),
+    [
+        (inputs(), ""),
+        (inputs(update__beta="0.05"), "beta 0.05"),
+        (inputs(update__learning_rate="0.0005"), "update.learning_rate 0.0005"),
+        (inputs(rounds__last="4", rounds__start__4="3"), "rounds 4"),
+        (inputs(bootstrap__learning_rate="2", **MANY), "bootstrap.learning_rate 2, rounds 4, seed 1, +2"),
+        (inputs(policy__base="someone/model", files=FILES | {"policy.base": "2"}), "base someone/model"),
+        (inputs(files=FILES | {"rewards.own": "2"}), "other own"),
+        (inputs(rewards__own="[" + "x" * 99), "own [xxxxxxxxxxxxxxxxxxxxxx…"),
+    ],
+)
+def test_params_are_named_in_the_fewest_words_that_are_unambiguous(now: RunInputs, change: str) -> None:
+    assert summarise_change(inputs(), now) == change
+
+
+def test_a_name_is_completed_by_the_result() -> None:
+    assert run_name(12, "beta 0.05") == "12 · beta 0.05"
+    assert run_name(12, "beta 0.05", {"before": 0.4951, "greedy": 0.575}) == "12 · beta 0.05 · 0.495 → 0.575"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +115,7 @@ def test_a_param_is_listed_with_both_values_and_a_changed_file_without(layout: L
 def test_params_of_no_stage_are_not_listed(layout: Layout, assignment: str) -> None:
     before = seen(layout)
     change(layout.root, assignment)
-    assert changes(layout, before) == []
+    assert changes(layout, before) == ""
 
 
 def test_sources_of_stages_are_listed_and_others_are_not(layout: Layout) -> None:
@@ -97,12 +123,12 @@ def test_sources_of_stages_are_listed_and_others_are_not(layout: Layout) -> None
     for name in ("tasks", "flows"):
         (root / name).unlink()
         shutil.copytree(REPOSITORY / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    assert changes(layout, before) == []
+    assert changes(layout, before) == ""
     (root / "flows" / "reports" / "terminal.py").write_text("# another report\n")
-    assert changes(layout, before) == []
+    assert changes(layout, before) == ""
     losses = root / "tasks" / "objective" / "losses.py"
     losses.write_text(losses.read_text() + "# another remark\n")
-    assert changes(layout, before) == ["other source in 1 file (tasks/objective/losses.py)"]
+    assert changes(layout, before) == "other source"
 
 
 def test_its_own_promotion_is_no_change(layout: Layout) -> None:
@@ -110,16 +136,16 @@ def test_its_own_promotion_is_no_change(layout: Layout) -> None:
     before = seen(layout)
     for version in ("v1", "v2"):
         promote(layout, version=version)
-        assert changes(layout, before) == []
+        assert changes(layout, before) == ""
         change(layout.root, f"policy.base={CHAMPION}")
-        assert changes(layout, before) == []
+        assert changes(layout, before) == ""
 
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("run/rounds/1/trajectories.jsonl", []), ("mine.jsonl", ["other content of influence.validation"])],
+    [("run/rounds/1/trajectories.jsonl", ""), ("mine.jsonl", "other influence.validation")],
 )
-def test_a_file_is_listed_unless_the_run_writes_it(layout: Layout, name: str, found: list[str]) -> None:
+def test_a_file_is_listed_unless_the_run_writes_it(layout: Layout, name: str, found: str) -> None:
     file = layout.root / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("one\n")
@@ -146,10 +172,10 @@ def test_a_run_starts_from_the_champion_of_the_base_that_is_named(layout: Layout
     before = seen(layout)
     change(layout.root, "policy.base=someone/model")  # a person wants another start
     assert base() == "someone/model"
-    assert changes(layout, before) == ["policy.base scratch → someone/model"]
+    assert changes(layout, before) == "base someone/model"
     promote(layout, base="someone/model")
     assert base() == CHAMPION
-    assert changes(layout, before) == ["policy.base scratch → someone/model"]
+    assert changes(layout, before) == "base someone/model"
 
 
 def test_the_tag_depends_on_the_name_and_content_of_every_file(layout: Layout) -> None:

@@ -39,7 +39,6 @@ def test_every_run_has_a_number_of_its_own_however_it_ends(layout: Layout) -> No
     begin(layout, "seed=8").fail("failed: no", None)
     add_failure(layout.root, "failed: params", "another flow")
     last = begin(layout, "seed=9")
-    assert (last.changes and str(last.changes)) == "seed=9"
     write_text(layout.root / "dvc.lock", "second")
     last.finish("not promoted", computed=True)
     assert names(layout) == [
