@@ -23,7 +23,7 @@ from benchmarks.support.workspace import dvc, environment, graft, make_workspace
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import exit_code
 from flows.process.settings import NO_TELEMETRY, PREFECT
-from flows.stages.durations import read_runs
+from flows.stages.durations import last_seconds
 from tasks.errors import GraftError
 from tasks.layout import Layout
 
@@ -44,7 +44,7 @@ def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, flo
     first = _seconds(lambda: _demand(graft(root, "retrain")))
     processor = _processor_seconds() - processor
     files = Layout(root).seconds("").parent.glob("*.json")
-    stages = {path.stem: run.seconds for path in files for run in read_runs(path)[-1:]}
+    stages = {path.stem: last_seconds(Layout(root), path.stem) or 0.0 for path in files}
     own = sum(stages.values())
     _demand(dvc(root, "repro"))  # DVC's own memory of the files' hashes
     figures = {

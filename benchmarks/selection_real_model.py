@@ -27,7 +27,7 @@ from benchmarks.support.small_model import BASE, EASY
 from benchmarks.support.workspace import make_workspace
 from flows.cli.presets import preset
 from flows.process.exit_codes import exit_code
-from flows.stages.durations import read_runs
+from flows.stages.durations import last_seconds
 from tasks.artifacts import write_text
 from tasks.layout import Layout
 from tasks.params.file import load_params
@@ -106,7 +106,7 @@ def stage_seconds(root: Path, stage: str) -> float:
     """Seconds of a stage, the mean of the rounds."""
     layout = Layout(root)
     rounds = load_params(root / "params.yaml").rounds.last
-    return fmean(read_runs(layout.seconds(f"{stage}@{number}"))[-1].seconds for number in range(1, rounds + 1))
+    return fmean(last_seconds(layout, f"{stage}@{number}") or 0.0 for number in range(1, rounds + 1))
 
 
 def figures(runs: Runs) -> dict[str, float]:

@@ -29,7 +29,9 @@ def retrain(
     pull: Pull = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show what would be computed, why and for how long; change nothing."),
+        typer.Option(
+            "--dry-run", help="Show what would be computed, why, and the seconds it last took; change nothing."
+        ),
     ] = False,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
@@ -60,7 +62,7 @@ def retrain(
     if dry_run:
         from flows.dvc_stages.dry_run import print_forecast
 
-        print_forecast(root, text, params, PlainConsole(highlight=False))
+        print_forecast(root, text, PlainConsole(highlight=False))
         return
     check_base(params.policy)
     with exclusive_lock(root, "graft retrain"):

@@ -27,8 +27,7 @@ from dvc.output import OutputDoesNotExistError
 from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
 from dvc.scm import SCMError
-from dvc.stage.cache import RunCacheNotFoundError, RunCacheNotSupported
-from dvc_data.hashfile.hash_info import HashInfo
+from dvc.stage.cache import RunCacheNotSupported
 
 from flows.dvc_stages.patches.atomic_files import make_files_atomic, remove_torn_list
 from flows.dvc_stages.patches.verified_hashes import verify_hashes
@@ -61,7 +60,7 @@ class DvcPipeline:
     ) -> None:
         """`pull`: take results from the DVC remote, as `dvc repro --pull` does.
 
-        `params`: a text in place of `params.yaml`, for `stale` and `is_cached` only.
+        `params`: a text in place of `params.yaml`, for `stale` only.
         `seconds`: stage → time limit; such a stage is computed in a process of its own.
         """
         self.root = root
@@ -163,20 +162,6 @@ class DvcPipeline:
                 changes = reasons_for(stage, self.root, params)
                 reasons[stage.addressing] = changes or ([AFTER + ", ".join(before)] if before else [])
         return reasons
-
-    def is_cached(self, stage_id: str) -> bool:
-        """True if DVC would restore the results of a stage with its present inputs and params."""
-        with translate_dvc_errors(), lock_repo(self._repo):
-            stage = self._load(stage_id)
-            if all(dep.exists for dep in stage.deps):
-                if not stage.deps_cached():  # look up the present deps instead of those in dvc.lock; in memory only
-                    stage.save_deps()
-                    for out in stage.outs:
-                        out.hash_info = HashInfo()
-                with suppress(RunCacheNotFoundError):
-                    stage.repo.stage_cache.restore(stage, dry=True)
-                    return True
-        return False
 
     def _pull_run_cache(self) -> None:
         """Fetch the list of known runs; their results are fetched when a stage needs them."""

@@ -43,7 +43,7 @@ def run(root: Path, stage_id: str) -> None:
     with use_fan_out(_one_process(stage_id, params.machine.runner.kind)), use_server(params.machine.vllm):
         import_module(MODULES[stage]).run(Layout(root), seen, round_of(stage_id))
     refuse_changed_files(root, stage, params)
-    record_duration(Layout(root), stage_id, params, time.monotonic() - started)
+    record_duration(Layout(root), stage_id, time.monotonic() - started)
 
 
 def _one_process(stage_id: str, kind: str) -> FanOut:

@@ -42,15 +42,6 @@ class Stack(NamedTuple):
     counts: Sequence[int]  # of each part
 
 
-class Dot(NamedTuple):
-    """A dot with its name next to it."""
-
-    name: str
-    colour: int
-    x: float
-    y: float
-
-
 class Curve(NamedTuple):
     """One line of a chart, its points in the order of x."""
 
@@ -90,16 +81,6 @@ def bars(title: str, bins: Sequence[Stack], x_name: str, parts: Mapping[str, str
     return frame.text()
 
 
-def dots(title: str, drawn: Sequence[Dot], line: Sequence[tuple[float, float]], x_name: str) -> Markup:
-    """Named dots, and a line through some of them; the y axis is from 0 to 1, the x axis from 0."""
-    frame = _Frame(title, (0.0, 1.05 * max(dot.x for dot in drawn)), (0.0, 1.0))
-    frame.axes(x_name, [(x, _short(x)) for x in steps_between(*_span(frame.x_ends))])
-    frame.line(Curve("", drawn[0].colour, [Point(x, y, y, y) for x, y in line], dashed=True), marks=False)
-    for dot in drawn:
-        frame.dot(dot)
-    return frame.text()
-
-
 class _Frame:
     """A picture with its two axes; x and y below are in the units of the data."""
 
@@ -121,17 +102,10 @@ class _Frame:
             back = [(p.x, p.low) for p in reversed(curve.points)]
             self._add("polygon", f"band c{curve.colour}", points=self._path([*there, *back]))
 
-    def dot(self, dot: Dot) -> None:
-        mark = self._add("circle", f"mark c{dot.colour}", cx=self.x(dot.x), cy=self.y(dot.y), r=4)
-        SubElement(mark, "title").text = f"{dot.name}: {dot.y:.4g} at {dot.x:.4g}"
-        near_end = self.x(dot.x) > (LEFT + WIDTH - RIGHT) / 2
-        place = self.x(dot.x) + (-7 if near_end else 7)
-        self._add("text", "end" if near_end else "start", dot.name, x=place, y=self.y(dot.y) + 4)
-
-    def line(self, curve: Curve, marks: bool = True) -> None:
+    def line(self, curve: Curve) -> None:
         look = f"c{curve.colour}{' dashed' if curve.dashed else ''}"
         self._add("polyline", f"line {look}", points=self._path([(p.x, p.y) for p in curve.points]))
-        if marks and len(curve.points) <= MAX_MARKS:
+        if len(curve.points) <= MAX_MARKS:
             for p in curve.points:
                 interval = f" ({p.low:.3g} to {p.high:.3g})" if p.low < p.high else ""
                 mark = self._add("circle", f"mark {look}", cx=self.x(p.x), cy=self.y(p.y), r=3)

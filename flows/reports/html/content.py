@@ -8,7 +8,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from flows.reports.comparison import COSTS, Side, level_with_interval, title_of
-from flows.reports.html.chart import Curve, Dot, Point, Stack, bars, curves, dots
+from flows.reports.html.chart import Curve, Point, Stack, bars, curves
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 from tasks.environments.measures import PREFIX
 from tasks.evaluate.environment_measures import ENDS
@@ -28,7 +28,7 @@ class Chart(NamedTuple):
 
 
 class MeasureRow(NamedTuple):
-    """A measure of the environment with its means, and their intervals if there are any."""
+    """A cost of a sample, or a measure of the environment, with its means, and their intervals if there are any."""
 
     title: str
     before: str
@@ -107,41 +107,6 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
     ]
 
 
-def efficiency(sides: Sequence[Side]) -> list[Chart]:
-    """The chart of the policies by cost and accuracy, with a line through those that none beats in both.
-
-    By dollars where every policy has them, before and after each run, else by operations.
-    """
-    for name in ("cost_per_1000_samples", "operations_per_sample"):
-        policies = [
-            policy for colour, side in enumerate(sides) for policy in _policies(side, colour, name, _of(sides, side))
-        ]
-        if len(policies) == 2 * len(sides):
-            policies.sort(key=lambda dot: (dot.x, -dot.y, dot.name))
-            best = [(dot.x, dot.y) for dot in pareto_front(policies)]
-            return [Chart(COSTS[name], dots(f"accuracy and {COSTS[name]}", policies, best, COSTS[name]))]
-    return []
-
-
-def pareto_front(policies: Sequence[Dot]) -> list[Dot]:
-    """Those that no other one dominates: is at least as accurate (y) as, at most as dear (x), and not equal in both."""
-
-    def dominates(one: Dot, other: Dot) -> bool:
-        return one.y >= other.y and one.x <= other.x and (one.x, one.y) != (other.x, other.y)
-
-    return [policy for policy in policies if not any(dominates(other, policy) for other in policies)]
-
-
-def _policies(side: Side, colour: int, cost: str, prefix: str) -> list[Dot]:
-    """A run's first and final policy by this metric of cost and the accuracy of the samples; those that have both."""
-    numbers = {when: side.record.metrics.get(f"evaluate@{when}", {}) for when in ("before", "after")}
-    return [
-        Dot(f"{prefix}{when}", colour, metrics[cost], metrics["pass_at_1"])
-        for when, metrics in numbers.items()
-        if cost in metrics and "pass_at_1" in metrics
-    ]
-
-
 def updates(sides: Sequence[Side]) -> list[Chart]:
     """Curves of the steps of the updates: KL, entropy, with PPO explained variance. A round's fill its width."""
     titles = {
@@ -154,13 +119,15 @@ def updates(sides: Sequence[Side]) -> list[Chart]:
 
 
 def measure_rows(sides: Sequence[Side]) -> list[MeasureRow]:
-    """The means of the environment's own measures, before and after, of each run."""
+    """What a sample costs and the means of the environment's own measures, before and after, of each run."""
     rows = []
     for side in sides:
         before, after = (side.record.metrics.get(f"evaluate@{when}", {}) for when in ("before", "after"))
-        for name in (name for name in after if name.startswith(PREFIX) and not name.endswith(ENDS)):
-            title = f"{_of(sides, side)}{name.removeprefix(PREFIX).replace('/', ' ').replace('_', ' ')}"
-            rows.append(MeasureRow(title, level_with_interval(before, name), level_with_interval(after, name)))
+        own = (name for name in after if name.startswith(PREFIX) and not name.endswith(ENDS))
+        titles = COSTS | {name: name.removeprefix(PREFIX).replace("/", " ").replace("_", " ") for name in own}
+        for name, title in ((name, title) for name, title in titles.items() if name in after):
+            levels = (level_with_interval(numbers, name) for numbers in (before, after))
+            rows.append(MeasureRow(f"{_of(sides, side)}{title}", *levels))
     return rows
 
 

@@ -51,7 +51,6 @@ def render_page(sides: Sequence[Side]) -> str:
         rewards=content.rewards(sides),
         influence=content.influence(sides),
         updates=content.updates(sides),
-        efficiency=content.efficiency(sides),
         trees=[(side, _image(side.record.tree)) for side in sides if side.record.tree],
         measures=content.measure_rows(sides),
         cards=content.cards(sides),

@@ -24,7 +24,7 @@ from flows.reports.html.page import render_page
 from flows.reports.run_lookup import find_run
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record
 from flows.reports.search_tree import draw_tree
-from flows.stages.durations import TimedRun, Timings, read_runs
+from flows.stages.durations import Timing, last_seconds
 from flows.stages.dvc_yaml import declared_params
 from tasks import promotion_records, records
 from tasks.artifacts import read_json, read_jsonl, read_text, write_jsonl
@@ -95,7 +95,7 @@ def answer(path: Path) -> TermValue | None:
 JOURNAL = text_of(valid.BATCHES)
 CHECKPOINT = valid.checkpoint_bytes()
 ACCOUNT = valid.account_bytes()
-TIMINGS = Timings(runs=[TimedRun(seconds=1.5, params={"seed": "0"})])
+TIMING = Timing(seconds=1.5)
 PROBLEMS = b"""{"question": "1 and 2", "answer": "#### 3", "id": "a", "siblings": [{"question": "2, 2", "answer": 4}]}
 {"question": "3 and 2?", "answer": 5.5, "problem_id": 7}
 """
@@ -121,7 +121,7 @@ READERS: dict[str, Reader] = {
     "seen.json": of_file(text_of(valid.SEEN), lambda file: summarise_change(read_json(file, RunInputs), valid.SEEN)),
     "sources of the last run": of_file(b'{"tasks/a.py": "1"}\n', _listed),
     "seconds of a stage": Reader(
-        text_of(TIMINGS), lambda folder: read_runs(Layout(folder).seconds("search@1")), ".graft/seconds/search@1.json"
+        text_of(TIMING), lambda folder: last_seconds(Layout(folder), "search@1"), ".graft/seconds/search@1.json"
     ),
     "problems.jsonl": of_file(PROBLEMS, lambda file: read_problems("file", read_text(file), "file")),
     "params.yaml": of_file((REPOSITORY / "params.yaml").read_bytes(), load_params),

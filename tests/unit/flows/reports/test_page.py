@@ -153,7 +153,7 @@ def test_all_that_a_user_names_is_escaped(tmp_path: Path) -> None:
 
 def test_measures_and_pictures_of_an_environment_are_shown(tmp_path: Path) -> None:
     known = record(tmp_path)
-    assert "Measures of the environment" not in render_page(make_sides([("a", known)]))
+    assert "measures of the environment" not in render_page(make_sides([("a", known)]))
     svg = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
     drawn = example("p", False, True)
     drawn = drawn.model_copy(update={"after": drawn.after.model_copy(update={"picture": svg})})
@@ -164,11 +164,12 @@ def test_measures_and_pictures_of_an_environment_are_shown(tmp_path: Path) -> No
             ("after", {"measure/p_legal/sampled": 0.5}),
         )
     }
-    measured["evaluate@after"]["measure/half_moves/greedy"] = 3.5
+    measured["evaluate@after"] |= {"measure/half_moves/greedy": 3.5, "operations_per_sample": 1.5}
     own = known.model_copy(update={"examples": [drawn], "metrics": known.metrics | measured})
     page = render_page(make_sides([("a", own)]))
     assert "<tr><th>p legal sampled</th><td>0.250</td><td>0.500</td></tr>" in page
     assert "<tr><th>half moves greedy</th><td>–</td><td>3.500</td></tr>" in page
+    assert "<tr><th>operations</th><td>–</td><td>1.500</td></tr>" in page
     assert page.count('alt="picture of this completion"') == 1
     assert "alert(1)" not in page  # an image, in base64
     assert base64.b64encode(svg.encode()).decode() in page
