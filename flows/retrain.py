@@ -18,14 +18,9 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 
 
-def retrain(
-    root: Path,
-    params: Params,
-    report: Callable[[StageResult], None],
-    pull: bool = False,
-) -> RunSession:
-    """Run the flow once, in this process. The caller holds the lock of the workspace. `pull`: see `DvcPipeline`."""
-    pipeline = DvcPipeline(root, pull, seconds=params.machine.schedule.seconds)
+def retrain(root: Path, params: Params, report: Callable[[StageResult], None]) -> RunSession:
+    """Run the flow once, in this process. The caller holds the lock of the workspace."""
+    pipeline = DvcPipeline(root, seconds=params.machine.schedule.seconds)
     session = RunSession(pipeline, params, report)
     name = next_name(Layout(root), params)
 

@@ -13,7 +13,4 @@ Assignments = Annotated[
         help="Write a param into params.yaml first, for instance -S update.beta=0.05. Can be repeated.",
     ),
 ]
-Pull = Annotated[
-    bool, typer.Option("--pull", help="Fetch results from the DVC remote if they were computed elsewhere.")
-]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the Python traceback of an error.")]

@@ -209,22 +209,11 @@ def environments(
     print_text(list_environments(root, load_params(root / "params.yaml"), name))
 
 
-def doctor(
-    policy: Annotated[bool, typer.Option("--policy", help="Try each prompt format on policy.base instead.")] = False,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
-) -> None:
-    """Check this machine and installation: versions, sandbox, disk, git, params. Exit code 1 if something is wrong.
-
-    With --policy: sample policy.base on a few train problems with each form of its prompt, and print a table of them.
-    """
+def doctor(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+    """Check this machine and installation: versions, sandbox, disk, git, params. Exit code 1 if something is wrong."""
     from flows.doctor import examine
     from flows.preflight import project_root
 
-    if policy:
-        from flows.diagnosis.prompt_table import print_trials
-
-        print_trials(project_root())
-        return
     findings = examine(project_root())
     for finding in findings:
         print_text(f"{'wrong' if finding.remedy else 'ok':<6} {finding.thing}: {finding.found}")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import Assignments, Debug, Pull
+from flows.cli.options import Assignments, Debug
 from flows.process import settings
 from tasks.core.terminal import print_text
 
@@ -26,7 +26,6 @@ def retrain(
             help="Write a set of params first: small, improved, smollm2, manual, or a recipe's: chess, civil.",
         ),
     ] = None,
-    pull: Pull = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -72,7 +71,7 @@ def retrain(
         from flows.reports.terminal import print_report
         from flows.retrain import retrain
 
-        session = retrain(root, params, print_text, pull)
+        session = retrain(root, params, print_text)
         try:
             if session.record:
                 print_report(Layout(root), params, session.record, session.seconds, session.cached, PlainConsole())
@@ -88,7 +87,6 @@ def stage(
         ),
     ],
     force: Annotated[bool, typer.Option("--force", help="Compute it even if nothing has changed.")] = False,
-    pull: Pull = False,
     assignments: Assignments = None,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
@@ -104,7 +102,7 @@ def stage(
         params = write_params(root, assignments or [], print_text)
         from flows.dvc_stages.pipeline import DvcPipeline
 
-        pipeline = DvcPipeline(root, pull, seconds=params.machine.schedule.seconds)
+        pipeline = DvcPipeline(root, seconds=params.machine.schedule.seconds)
         for stage_id in [stage_id for name in names for stage_id in pipeline.find(name)]:
             print_text(pipeline.run(stage_id, force))
 

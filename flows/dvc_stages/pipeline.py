@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -20,14 +20,13 @@ from typing import Any
 
 from dvc.dependency import ParamsDependency
 from dvc.dvcfile import load_file
-from dvc.exceptions import CacheLinkError, CheckoutError, DvcException, NotDvcRepoError
+from dvc.exceptions import CacheLinkError, DvcException, NotDvcRepoError
 from dvc.fs import LocalFileSystem
 from dvc.lock import LockError
 from dvc.output import OutputDoesNotExistError
 from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
 from dvc.scm import SCMError
-from dvc.stage.cache import RunCacheNotSupported
 
 from flows.dvc_stages.patches.atomic_files import make_files_atomic, remove_torn_list
 from flows.dvc_stages.patches.verified_hashes import verify_hashes
@@ -39,7 +38,6 @@ from flows.stages.dvc_yaml import MODULES, parse, stage_of
 from flows.stages.run import run as run_stage
 from flows.stages.sources import SOURCES, is_current
 from flows.stages.timeout import run_limited
-from tasks.core.terminal import print_remark
 from tasks.errors import GraftError, TransientError, one_line
 from tasks.params.file import load_params, overridden
 from tasks.sources.process_sources import source_digests_at_start
@@ -51,20 +49,12 @@ PIPELINE_FILES = ("dvc.yaml", "dvc.lock", "params.yaml")
 class DvcPipeline:
     """The stages of one project. Every method raises GraftError on an error of DVC."""
 
-    def __init__(
-        self,
-        root: Path,
-        pull: bool = False,
-        params: str | None = None,
-        seconds: Mapping[str, float] | None = None,
-    ) -> None:
-        """`pull`: take results from the DVC remote, as `dvc repro --pull` does.
+    def __init__(self, root: Path, params: str | None = None, seconds: Mapping[str, float] | None = None) -> None:
+        """`params`: a text in place of `params.yaml`, for `stale` only.
 
-        `params`: a text in place of `params.yaml`, for `stale` only.
         `seconds`: stage → time limit; such a stage is computed in a process of its own.
         """
         self.root = root
-        self._pull = pull
         self._text = params
         self._seconds = seconds or {}
         source_digests_at_start()
@@ -80,8 +70,6 @@ class DvcPipeline:
         self._texts: list[bytes] = []
         self._stages: Any = None
         self._sources_written = False
-        if pull:
-            self._pull_run_cache()
 
     def find(self, name: str) -> list[str]:
         """The ids of the stages that `name` means: `search@1` itself, `search` each of its rounds."""
@@ -109,7 +97,7 @@ class DvcPipeline:
                 before(stage_id)
                 function()
 
-            how = reproduce(stage, compute, force, self._pull)
+            how = reproduce(stage, compute, force)
             return StageResult(
                 stage_id,
                 how,
@@ -163,18 +151,6 @@ class DvcPipeline:
                 reasons[stage.addressing] = changes or ([AFTER + ", ".join(before)] if before else [])
         return reasons
 
-    def _pull_run_cache(self) -> None:
-        """Fetch the list of known runs; their results are fetched when a stage needs them."""
-        if not self._repo.config["core"].get("remote"):
-            raise GraftError("--pull: this project has no remote by default; name one: dvc remote add -d NAME PLACE")
-        with translate_dvc_errors(), suppress(RunCacheNotSupported):
-            self._repo.stage_cache.pull(None)
-        with translate_dvc_errors():
-            remote = self._repo.cloud.get_remote_odb()
-            if not remote.fs.exists(remote.path) or not remote.fs.ls(remote.path, detail=False):
-                name = self._repo.config["core"]["remote"]
-                print_remark(f"warning: --pull: nothing is in the remote {name}; dvc push --run-cache fills it")
-
     def _function(self, stage_id: str) -> Callable[[], None]:
         limit = self._seconds.get(stage_of(stage_id))
         return partial(run_limited, self.root, stage_id, limit) if limit else partial(run_stage, self.root, stage_id)
@@ -182,9 +158,6 @@ class DvcPipeline:
     def _refuse_missing_deps(self, stage: Any) -> None:
         """Raise before anything is changed; DVC would remove the outputs first."""
         for dep in stage.deps:
-            if self._pull and not dep.exists:
-                with suppress(CheckoutError):  # it is not on the remote
-                    self._repo.pull(dep.def_path)
             if not dep.exists:
                 writers = [
                     s for s in self._repo.index.stages for o in s.outs if o.fs.isin_or_eq(dep.fs_path, o.fs_path)

@@ -45,14 +45,13 @@ class StageResult:
         return self.how != "ran"
 
 
-def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool) -> How:
+def reproduce(stage: Any, function: Callable[[], None], force: bool) -> How:
     """`dvc.repo.reproduce._reproduce_stage`, calling `function` in place of the stage's `cmd`."""
     hows: list[How] = []
     stage.changed = partial(_changed, stage)
-    stage.checkout = partial(_checkout, stage, hows)
     stage.run = partial(_run, stage)
     stage._run_stage = partial(_restore_or_run, stage, function, hows)
-    if not stage.reproduce(force=force, pull=pull):
+    if not stage.reproduce(force=force):
         return hows[0] if hows else "unchanged"
     stage.dump(update_pipeline=False)
     return hows[0]
@@ -62,13 +61,6 @@ def _changed(stage: Any, *arguments: Any) -> bool:
     """`Stage.changed`. The outputs are hashed; that their cached copies exist is enough here."""
     with unverified_cache(stage.repo):
         return bool(type(stage).changed(stage, *arguments))
-
-
-def _checkout(stage: Any, hows: list[How], **options: Any) -> Any:
-    """`Stage.checkout`, which DVC calls after pulling the outputs of an unchanged stage."""
-    stats = type(stage).checkout(stage, **options)
-    hows.append("restored")
-    return stats
 
 
 def _run(stage: Any, **options: Any) -> None:
@@ -88,7 +80,7 @@ def _run(stage: Any, **options: Any) -> None:
 
 @rwlocked(read=["deps"], write=["outs"])  # type: ignore[untyped-decorator]
 def _restore_or_run(
-    stage: Any, function: Callable[[], None], hows: list[How], dry: bool, force: bool, pull: bool = False, **_: Any
+    stage: Any, function: Callable[[], None], hows: list[How], dry: bool, force: bool, **_: Any
 ) -> None:
     """`dvc.stage.run.run_stage`. DVC has removed the outputs before."""
     assert not dry
@@ -96,7 +88,7 @@ def _restore_or_run(
         remove_leftovers(Path(out.fs_path))
     if not force:
         try:
-            stage.repo.stage_cache.restore(stage, pull=pull)
+            stage.repo.stage_cache.restore(stage)
         except RunCacheNotFoundError:
             pass
         else:

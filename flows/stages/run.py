@@ -7,9 +7,8 @@ Neither DVC nor Prefect nor MLflow is imported here. `flows/dvc_stages/pipeline.
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from itertools import chain, islice
 from pathlib import Path
 
 from flows.process import settings
@@ -20,8 +19,6 @@ from flows.stages.dvc_yaml import MODULES, declared_params, round_of, stage_of
 from flows.stages.sources import SOURCES, refuse_changed_files, refuse_outdated
 from flows.stages.sources import write as write_sources
 from tasks.core.child_process import end_with_parent
-from tasks.core.sharding import FanOut, Sequential, Shard, Value, fan_out, use_fan_out
-from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.out_of_memory import check_address_space
@@ -40,34 +37,10 @@ def run(root: Path, stage_id: str) -> None:
     refuse_outdated(root, stage, params)
     seen = restrict(params, declared_params(root, stage))
     started = time.monotonic()
-    with use_fan_out(_one_process(stage_id, params.machine.runner.kind)), use_server(params.machine.vllm):
+    with use_server(params.machine.vllm):
         import_module(MODULES[stage]).run(Layout(root), seen, round_of(stage_id))
     refuse_changed_files(root, stage, params)
     record_duration(Layout(root), stage_id, time.monotonic() - started)
-
-
-def _one_process(stage_id: str, kind: str) -> FanOut:
-    """The present way to compute shards; if it is this process although `runner` names another, with a warning."""
-    present = fan_out()
-    return SequentialFallback(kind, stage_id) if isinstance(present, Sequential) and kind != "sequential" else present
-
-
-class SequentialFallback(Sequential):
-    """This process, in place of a runner that only `graft retrain` starts."""
-
-    def __init__(self, kind: str, stage_id: str) -> None:
-        self._kind, self._stage_id = kind, stage_id
-
-    def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
-        """See FanOut. Warns if there are two shards or more."""
-        rest = iter(shards)
-        first = list(islice(rest, 2))
-        if len(first) == 2:
-            print_remark(
-                f"warning: {self._stage_id}: this process computes all shards; machine.runner.kind {self._kind} is for "
-                "graft retrain, and there for stages without a limit in machine.schedule.seconds"
-            )
-        return super().map(function, chain(first, rest))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -24,7 +24,6 @@ from flows.process.exit_codes import exit_code
 from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import remove_leftovers
 from tasks.layout import Layout
-from tasks.params.file import override
 from tasks.params.machine import RunnerParams
 from tests.support.listeners import is_loopback, listeners
 from tests.support.processes import is_alive
@@ -171,24 +170,6 @@ def test_a_worker_that_is_killed_is_one_line(kind: str, root: Path) -> None:
     last = ended.stderr.strip().splitlines()[-1]
     assert last.startswith(f"graft: runner: a worker of {kind} was lost (")
     assert last.endswith("run it again, with fewer machine.runner.workers or a smaller shard_size")
-
-
-def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_path: Path) -> None:
-    """`graft stage`, `dvc repro` and a stage with a time limit: all of them begin here."""
-    root = Path(shutil.copytree(here, tmp_path / "project", symlinks=True))
-    told = {}
-    for kind in ("sequential", "processes"):
-        override(root / "params.yaml", [f"machine.runner.kind={kind}"])
-        shutil.rmtree(root / "run" / "metrics")
-        alone = [sys.executable, "-m", "flows.stages.run", "collect@1"]
-        ours = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-        told[kind] = subprocess.run(alone, cwd=root, env=ours, capture_output=True, text=True, check=True).stderr
-        assert Layout(root).trajectories(1).read_bytes() == Layout(here).trajectories(1).read_bytes()
-    assert told == {
-        "sequential": "",
-        "processes": "warning: collect@1: this process computes all shards; machine.runner.kind processes is for graft "
-        "retrain, and there for stages without a limit in machine.schedule.seconds\n",
-    }
 
 
 @pytest.mark.parametrize("kind", ["dask", "ray"])

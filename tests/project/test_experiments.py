@@ -1,6 +1,5 @@
 """DVC's experiments on the project's own stages: run at once, queued, shown, compared and applied."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -39,35 +38,6 @@ def tried(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Tried:
     dvc(root, "exp", "run", "-q", "-n", "ks", "-S", "evaluation.ks=[1,2]")
     assert ran(root) == ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
     return Tried(root, "beta", "ks")
-
-
-def test_show_has_each_experiment_with_its_params_and_metrics(tried: Tried) -> None:
-    wanted = "(?!Experiment|update.beta$|evaluation.ks$|greedy$)"
-    header, _, *rows = dvc(tried.root, "exp", "show", "--md", "--drop", wanted).stdout.strip().splitlines()
-    assert [name.strip() for name in header.strip("|").split("|")] == [
-        *("Experiment", "greedy", "update.beta", "evaluation.ks"),
-    ]
-    found = {}
-    for row in rows:
-        name, first, beta, ks = (cell.strip() for cell in row.strip("|").split("|"))
-        found[name] = (beta, ks, first)
-    beta, ks, master = (next(v for k, v in found.items() if name in k) for name in ("[beta]", "[ks]", "ma"))
-    assert [beta[:2], ks[:2], master[:2]] == [("0.05", "[1, 5, 10]"), ("0.01", "[1, 2]"), ("0.01", "[1, 5, 10]")]
-    assert len({beta[2], ks[2], master[2]}) == 3
-
-
-def test_diffs_tell_what_changed_and_nothing_else(tried: Tried) -> None:
-    def params(*revisions: str) -> dict[str, dict[str, dict[str, object]]]:
-        found: dict[str, dict[str, dict[str, object]]]
-        found = json.loads(dvc(tried.root, "params", "diff", "--json", *revisions).stdout)
-        return found
-
-    assert params("HEAD", tried.queued)["params.yaml"] == {"update.beta": {"old": 0.01, "new": 0.05, "diff": 0.04}}
-    (changed,) = params()["params.yaml"]
-    assert changed == "evaluation.ks"
-    metrics = json.loads(dvc(tried.root, "metrics", "diff", "--json", "HEAD", tried.queued).stdout)
-    assert metrics.keys() == {"run/metrics.json"}
-    assert metrics["run/metrics.json"].keys() <= set(HEADLINE)
 
 
 def test_the_headline_fits_into_a_terminal_of_120_columns(tried: Tried) -> None:

@@ -123,42 +123,13 @@ def test_repro_pulls_what_it_needs(origin: Path, tmp_path: Path, flags: list[str
     assert set(kept.values()) & cached(root / ".dvc") == {kept[path] for path in (kept if whole else needed)}
 
 
-def test_what_another_run_computed_is_pulled_too(origin: Path, tmp_path: Path, prefect_api: str) -> None:
+def test_what_another_run_computed_is_pulled_too(origin: Path, tmp_path: Path) -> None:
     """Its results are in no dvc.lock, only in the run-cache that was pushed; promote looks at the champion instead."""
-    root = evaluated_otherwise(clone(origin, tmp_path / "by_dvc"))
-    dvc(root, "repro", "-q", "--pull")
+    root = evaluated_otherwise(clone(origin, tmp_path / "project"))
+    dvc(root, "pull", "-q", "--run-cache")
+    printed = graft(root, "stage", *ADDRESSES).stdout.splitlines()
+    assert {line.split()[1] for line in printed[:-1]} <= {"unchanged", "restored"}
     assert ran(root) == ["promote"]
-    other = evaluated_otherwise(clone(origin, tmp_path / "by_graft"))
-    printed = graft(other, "retrain", "--pull", PREFECT_API_URL=prefect_api).stdout.splitlines()
-    assert [line.split()[1] for line in printed[: len(ADDRESSES)]] == ["restored"] * len(ADDRESSES[:-1]) + ["ran"]
-    assert ran(other) == ["promote"]
-    assert (root / "dvc.lock").read_bytes() == (other / "dvc.lock").read_bytes()
-    assert cached(root / ".dvc") == cached(other / ".dvc")
-    assert [line.split()[1] for line in graft(other, "stage", "--pull", "search").stdout.splitlines()] == 2 * [
-        "unchanged"
-    ]
-
-
-def test_without_pull_graft_asks_no_remote(origin: Path, tmp_path: Path) -> None:
-    root = clone(origin, tmp_path / "project")
-    graft(root, "stage", "problems")
-    assert ran(root) == ["problems"]
-
-
-def test_what_the_remote_lost_is_computed(origin: Path, tmp_path: Path) -> None:
-    remote = shutil.copytree(origin.parent / "remote", tmp_path / "remote")
-    root = clone(origin, tmp_path / "project")
-    dvc(root, "remote", "modify", "-q", "storage", "url", str(remote))
-    digest = parse(root / "dvc.lock")["stages"]["collect@1"]["outs"][0]["md5"]
-    next(remote.rglob(f"{digest[:2]}/{digest[2:]}")).unlink()
-    graft(root, "stage", "--pull", "problems", "coldstart", "bootstrap", "search@1", "collect@1", "reward@1")
-    assert ran(root) == ["collect@1"]
-
-
-def test_without_a_remote_pull_says_so(done: Path) -> None:
-    told = graft(done, "stage", "--pull", "problems", code=2).stderr
-    assert told.startswith("graft: --pull: this project has no remote")
-    assert told.count("\n") == 1
 
 
 def test_a_stage_started_in_a_folder_below_finds_the_environment(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from flows.prefect_runs.server_address import REMEDY
 from tests.support.small_disk import mounted
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import ADDRESSES, begin, dvc, environment, graft, ran, run
+from tests.support.tiny_project import ADDRESSES, begin, environment, graft, ran, run
 
 DEAD = "http://127.0.0.1:9/api"
 
@@ -55,13 +55,6 @@ def test_results_that_are_linked_to_another_place_are_refused_with_the_way_to_ha
     line = graft(done, "stage", "problems", "-S", "problems.train=7", code=2).stderr
     assert "run: a link to another place, which DVC refuses" in line
     assert "dvc cache dir PATH" in line
-
-
-def test_an_empty_remote_is_said(done: Path, tmp_path: Path) -> None:
-    (tmp_path / "remote").mkdir()
-    dvc(done, "remote", "add", "-q", "-d", "there", str(tmp_path / "remote"))
-    told = graft(done, "stage", "problems", "--pull")
-    assert told.stderr == "warning: --pull: nothing is in the remote there; dvc push --run-cache fills it\n"
 
 
 def test_sources_have_the_same_line_ends_in_every_checkout(tmp_path: Path) -> None:

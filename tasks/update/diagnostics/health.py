@@ -157,7 +157,7 @@ def _no_advantages(signs: StepMeasurements) -> tuple[str, str]:
         return "the completions of each problem are the same, and earn the same", "raise search.temperature"
     if max(rewards) <= 0 and signs.invalid > MOSTLY_INVALID:
         why = f"no completion earns anything, and {signs.invalid:.0%} are no program that runs or have no answer"
-        return f"{why}: see policy.prompt with graft doctor --policy", "raise policy.prompt.examples"
+        return f"{why}: see policy.prompt, and the trials in run/metrics/bootstrap.json", "raise policy.prompt.examples"
     if max(rewards) == min(rewards):
         earned = "no completion earns anything" if max(rewards) <= 0 else f"every completion earns {max(rewards):.3g}"
         remedy = "raise update.group_size" if max(rewards) <= 0 else "raise search.temperature"

@@ -13,40 +13,14 @@ from tasks.params.params import RUN_ONLY
 
 ROOT = Path(__file__).parents[3]
 
-PARAMS = {
-    "problems": "seed environment problems sandbox",
-    "coldstart": "environment policy.base policy.prompt.examples policy.prompt.file sandbox",
-    "bootstrap": "seed environment policy bootstrap sandbox search.temperature search.top_p search.top_k",
-    "search": "seed environment shard_size policy.max_new_tokens curriculum search vllm "
-    "sandbox operators update.group_size influence.selection influence.validation "
-    "influence.n influence.completions",
-    "collect": "seed environment shard_size update.group_size",
-    "reward": "environment shard_size rewards operators.calls operators.max_tokens operators.price",
-    "select": "environment algorithm policy.max_new_tokens search.temperature influence ppo "
-    "update.beta update.bf16 "
-    "update.negative_weight update.advantages update.loss update.truncated "
-    "update.micro_batch_tokens update.checkpointing update.processes "
-    "update.sharded",
-    "update": "seed environment algorithm policy.max_new_tokens search.temperature update ppo",
-    "validate": "seed environment rounds.last policy.max_new_tokens vllm sandbox operators evaluation",
-    "choose": "seed rounds.last",
-    "evaluate": "seed environment policy.max_new_tokens vllm sandbox "
-    "operators evaluation.samples "
-    "evaluation.ks evaluation.temperature",
-    "promote": "seed environment policy.max_new_tokens vllm sandbox "
-    "operators evaluation.samples evaluation.temperature",
-}
-
 
 def test_the_stages_are_those_of_dvc_yaml() -> None:
     assert list(parse(ROOT / "dvc.yaml")["stages"]) == [SOURCES, *MODULES]
-    assert list(MODULES) == list(PARAMS)
 
 
-@pytest.mark.parametrize("stage", PARAMS)
-def test_a_stage_sees_the_agreed_params_and_they_exist(stage: str) -> None:
+@pytest.mark.parametrize("stage", MODULES)
+def test_the_params_that_a_stage_sees_exist_and_are_none_of_the_machine(stage: str) -> None:
     declared = declared_params(ROOT, stage)
-    assert declared == PARAMS[stage].split()
     seen = restrict(load_params(ROOT / "params.yaml"), declared)
     for key in declared:
         value = seen
