@@ -203,7 +203,7 @@ class RunSession:
 
     def _compute(self, stage_id: str) -> StageResult:
         assert self._recorder is not None
-        self.results.append(self._pipeline.run(stage_id, before=self._recorder.compute))
+        self.results.append(self._pipeline.run(stage_id, before=self._recorder.follow_steps))
         return self.results[-1]
 
     @property

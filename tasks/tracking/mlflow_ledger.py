@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,21 +24,16 @@ from tasks.tracking.metrics import (
 )
 from tasks.tracking.mlflow_process import REMEDY
 from tasks.tracking.registry import follow, register
-from tasks.tracking.tags import LOCK, REPEATED, RUN_NAME, WORKSPACE
+from tasks.tracking.tags import RUN_NAME
 
 
 class MlflowLedger:
-    """The messages of a run so far, and which of them MLflow has accepted.
-
-    Nothing is sent before something is computed: if that never happens, the run repeats an earlier one, which is noted
-    on that one, if MLflow has it.
-    """
+    """The messages of a run so far, and which of them MLflow has accepted."""
 
     def __init__(self, uri: str, experiment: str) -> None:
         self._uri, self._name = uri, experiment
         self._start: dict[str, Any] | None = None  # of the parent run; None if only the champion is to be updated
         self._pending: list[dict[str, Any]] = []
-        self._computed = False
         self._runs: dict[str, str] = {}  # stage_id → run id; "" is the parent
         self._live: dict[str, LiveSteps] = {}  # stage_id → its steps, if it was computed
         self._client: Any = None
@@ -64,20 +58,15 @@ class MlflowLedger:
         match message["kind"]:
             case "start":
                 self._start = message
-            case "compute":
-                self._computed = True
-                if "rows" in message:
-                    self._live[message["stage_id"]] = LiveSteps(Path(message["rows"]), message["time"])
+            case "rows":
+                self._live[message["stage_id"]] = LiveSteps(Path(message["path"]), message["time"])
             case _:
                 self._pending.append(message)
-                self._computed |= not message.get("cached", True)
 
     def deliver(self) -> list[str]:
         """Send all pending messages; returns an error for each that remains pending."""
         errors: list[str] = []
-        if not self._attempt(self._open, errors) or self._is_held():
-            return errors
-        if self._attempt(self._begin, errors):
+        if self._attempt(self._open, errors) and self._attempt(self._begin, errors):
             self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
             for stage_id, live in self._live.items():
                 if not self._attempt(partial(self._record_live, stage_id, live), errors):
@@ -113,20 +102,9 @@ class MlflowLedger:
             )
         self.experiment = number
 
-    def _is_held(self) -> bool:
-        """True as long as the run may turn out to repeat another one."""
-        ended = any(message["kind"] == "finish" for message in self._pending)
-        return self.has_run and not (self._computed or ended)
-
     def _begin(self) -> None:
-        """Create the parent run, or find the one that this run repeats; once."""
+        """Create the parent run, once."""
         if self._start is None or "" in self._runs:
-            return
-        finish = next((message for message in self._pending if message["kind"] == "finish"), None)
-        if finish and not self._computed and (repeated := self._find_repeated(finish)):
-            self._note_repetition(repeated, finish["time"])
-            self._runs[""] = repeated.info.run_id
-            self._pending = [message for message in self._pending if message["kind"] == "champion"]
             return
         tags = self._start["tags"]
         start = milliseconds(self._start["time"])
@@ -134,20 +112,6 @@ class MlflowLedger:
         unknown = make_metrics(unknown_headline(self._start["ks"]), self._start["time"])
         log(self._client, run.info.run_id, self._start["params"], tags, unknown)
         self._runs[""] = run.info.run_id
-
-    def _find_repeated(self, finish: dict[str, Any]) -> Any:
-        """The last run of the workspace that finished with the same `dvc.lock`."""
-        workspace, lock = self._start["tags"].get(WORKSPACE) if self._start else None, finish["tags"].get(LOCK)
-        if finish["status"] != "FINISHED" or not workspace or not lock or "'" in workspace:
-            return None
-        same = f"tags.{WORKSPACE} = '{workspace}' AND tags.{LOCK} = '{lock}' AND attributes.status = 'FINISHED'"
-        runs = self._client.search_runs([self.experiment], same, max_results=1, order_by=["start_time DESC"])
-        return runs[0] if runs else None
-
-    def _note_repetition(self, run: Any, time: float) -> None:
-        times = int(run.data.tags.get(REPEATED, "0").partition(" ")[0]) + 1
-        last = datetime.fromtimestamp(time).astimezone().isoformat(sep=" ", timespec="seconds")
-        self._client.set_tag(run.info.run_id, REPEATED, f"{times} time{'s' * (times > 1)}, last {last}")
 
     def _send(self, message: dict[str, Any]) -> None:
         match message["kind"]:

@@ -3,8 +3,7 @@
     run ── stage() ──► queue ──► pipe ──► tasks.tracking.mlflow_worker ──► MLflow
 
 `Recorder` reads the small files of a finished stage and sends them; it neither imports MLflow nor waits for it before
-the end of the run. A cached stage is recorded from its files like any other, so each run is complete. A run in which
-nothing was computed is only noted on the one that it repeats, if MLflow has that.
+the end of the run. A cached stage is recorded from its files like any other, so each run is complete.
 """
 
 import getpass
@@ -74,20 +73,14 @@ class Recorder:
             }
         )
 
-    def compute(self, stage_id: str) -> None:
-        """Record that a stage is about to be computed, so that this run repeats no other. Returns at once.
-
-        The steps of an update appear while it runs.
-        """
-        if self._process is None:
-            return
-        message: dict[str, Any] = {"kind": "compute", "stage_id": stage_id, "time": time.time()}
-        if stage_id.startswith("update@"):
+    def follow_steps(self, stage_id: str) -> None:
+        """Record the steps of an update while it runs: called before a stage is computed. Returns at once."""
+        if self._process is not None and stage_id.startswith("update@"):
             path = self._layout.live_steps(stage_id)
             with suppress(OSError):
                 path.unlink()  # left by an update that was killed
-            message["rows"] = self._relative(path)
-        self._messages.put(message)
+            about = {"stage_id": stage_id, "path": self._relative(path), "time": time.time()}
+            self._messages.put({"kind": "rows", **about})
 
     def stage(self, stage_id: str, seconds: float, cached: bool, deps: dict[str, str], outs: dict[str, str]) -> None:
         """Record a stage that is done. `deps` and `outs` map paths to their md5 in dvc.lock. Returns at once."""

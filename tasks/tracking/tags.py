@@ -8,9 +8,6 @@ WORKSPACE = "workspace"
 LOCK = "dvc_lock_md5"
 """md5 of `dvc.lock` at the end of the run."""
 
-REPEATED = "repeated"
-"""How often the run was repeated without computing anything, and when last."""
-
 RUN_NAME = "mlflow.runName"
 DESCRIPTION = "mlflow.note.content"  # in Markdown
 SOURCE = "mlflow.source.name"

@@ -40,7 +40,7 @@ def started(layout: Layout) -> MlflowLedger:
     """A run in which the stage has begun."""
     ledger = MlflowLedger(uri(layout), "graft")
     ledger.add({"kind": "start", "time": 1.8e9, "ks": [10], "params": {}, "tags": {}})
-    ledger.add({"kind": "compute", "stage_id": STAGE, "rows": str(layout.live_steps(STAGE)), "time": 1.8e9 + 1})
+    ledger.add({"kind": "rows", "stage_id": STAGE, "path": str(layout.live_steps(STAGE)), "time": 1.8e9 + 1})
     return ledger
 
 
@@ -60,7 +60,7 @@ def children(layout: Layout) -> list[Any]:
 def test_rows_are_added_as_they_appear_and_the_table_adds_only_the_others(layout: Layout) -> None:
     live, ledger = LiveRows(layout.live_steps(STAGE)), started(layout)
     assert ledger.deliver() == []
-    assert children(layout) == []  # as long as it is unknown whether it is computed
+    assert children(layout) == []
     live.begin(ROWS[:2])
     for row in ROWS[2:5]:
         live.add(row)
@@ -97,7 +97,7 @@ def test_a_run_shows_its_steps_before_the_stage_ends_and_again_after_a_kill(layo
     params = shipped_params(machine={"tracking": {"uri": uri(layout)}})
     live = LiveRows(layout.live_steps(STAGE))
     killed = Recorder(layout, params, {})
-    killed.compute(STAGE)
+    killed.follow_steps(STAGE)
     live.begin(ROWS[:5])
     end = time.monotonic() + PATIENCE
     while ("RUNNING", [1, 2, 3, 4, 5]) not in children(layout):
@@ -108,7 +108,7 @@ def test_a_run_shows_its_steps_before_the_stage_ends_and_again_after_a_kill(layo
     killed._process.wait()
 
     again = Recorder(layout, params, {})
-    again.compute(STAGE)
+    again.follow_steps(STAGE)
     assert live.read(0) == []  # those of the killed run are not taken for its own
     live.begin(ROWS[:5])  # what the checkpoint had
     live.add(ROWS[5])

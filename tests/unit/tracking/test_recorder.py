@@ -14,8 +14,7 @@ from tasks.layout import Layout
 from tasks.params.params import dump_stage_params
 from tasks.tracking.metrics import valid_name
 from tasks.tracking.recorder import Recorder
-from tasks.tracking.tags import LOCK, REPEATED, RUN_NAME, WORKSPACE
-from tests.support.flow_runs import mlflow_states, wait_until
+from tasks.tracking.tags import LOCK, RUN_NAME
 from tests.support.mlflow_runs import children, record, store, tracking
 
 
@@ -42,50 +41,6 @@ def test_a_run_is_recorded_with_its_stages(layout: Layout) -> None:
     tags = {"cached": "false", "dep.tasks/reward/task.py": "s" * 32}
     assert reward.data.tags.items() >= {**tags, "out.run/metrics/reward_2.json": "m" * 32}.items()
     assert reward.info.end_time - reward.info.start_time == 2000
-
-
-@pytest.mark.slow
-def test_a_run_that_computed_nothing_is_noted_on_the_one_that_it_repeats(layout: Layout) -> None:
-    """In a store that does not have that one it is recorded like any other."""
-    here = {WORKSPACE: "here"}
-    first = record(layout, tracking(), cached=True, **here)
-    client = store(layout)
-    known = children(client, str(first))
-    assert {child.data.tags["cached"] for child in known.values()} == {"true"}
-    assert REPEATED not in client.get_run(first).data.tags
-    for times in ("1 time", "2 times"):
-        assert record(layout, tracking(), cached=True, **here) == first
-        assert client.get_run(first).data.tags[REPEATED].startswith(f"{times}, last 20")
-    assert len(client.search_runs(["1"])) == 1 + len(known)
-
-    others = [
-        record(layout, tracking(), cached=False, **here),
-        record(layout, tracking(), cached=True, **{WORKSPACE: "there"}),
-    ]
-    (layout.root / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
-    others.append(record(layout, tracking(), cached=True, **here))
-    assert len({first, *others}) == 4
-
-
-@pytest.mark.slow
-def test_a_run_that_fails_or_is_killed_repeats_none(layout: Layout) -> None:
-    first = record(layout, tracking(), **{WORKSPACE: "here"})
-    recorder = Recorder(layout, tracking(), {WORKSPACE: "here"})
-    recorder.stage("problems", 0.5, True, {}, {})
-    failed = recorder.finish("FAILED")
-    assert failed != first
-    assert store(layout).get_run(failed).info.status == "FAILED"
-
-
-@pytest.mark.slow
-def test_a_run_appears_when_its_first_stage_begins_to_be_computed(layout: Layout) -> None:
-    recorder = Recorder(layout, tracking(), {"prefect.flow_run_id": "f-1"})
-    recorder.stage("problems", 0.5, True, {}, {})
-    wait_until(lambda: (layout.root / "mlflow.db").exists())
-    assert mlflow_states(layout.root) == []
-    recorder.compute("reward@1")
-    wait_until(lambda: mlflow_states(layout.root) == ["RUNNING"])
-    recorder.finish("FINISHED")
 
 
 @pytest.mark.slow
