@@ -6,8 +6,7 @@ A kernel lock (`flock`) on `.graft/lock`, released however its process ends. A r
 
 import fcntl
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -18,25 +17,19 @@ from pydantic import BaseModel, Field, ValidationError
 
 from tasks.errors import GraftError, TransientError
 
-TICK = 0.5  # seconds between two attempts to take the lock
-
 
 class WorkspaceLockedError(TransientError):
     """Another process holds the lock of this folder."""
 
 
 @contextmanager
-def exclusive_lock(root: Path, what: str, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
+def exclusive_lock(root: Path, what: str) -> Iterator[None]:
     """Hold the lock of `root` exclusively; `what` is the command, for messages of other processes.
 
-    If it is taken, `waiting` is called with its holder and this call waits. Raises WorkspaceLockedError if `waiting`
-    is None, or another process waits already: a second one in the queue would repeat the work of the first.
+    Raises WorkspaceLockedError if it is taken.
     """
-    with _open_lock(root, "lock") as lock:
-        if not _try_lock(lock, fcntl.LOCK_EX):
-            if waiting is None:
-                raise _locked_error(root)
-            _wait(root, lock, waiting)
+    with _open_lock(root) as lock:
+        _take(root, lock, fcntl.LOCK_EX)
         lock.truncate(0)
         _write_holder(lock, what)
         try:
@@ -48,9 +41,8 @@ def exclusive_lock(root: Path, what: str, waiting: Callable[[str], None] | None 
 @contextmanager
 def shared_lock(root: Path, what: str) -> Iterator[None]:
     """Share the lock of `root` with other single stages, but not with a run. Raises WorkspaceLockedError."""
-    with _open_lock(root, "lock") as lock:
-        if not _try_lock(lock, fcntl.LOCK_SH):
-            raise _locked_error(root)
+    with _open_lock(root) as lock:
+        _take(root, lock, fcntl.LOCK_SH)
         _write_holder(lock, what)
         yield
 
@@ -82,8 +74,8 @@ def _parse_holder(line: str) -> Holder | None:
 
 
 @contextmanager
-def _open_lock(root: Path, name: str) -> Iterator[IO[str]]:
-    path = root / ".graft" / name
+def _open_lock(root: Path) -> Iterator[IO[str]]:
+    path = root / ".graft" / "lock"
     try:
         path.parent.mkdir(exist_ok=True)
         stream = path.open("a", encoding="utf-8")
@@ -93,33 +85,15 @@ def _open_lock(root: Path, name: str) -> Iterator[IO[str]]:
         yield stream
 
 
-def _wait(root: Path, lock: IO[str], waiting: Callable[[str], None]) -> None:
-    who = _holder_names(root)
-    with _open_lock(root, "lock.next") as line:
-        if not _try_lock(line, fcntl.LOCK_EX):
-            raise WorkspaceLockedError(f"{root}: {who} is at work here, and another run waits for its end already")
-        waiting(f"{who} is at work here; waiting for its end")
-        while not _try_lock(lock, fcntl.LOCK_EX):
-            time.sleep(TICK)
-
-
-def _try_lock(lock: IO[str], kind: int) -> bool:
+def _take(root: Path, lock: IO[str], kind: int) -> None:
     try:
         fcntl.flock(lock, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
-    return True
+        who = ", ".join(holders(root)) or "another graft"
+        raise WorkspaceLockedError(f"{root}: {who} is at work here; wait until it ends, or stop it") from None
 
 
 def _write_holder(lock: IO[str], what: str) -> None:
     since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
     lock.write(Holder(pid=os.getpid(), since=since, what=what).model_dump_json() + "\n")
     lock.flush()
-
-
-def _locked_error(root: Path) -> WorkspaceLockedError:
-    return WorkspaceLockedError(f"{root}: {_holder_names(root)} is at work here; wait until it ends, or stop it")
-
-
-def _holder_names(root: Path) -> str:
-    return ", ".join(holders(root)) or "another graft"

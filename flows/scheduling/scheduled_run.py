@@ -37,16 +37,15 @@ from tasks.redaction import redacted
 def scheduled() -> State[None]:
     """Retrain from the champion, if anything is new since the last scheduled run; the message of the state is the line.
 
-    If another run is active, it waits or is skipped, as `machine.schedule.overlap` says.
+    It is skipped if another run is active: the next one takes what is new by then.
     """
     settings.set_environment()  # the process of a worker begins here, before any import of torch
     outlive_readers()
     root = project_root()
-    wait = load_params(root / "params.yaml").machine.schedule.overlap == "wait"
     with flow_run_note(root, flow_run.id):
         tag_run(root, str(flow_run.id), list(flow_run.tags))
         try:
-            with exclusive_lock(root, "a scheduled run", say if wait else None):
+            with exclusive_lock(root, "a scheduled run"):
                 line = retrain_where_new(root)
         except WorkspaceLockedError as busy:
             line = f"skipped: {busy}"

@@ -31,15 +31,12 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
     """Serve until Ctrl-C. Raises GraftError if the schedule is invalid or the server does not answer."""
     schedule = schedule_of(cron, every)
     refuse_traps()
-    params, name = load_params(root / "params.yaml"), name or deployment_name(root)
+    name = name or deployment_name(root)
     with _server() as (url, ours):
         try:
             runner = _register(root, name, schedule)
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
-            print(
-                f"scheduled {when} as scheduled/{name}, overlap: {params.machine.schedule.overlap}; Prefect: {url}",
-                flush=True,
-            )
+            print(f"scheduled {when} as scheduled/{name}; Prefect: {url}", flush=True)
             with suppress(KeyboardInterrupt):
                 asyncio.run(runner.start())  # it ends after a few polls without an answer
         except httpx.TransportError as error:

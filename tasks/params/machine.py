@@ -29,7 +29,6 @@ class Tracking(Section):
 class Scheduling(Section):
     """`seconds`: stage → time limit. `flows/preflight.py` checks the names."""
 
-    overlap: Literal["wait", "skip"]
     retries: Annotated[int, Field(ge=0, le=20, strict=True)]
     seconds: dict[str, Seconds]
 

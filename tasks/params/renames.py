@@ -101,6 +101,7 @@ REMOVED = {
     "rewards.length": "a function in rewards.own can count tokens",
     "curriculum.exploration": "no problem is skipped for having no signal, which was measured to be no faster",
     "machine.tracking.seconds": "MLflow has 60 s",
+    "machine.schedule.overlap": "a scheduled run that finds another one at work is skipped",
     "machine.schedule.delay": "a stage is tried again after 10 s, then after twice as long each time",
 }
 """Dotted name → what happens instead; RENAMED has been applied. The longest one counts."""

@@ -141,23 +141,3 @@ def test_what_a_model_wrote_is_shown_and_never_run(page: Page, attacked: Path) -
     assert NASTY[:50] in page.value("document.querySelector('#completions pre').textContent")
     assert NASTY[:50] in page.value("document.querySelector('.question').textContent")
     assert NASTY[:50] in page.value("document.querySelector('#params details').textContent")
-
-
-def test_the_policy_of_the_page_would_stop_a_script_and_a_request(page: Page, single: Path, tmp_path: Path) -> None:
-    """So the tests above see what they claim to see: the same page with an attack that is not escaped."""
-    attack = "<script>document.title = 'taken'</script><img src='http://192.0.2.1/x'></body>"
-    guarded = tmp_path / "guarded.html"
-    guarded.write_text(single.read_text().replace("</body>", attack))
-    page.open(guarded)
-    assert page.value("document.title") != "taken"
-    assert len(page.complaints) == 2
-    open_page = tmp_path / "open.html"
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    open_page.write_text(
-        guarded.read_text()
-        .replace(policy, "default-src * 'unsafe-inline'")
-        .replace("http://192.0.2.1/x", "http://127.0.0.1:9/x")
-    )
-    page.open(open_page)
-    assert page.value("document.title") == "taken"
-    assert "http://127.0.0.1:9/x" in page.requested

@@ -60,10 +60,6 @@ def test_another_environment_than_the_champions_is_refused(done: Path) -> None:
     assert expected in refused(done, "retrain", "-S", "environment=answer")
 
 
-def test_the_long_option_is_that_of_dvc(by_graft: Path) -> None:
-    assert "no param 'sede'" in refused(by_graft, "stage", "problems", "--set-param", "sede=5")
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("broken", "expected"),
@@ -129,12 +125,6 @@ def test_the_code_of_another_folder_is_refused(done: Path) -> None:
     run(done, "mv", "flows", "tasks", "examples")
     told = run(done, "graft", "status", code=2)
     assert "this command runs the code in" in told.stderr
-
-
-def test_usage_errors_end_with_2(by_graft: Path) -> None:
-    for arguments in (["retrain", "--rounds", "0"], ["stage"], ["walk"], ["status", "--no-such-option"]):
-        told = graft(by_graft, *arguments, code=2)
-        assert "Traceback" not in told.stderr
 
 
 def test_help_imports_nothing_heavy(by_graft: Path) -> None:

@@ -19,17 +19,11 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_the_lock_is_identical(by_dvc: Path, by_graft: Path) -> None:
+def test_lock_results_and_caches_are_identical(by_dvc: Path, by_graft: Path) -> None:
     assert (by_dvc / "dvc.lock").read_bytes() == (by_graft / "dvc.lock").read_bytes()
-
-
-def test_the_results_are_identical(by_dvc: Path, by_graft: Path) -> None:
     results = files_of(by_dvc / "run")
     assert results == files_of(by_graft / "run")
     assert {"promotion.json", "rounds/2/policy/weights.bin", "metrics/evaluate@after.json"} <= results.keys()
-
-
-def test_the_caches_are_identical(by_dvc: Path, by_graft: Path) -> None:
     assert files_of(by_dvc / ".dvc" / "cache") == files_of(by_graft / ".dvc" / "cache")
 
 

@@ -133,16 +133,9 @@ class Own(Direct):
         return text
 """
 USER_FILES = [
-    (
-        ["influence.selection=positive", "influence.validation=lines.jsonl"],
-        "lines.jsonl",
-        rounds_of("select"),
-    ),
     (["environment.name=manners:Own"], "manners.py", set(ADDRESSES) - {"choose"}),
-    (["problems.source=jsonl", "problems.evaluator=manners:Own"], "manners.py", {"problems"}),
     (['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'], "words.py", rounds_of("reward")),
     (["policy.base=base"], "base/config.json", {"bootstrap"}),
-    (["policy.prompt.file=lines.jsonl"], "lines.jsonl", {"bootstrap"}),
 ]
 
 
@@ -157,8 +150,6 @@ def test_a_file_that_params_name_makes_its_readers_stale_for_graft_and_for_dvc(
     for name, text in {
         "manners.py": f"import words\n{TERM}",
         "words.py": "",
-        "lines.jsonl": "",
-        "rewards.jsonl": "",
     }.items():
         (done / name).write_text(text)
     (done / "base").mkdir()

@@ -63,25 +63,6 @@ def test_stages_are_beside_each_other_but_not_beside_a_run(tmp_path: Path) -> No
             pass
 
 
-def test_who_waits_comes_next_and_a_second_one_in_line_is_refused(tmp_path: Path) -> None:
-    process = holding(tmp_path)
-    told: list[str] = []
-
-    def waiting(line: str) -> None:
-        told.append(line)
-        with (
-            pytest.raises(WorkspaceLockedError, match="another run waits for its end already"),
-            exclusive_lock(tmp_path, "third", told.append),
-        ):
-            pass
-        process.communicate("")
-
-    with exclusive_lock(tmp_path, "second", waiting):
-        assert holders(tmp_path)[0].startswith("second ")
-    assert len(told) == 1
-    assert told[0].endswith("is at work here; waiting for its end")
-
-
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / ".graft").write_text("a file")
     with pytest.raises(Exception, match=r"\.graft"), exclusive_lock(tmp_path, "a run"):

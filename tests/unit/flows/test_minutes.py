@@ -40,10 +40,6 @@ def test_a_run_takes_nearly_all_of_its_minutes_and_no_more(params: Params, minut
     assert 0.75 * 60 * minutes <= seconds <= 60 * minutes
 
 
-def test_a_machine_of_half_the_speed_takes_twice_the_seconds(params: Params) -> None:
-    assert run_seconds(run_size(500), params, 0.4) == pytest.approx(2 * run_seconds(run_size(500), params, 0.2))
-
-
 @pytest.mark.parametrize(
     "assignment", ["problems.test=400", "evaluation.samples=40", "update.epochs=12", "bootstrap.epochs=16"]
 )

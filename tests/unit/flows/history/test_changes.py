@@ -109,9 +109,7 @@ def test_a_name_is_completed_by_the_result() -> None:
     assert run_name(12, "beta 0.05", {"before": 0.4951, "greedy": 0.575}) == "12 · beta 0.05 · 0.495 → 0.575"
 
 
-@pytest.mark.parametrize(
-    "assignment", ["machine.tracking.experiment=other", "machine.schedule.retries=0", "machine.schedule.overlap=skip"]
-)
+@pytest.mark.parametrize("assignment", ["machine.tracking.experiment=other", "machine.schedule.retries=0"])
 def test_params_of_no_stage_are_not_listed(layout: Layout, assignment: str) -> None:
     before = seen(layout)
     change(layout.root, assignment)

@@ -6,7 +6,6 @@ import pytest
 from rich.console import Console
 
 from flows.reports.search_tree import draw_tree
-from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import AskedProblem, Problem, TreeNode
@@ -60,14 +59,3 @@ def test_the_tree_is_drawn_with_its_numbers(layout: Layout) -> None:
 def test_each_round_has_its_question_and_the_last_is_the_default(layout: Layout) -> None:
     assert text_of(layout, "train-0000-sum", 1).startswith("5 and [6]? = 11; round 1\n")
     assert "round 10" in text_of(layout, "train-0001-sum")
-
-
-@pytest.mark.parametrize(("asked", "meant"), [("train-0000", "train-0000-sum"), ("tain-0001-sun", "train-0001-sum")])
-def test_a_similar_name_is_suggested_for_an_unknown_problem(layout: Layout, asked: str, meant: str) -> None:
-    with pytest.raises(GraftError, match=rf"no tree of problem '{asked}'; did you mean '{meant}'\?"):
-        draw_tree(layout, asked, 1)
-
-
-def test_a_project_without_a_search_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(GraftError, match="no round has been searched yet; run graft retrain"):
-        draw_tree(Layout(tmp_path), "train-0000-sum", None)
