@@ -137,7 +137,7 @@ def _parents(root: Path) -> list[Any]:
 
 def _mlflow_figures(root: Path) -> dict[str, float]:
     last = _parents(root)[-1]
-    return {"mlflow_parent_metrics": len([name for name in last.data.metrics if not name.startswith("system/")])}
+    return {"mlflow_parent_metrics": len(last.data.metrics)}
 
 
 def _dvc_figures(root: Path) -> dict[str, float]:

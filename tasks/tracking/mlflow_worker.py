@@ -6,21 +6,15 @@ the run was killed; that is recorded, too.
 """
 
 import json
-import logging
 import os
 import queue
 import signal
 import sys
 import threading
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import TextIO
 
 from tasks.tracking.mlflow_ledger import MlflowLedger
-
-SECONDS = 10.0
-"""Between two samples of the machine, unless MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL is set. Each takes two calls."""
-
-logger = logging.getLogger(__name__)
 
 
 def main(messages: TextIO, answers: TextIO) -> None:
@@ -30,13 +24,11 @@ def main(messages: TextIO, answers: TextIO) -> None:
     inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(messages, inbox), daemon=True).start()
     ledger = MlflowLedger(store["uri"], store["experiment"])
-    errors = _deliver_all(inbox, ledger, SystemMetrics(store["uri"]))
+    errors = _deliver_all(inbox, ledger)
     answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment, "errors": errors}) + "\n")
 
 
-def _deliver_all(
-    inbox: "queue.SimpleQueue[str | None]", ledger: MlflowLedger, system_metrics: "SystemMetrics"
-) -> list[str]:
+def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: MlflowLedger) -> list[str]:
     """Deliver messages as they arrive; returns the errors of those that MLflow did not accept in the end."""
     errors = ledger.deliver()  # opens the store
     last, closed = {"kind": "nothing"}, False
@@ -49,11 +41,7 @@ def _deliver_all(
         closed = None in lines
         if closed and ledger.has_run and last["kind"] != "finish":
             ledger.add({"kind": "finish", "status": "KILLED", "time": last["time"], "tags": {}})
-        if closed or last["kind"] == "finish":
-            system_metrics.stop()
         errors = ledger.deliver()
-        if ledger.run_id:
-            system_metrics.start(ledger.run_id)
     return errors
 
 
@@ -71,39 +59,6 @@ def _read(messages: TextIO, inbox: "queue.SimpleQueue[str | None]") -> None:
     for line in messages:
         inbox.put(line)
     inbox.put(None)
-
-
-class SystemMetrics:
-    """MLflow's own monitor of processor, memory, disk, network and GPU: a thread, from `start` to `stop`.
-
-    A machine that it cannot measure is a warning.
-    """
-
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-        self._monitor: Any = None
-        self._over = False
-
-    def start(self, run_id: str) -> None:
-        """Measure for this run, once."""
-        if self._monitor or self._over:
-            return
-        import psutil
-        from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
-
-        try:
-            psutil.cpu_percent()  # the first answer of a process is 0
-            self._monitor = SystemMetricsMonitor(run_id, sampling_interval=SECONDS, tracking_uri=self._uri)
-            self._monitor.start()
-        except Exception as error:  # noqa: BLE001 (psutil and the GPU's library raise any where they find no counters)
-            self._over = True
-            logger.warning("no system metrics: %s", error)
-
-    def stop(self) -> None:
-        """End the thread and log what it has."""
-        if self._monitor and not self._over:
-            self._monitor.finish()
-        self._over = True
 
 
 if __name__ == "__main__":

@@ -99,8 +99,7 @@ def test_mlflows_page_opens_on_the_runs(shown: Shown, page: Page) -> None:
     assert "No runs" not in page.value("document.body.innerText")
     page.click(flow_runs(f"{shown.prefect}/api", shown.root)[0]["name"])
     page.wait_for("Created by", "Parameters (", "pass_at_10")
-    # the headline comes first, after the group of system metrics, which a run of less than 10 s does not have
-    assert re.search(r"(Metric\nValue|Model metrics \(\d+\))\ngreedy\n", page.value("document.body.innerText"))
+    assert "Metric\nValue\ngreedy\n" in page.value("document.body.innerText")  # the headline comes first
 
 
 def test_a_run_beside_it_is_on_its_pages(shown: Shown) -> None:
