@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 import tasks
-from flows.stages.dvc_yaml import MODULES
 from flows.stages.user_files import user_files
 from tasks.artifacts import read_text, write_text
 from tasks.environments.lookup import check_environment
@@ -71,12 +70,5 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
     text, params, changes = overridden(path, read_text(path), assignments)
     user_files(root, params)  # raises if one is missing
     problem_files(root, params.problems.path)  # whatever the source, it is a dependency of the first stage
-    _check_limits(params)
     check_environment(root, params)
     return text, params, [redacted(f"params.yaml: {key}: {old} → {new}") for key, (old, new) in changes.items()]
-
-
-def _check_limits(params: Params) -> None:
-    for name in params.machine.schedule.seconds:
-        if name not in MODULES:
-            raise GraftError(f"machine.schedule.seconds: no stage {name!r}; name one of {', '.join(MODULES)}")

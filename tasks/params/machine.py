@@ -5,7 +5,6 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PlainSerializer, field_validator, model_validator
 
-from tasks.params.fields import Seconds
 from tasks.params.sections import Section
 from tasks.redaction import redacted
 
@@ -27,10 +26,9 @@ class Tracking(Section):
 
 
 class Scheduling(Section):
-    """`seconds`: stage → time limit. `flows/preflight.py` checks the names."""
+    """What a run does after a failure that may pass."""
 
     retries: Annotated[int, Field(ge=0, le=20, strict=True)]
-    seconds: dict[str, Seconds]
 
 
 class RunnerParams(Section):

@@ -52,7 +52,7 @@ def test_a_file_in_the_present_form_stays_as_it_is() -> None:
     [
         ("grpo", {"clip_high": "2.5"}, "update.clip_high", 2.5),
         ("tracking", {"uri": '""'}, "machine.tracking.uri", ""),
-        ("schedule", {"seconds": "{update: 60}"}, "machine.schedule.seconds", {"update": 60}),
+        ("schedule", {"retries": "5"}, "machine.schedule.retries", 5),
         ("runner", {"kind": "dask", "address": "tcp://a:1"}, "machine.runner.address", "tcp://a:1"),
         ("influence", {"validation": "trajectories", "trajectories": "old.jsonl"}, "influence.validation", "old.jsonl"),
         ("search", {"simulations": "99"}, "search.simulations", 99),

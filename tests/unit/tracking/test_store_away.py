@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,53 +20,30 @@ from tests.support.servers import free_port, mlflow_server
 LOCAL = "sqlite:///mlflow.db"
 
 
-class BlackHole:
-    """A server on loopback that accepts every connection and never answers."""
-
-    def __init__(self) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.taken: list[socket.socket] = []
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    @property
-    def uri(self) -> str:
-        return f"http://user:secret@127.0.0.1:{self.listener.getsockname()[1]}"
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                self.taken.append(self.listener.accept()[0])
-            except OSError:
-                return
-
-    def close(self) -> None:
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        for connection in self.taken:
-            connection.close()
-
-
 @pytest.fixture
-def black_hole() -> Iterator[BlackHole]:
-    hole = BlackHole()
-    yield hole
-    hole.close()
+def silent() -> Iterator[socket.socket]:
+    """A port on which the kernel accepts connections, and nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+def address(listener: socket.socket) -> str:
+    return f"http://user:secret@127.0.0.1:{listener.getsockname()[1]}"
 
 
 def test_a_server_that_never_answers_costs_the_limit_and_no_more(
-    layout: Layout, black_hole: BlackHole, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    layout: Layout, silent: socket.socket, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(recorder_module, "SECONDS", 2)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "3600")  # MLflow itself would wait for an hour
-    recorder = Recorder(layout, tracking(black_hole.uri), {})
+    recorder = Recorder(layout, tracking(address(silent)), {})
     outs = {f"run/out/{i}": "m" * 5000 for i in range(100)}  # 500 kB a message: far more than a pipe holds
     for number in (1, 2):
         recorder.stage(f"reward@{number}", 1.0, False, {}, outs)
-    while not black_hole.taken:
-        time.sleep(0.05)
     process = recorder._process
     assert process is not None
-    assert recorder.finish("FINISHED") is None
+    with silent.accept()[0]:
+        assert recorder.finish("FINISHED") is None
     assert process.poll() is not None  # nothing is left behind
     (warning,) = capfd.readouterr().err.splitlines()
     assert all(part in warning for part in ("no answer within 2 s", "machine.tracking.uri"))
@@ -75,10 +51,10 @@ def test_a_server_that_never_answers_costs_the_limit_and_no_more(
 
 
 def test_a_registry_that_never_answers_costs_the_limit_and_no_more(
-    layout: Layout, black_hole: BlackHole, monkeypatch: pytest.MonkeyPatch
+    layout: Layout, silent: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder_module, "SECONDS", 2)
-    assert update_registry(layout, tracking(black_hole.uri)) == "no answer within 2 s"
+    assert update_registry(layout, tracking(address(silent))) == "no answer within 2 s"
     assert update_registry(layout, tracking("")) is None
 
 
