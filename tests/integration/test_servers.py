@@ -3,17 +3,12 @@
 from pathlib import Path
 from socket import gethostname
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from flows.prefect_runs.crashed_runs import workspace_tag
-from flows.reports.html.page import write_page
-from tasks.params.file import load_params
-from tasks.tracking.recorder import Recorder
-from tests.support import finished_run, tiny_project
-from tests.support.browser import Page, needed
+from tests.support import tiny_project
 from tests.support.postgres import Postgres
 from tests.support.servers import Servers
 from tests.support.tiny_project import ADDRESSES
@@ -124,31 +119,3 @@ def test_the_records_are_in_the_database_that_was_named(operated: Operated, data
     for server in operated.servers[:2]:
         assert not list(server.log.parent.rglob("*.db"))
         assert database.password not in server.log.read_text()
-
-
-@needed
-def test_the_page_of_a_run_is_readable_in_mlflow(operated: Operated, page: Page, tmp_path: Path) -> None:
-    server = operated.servers.mlflow.url
-    named = server.replace("//", "//graft:a-password@")
-    layout = finished_run.write(
-        tmp_path, assignments=(f"machine.tracking.uri={named}", "machine.tracking.experiment=read")
-    )
-    write_page(layout)
-    recorder = Recorder(layout, load_params(tmp_path / "params.yaml"), {})
-    recorder.files(layout.page)
-    assert recorder.url(layout.page) is None  # MLflow has not said yet where that will be
-    assert recorder.finish("FINISHED")
-    address = recorder.url(layout.page)
-    assert address is not None
-    assert address.startswith(f"{server}/#/experiments/")  # without the password: it stands on pages
-    page.open(address)
-    page.wait_for("page.html", "Path: mlflow-artifacts:/")
-    title = "A run of 2 rounds on 24 test problems: 0.208 → 0.542"
-    assert page.inside("document.querySelector('h1').innerText") == title
-    assert page.inside("document.querySelectorAll('svg').length") == 13
-    assert "background" in page.inside("document.querySelector('style').innerText")
-
-
-def hosts(page: Page) -> set[str]:
-    """That the page asked for something since it was opened; what it made itself is of none."""
-    return {urlsplit(address).netloc for address in page.requested} - {""}

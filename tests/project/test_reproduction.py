@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.stages.dvc_yaml import parse
 from tasks.params.file import override
 from tests.support import tiny_project
-from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import ADDRESSES, NOTHING, dvc, environment, graft, ran, run
 
 pytestmark = pytest.mark.slow
@@ -106,21 +104,6 @@ def test_what_was_pushed_is_pulled_and_nothing_is_left_to_do(origin: Path, tmp_p
     assert [line.split()[:2] for line in printed] == [[address, "unchanged"] for address in ADDRESSES]
     assert ran(root) == []
     assert cached(root / ".dvc") < cached(origin.parent / "remote")  # without what the other run computed
-
-
-@pytest.mark.parametrize(("flags", "whole"), nightly_but_first([(["--allow-missing"], False), ([], True)]))
-def test_repro_pulls_what_it_needs(origin: Path, tmp_path: Path, flags: list[str], whole: bool) -> None:
-    """A clone with a changed param: all that stays as it is, or with --allow-missing only what the others read."""
-    root = clone(origin, tmp_path / "project")
-    override(root / "params.yaml", ["evaluation.temperature=0.7"])
-    dvc(root, "repro", "-q", "--pull", *flags)
-    assert ran(root) == EVALUATE
-    stages = parse(origin / "dvc.lock")["stages"]
-    kept = {out["path"]: out["md5"] for name in stages.keys() - set(EVALUATE) for out in stages[name]["outs"]}
-    read = [dep["path"] for name in EVALUATE for dep in stages[name]["deps"]]
-    needed = {path for path in kept if any(dep == path or dep.startswith(f"{path}/") for dep in read)}
-    assert {"run/problems/test.jsonl", "run/rounds/2/policy", "run/sources"} <= needed < kept.keys()
-    assert set(kept.values()) & cached(root / ".dvc") == {kept[path] for path in (kept if whole else needed)}
 
 
 def test_what_another_run_computed_is_pulled_too(origin: Path, tmp_path: Path) -> None:

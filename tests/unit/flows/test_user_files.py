@@ -9,7 +9,7 @@ from flows.stages.dvc_yaml import MODULES, declared_params
 from flows.stages.user_files import digests_for, user_files
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
-from tasks.params.file import overridden, override
+from tasks.params.file import overridden
 from tasks.sources.user_modules import digest_modules
 
 ROOT = Path(__file__).parents[3]
@@ -134,12 +134,3 @@ def test_what_is_missing_is_named_in_one_line(root: Path, assignments: list[str]
     with pytest.raises(GraftError, match=f"^{message}") as error:
         digests(root, assignments)
     assert "\n" not in str(error.value)
-
-
-def test_a_digest_in_params_is_an_unknown_param(root: Path) -> None:
-    file = root / "params.yaml"
-    file.write_text(SHIPPED.replace("  base: scratch", "  base_sha256: null\n  base: scratch"))
-    with pytest.raises(
-        GraftError, match=r"no param 'policy\.base_sha256'; it was removed: the sources of a stage have"
-    ):
-        override(file, ["seed=1"])

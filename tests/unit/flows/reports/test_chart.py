@@ -40,18 +40,6 @@ def test_nothing_is_drawn_outside(points: list[tuple[int, float]]) -> None:
     assert "nan" not in svg
 
 
-def test_one_point_is_a_mark_without_a_band() -> None:
-    svg = curves("t", [curve([(1, 0.5)])], (0.0, 1.0))
-    assert svg.count("<circle") == 1
-    assert "polygon" not in svg
-
-
-def test_rounds_are_marked_at_integers() -> None:
-    svg = curves("t", [curve([(0, 0.1), (2, 0.2)])], (0.0, 1.0))
-    texts = [e.text for e in ElementTree.fromstring(svg).iter("text") if e.attrib["class"] == "middle"]
-    assert texts == ["0", "1", "2", "round"]
-
-
 def test_bars_are_stacked_and_as_high_as_their_counts() -> None:
     rows = [(-9, -1, 0, 4), (-1, 0, 1, 3), (0, 1, 8, 0), (1, 9, 2, 0)]
     bins = [Stack(low, high, counts) for low, high, *counts in rows]

@@ -116,13 +116,6 @@ def test_curves_of_steps_fill_their_rounds(tmp_path: Path) -> None:
     assert re.findall(r"at ([\d.]+)</title>", chart.svg) == ["0.25", "0.75", "1", "2"]
 
 
-def test_explained_variance_is_drawn_where_there_are_values(tmp_path: Path) -> None:
-    known = record(tmp_path, rounds=1, steps={"1": {"kl": [0.1], "explained_variance": [-0.5, 0.5]}})
-    assert [chart.title for chart in content.updates([Side("A", "a", known)])][1:] == [
-        "share of the returns' variance that the values explain"
-    ]
-
-
 def test_ten_problems_are_shown_of_each_kind_in_turn(tmp_path: Path) -> None:
     kinds = {"right": (9, True, True), "wrong": (9, False, False), "gained": (9, False, True), "lost": (1, True, False)}
     examples = [example(f"{kind}{i}", *both) for kind, (count, *both) in kinds.items() for i in range(count)]
