@@ -46,6 +46,7 @@ from benchmarks.influence_selection.variants import ALL, DECISIVE, NONE, PLAN, P
 from benchmarks.support.process_pool import pool_of
 from benchmarks.support.short_runs import append_figures, make_start, params_of, read_figures
 from benchmarks.support.workspace import PROJECT
+from flows.process import settings
 from flows.process.exit_codes import exit_code
 from tasks.artifacts import digest_text
 
@@ -124,6 +125,7 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     options = _options(arguments)
+    settings.set_environment()
     variants = None
     if options.variants:
         variants = [name for given in options.variants for name in GROUPS.get(given, (given,))]

@@ -18,20 +18,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple, get_args
+from unittest.mock import patch
 
 from benchmarks.influence_selection.conditions import Condition
 from benchmarks.influence_selection.first_round import first_round
 from benchmarks.influence_selection.training_run import Job
 from benchmarks.influence_selection.variants import Variant
 from benchmarks.selection import folder_of, prepare
+from flows.process import settings
 from flows.process.exit_codes import exit_code
+from tasks.select import sequential_test
 
 PROBLEMS = 280
 TRUSTED = (256, 1024)
 DROPPED = 0.05
-
-WHOLE = "influence.memory_budget=1"
-"""Too little for validation's gradients: then the measurement has no parts after which it could end."""
 
 
 class Measured(NamedTuple):
@@ -51,7 +51,8 @@ def measure_round(folder: Path, condition: Condition, trusted: int, seed: int) -
     variant = Variant("positive", trusted, similarity="local", control=True)
     searched = first_round(Job(folder, seed, condition, "", variant, 1, PROBLEMS))
     share = searched.select().metrics["measured_share"]
-    return Measured(share, searched.select(WHOLE).metrics["fault_share"])
+    with patch.object(sequential_test, "PARTS", 1):  # nothing ends before its only part
+        return Measured(share, searched.select().metrics["fault_share"])
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str]) -> None:
     from rich.table import Table
 
     options = _options(arguments)
+    settings.set_environment()
     found: dict[tuple[Condition, int], list[Measured]] = {}
     with tempfile.TemporaryDirectory(prefix="graft-early-end-") as temporary:
         for seed in options.seeds:

@@ -24,9 +24,9 @@ class FirstRound:
     policy: Policy
     rewarded: list[RewardedTrajectory]
 
-    def select(self, *assignments: str) -> Selection:
-        """What the stage `select` would, with some params changed."""
-        params = short_runs.params_of([*self.job.assignments, *assignments])
+    def select(self) -> Selection:
+        """What the stage `select` would."""
+        params = short_runs.params_of(self.job.assignments)
         groups = groups_by_split(self.policy, self.rewarded, ["train", "validation"], params.update)
         return select_samples(self.policy, groups["train"], groups["validation"], params, 1)
 
