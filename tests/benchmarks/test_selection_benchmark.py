@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
+from benchmarks.influence_selection import rules
 from benchmarks.influence_selection.conditions import (
     ERRING,
     FLIPPED,
@@ -52,6 +53,7 @@ from benchmarks.influence_selection.variants import (
     REPEATED,
     STEPS,
     TRUSTED,
+    Rule,
     sized,
 )
 from benchmarks.influence_ways import Shape, plain, samples_of, scorer_of
@@ -61,8 +63,10 @@ from benchmarks.support.short_runs import append_figures, params_of
 from benchmarks.support.student_interval import interval
 from tasks.environments.word_problems.events.generate_events import generate_from_events
 from tasks.environments.word_problems.generate import generate_splits
+from tasks.objective.groups import SampleGroup
 from tasks.programs.operators.builtin import numbers
-from tasks.records import Problem, Result, Sibling
+from tasks.records import Problem, Result, Selected, Sibling
+from tasks.select.select_samples import Selection
 from tasks.trajectories import Member, Trajectory
 
 pytestmark = pytest.mark.nightly
@@ -132,6 +136,39 @@ def test_selection_by_influence_is_positive_and_else_as_shipped() -> None:
         sizes = {"n": own.n, "completions": own.completions}
         assert own == shipped.model_copy(update={"selection": "positive", "train_on_validation": True} | sizes)
         assert own.n * own.completions == trusted
+
+
+def test_rules_keep_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the samples with an advantage above 0; `random` and `bottom` as many as have an influence above 0."""
+    rows = zip([0.3, -0.2, 0.1, -0.4, 0.2, -0.1], [1.0, 1.0, 1.0, 1.0, -1.0, -1.0], strict=True)
+    lines = [
+        Selected(
+            problem_id="p",
+            member=place,
+            workflow_id="w",
+            advantage=advantage,
+            influence=influence,
+            gradient_norm=1.0,
+            selected=min(influence, advantage) > 0,
+        )
+        for place, (influence, advantage) in enumerate(rows)
+    ]
+    monkeypatch.setattr(rules, "select_samples", lambda *_: Selection(lines, {}))
+    group = SampleGroup("p", [], [], [], [], [], [], [])
+    trusted = {"p": [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]}
+
+    def kept(rule: Rule, *assignments: str) -> list[tuple[str, int]]:
+        policy: Any = None
+        chosen = rules.select_by(rule, trusted, policy, [group], [], params_of(assignments), 1).lines
+        return [(line.split, line.member) for line in chosen if line.selected]
+
+    alone = "influence.train_on_validation=false"
+    assert kept("positive", alone) == [("train", 0), ("train", 2)]
+    assert kept("negative") == kept("bottom") == [("train", 1), ("train", 3)]
+    assert kept("oracle", alone) == [("train", 0), ("train", 3)]
+    assert len(kept("random")) == 2
+    assert {place for _, place in kept("random")} <= {0, 1, 2, 3}
+    assert kept("oracle")[2:] == [("validation", 0), ("validation", 2)]
 
 
 @given(st.lists(st.booleans(), min_size=4, max_size=40), st.sampled_from([(0.1, 0.3), (0.0, 0.0), (0.25, 0.5)]))
