@@ -16,7 +16,10 @@ from tasks.core.child_process import CODE
 from tasks.errors import GraftError
 from tasks.params.file import load_params
 
-INSTALL = f"pip install -c {FILES / 'constraints.txt'} graft"
+CONSTRAINTS = FILES / "constraints.txt"
+"""The versions that were measured together."""
+
+INSTALL = f"pip install -c {CONSTRAINTS} graft"
 if (CODE / "pyproject.toml").is_file():
     INSTALL = 'pip install -c constraints.txt -e ".[test]"'
 LEAST_FREE_GB = 3.0
@@ -68,7 +71,7 @@ def _versions() -> Iterator[Finding]:
 
     A version in the range that pyproject.toml has for a package is right too, but not the one that was measured.
     """
-    pins = _pins(FILES / "constraints.txt")
+    pins = _pins(CONSTRAINTS)
     required = _required()
     other = {name: present for name, pin in pins.items() if (present := _version(name)) and _public(present) != pin}
     missing = [name for name in required if _version(name) is None]
@@ -80,7 +83,7 @@ def _versions() -> Iterator[Finding]:
     for name in missing:
         yield Finding(name, "not installed", INSTALL)
     if not pins:
-        yield Finding("constraints.txt", "missing or empty", f"restore {FILES / 'constraints.txt'}")
+        yield Finding("constraints.txt", "missing or empty", f"restore {CONSTRAINTS}")
     elif not other and not missing:
         yield Finding("packages", f"as in constraints.txt ({len(pins)} pins)")
 

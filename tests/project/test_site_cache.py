@@ -56,7 +56,7 @@ def test_a_path_beyond_ascii_is_named_and_what_is_in_the_file_stays(tmp_path: Pa
     (project / ".dvc").mkdir(parents=True)
     (project / ".dvc" / "config").touch()
     local = project / ".dvc" / "config.local"
-    local.write_text("['remote \"s3\"']\n    url = s3://b\n    password = ü\n", encoding="utf-8")
+    local.write_text("['remote \"s3\"']\n    url = ssh://b\n    password = ü\n", encoding="utf-8")
     local.chmod(0o600)
     set_site_cache(project)
     assert configured(project) == str(site_cache(project))
