@@ -1,4 +1,4 @@
-"""Where a project's source files are, and the digests of those that this process runs."""
+"""The folder of a project's source files, and the digests of those that this process runs."""
 
 from functools import cache
 from pathlib import Path
