@@ -1,6 +1,7 @@
 """Run one stage in this process; the command of each stage in `dvc.yaml`.
 
-    python -m flows.stages.run search@1
+    python -m flows.stages.run search@1      in a clone of Graft
+    graft-stage search@1                     in a project that `graft new` made
 
 Neither DVC nor Prefect nor MLflow is imported here. `flows/dvc_stages/pipeline.py` calls the same `run` inside `graft`.
 """
@@ -42,7 +43,7 @@ def run(root: Path, stage_id: str) -> None:
     record_duration(Layout(root), stage_id, time.monotonic() - started)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
     """The exit code: 0, or 2 after one line on stderr about an error that the user can fix."""
     open_standard_streams()
     settings.set_environment()
@@ -57,4 +58,4 @@ def _main(stage_ids: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
