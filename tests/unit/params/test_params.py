@@ -277,13 +277,14 @@ def test_a_wrong_assignment_is_named_and_leaves_the_file_unchanged(
 def test_a_missing_param_is_named(file: Path, key: str) -> None:
     lines = TEXT.splitlines(keepends=True)
     key = "environment" if key == "environment.name" else key
-    section, at = key.partition(".")[0], -1
+    section, at = key.rpartition(".")[0], -1
     for depth, part in enumerate(key.split(".")):
         indent = "  " * depth
         at = next(n for n, line in enumerate(lines) if n > at and line.startswith(f"{indent}{part}:"))
     end = next((n for n in range(at + 1, len(lines)) if not lines[n].startswith(indent + " ")), len(lines))
     file.write_text("".join(lines[:at] + lines[end:]))
-    with pytest.raises(GraftError, match=rf":\d+: ({re.escape(key)} is missing|{section}: None is no section)"):
+    missing = f"{re.escape(key)} is missing|{re.escape(section)}: None is no section"
+    with pytest.raises(GraftError, match=rf":\d+: ({missing})"):
         load_params(file)
 
 
