@@ -225,16 +225,6 @@ class TreeNode(Record):
     terminal: bool
 
 
-class SearchOutcome(Record):
-    """Outcome of a train problem's search: a line of `rounds/*/searches.jsonl`, after those of earlier rounds."""
-
-    problem_id: ProblemId
-    round: int
-    samples: int  # independent completions with a known result
-    right: int  # of these: on the problem and all siblings
-    signal: bool  # its completions, those of the tree included, solve different shares of problem and siblings
-
-
 class Engine(Record):
     """A server's program that sampled the policy: `workflows/engine.json`, where Graft did not sample itself."""
 

@@ -66,7 +66,7 @@ def print_report(
         *_best(layout, params),
         *_reward_remarks(record),
         *_fdr_control(record),
-        *_curriculum(record),
+        *_searched(record),
         *_support(record.numbers(f"search@{record.rounds}")),
     ):
         console.print(note, style="dim", highlight=False)
@@ -246,15 +246,13 @@ def _fdr_control(record: RunRecord) -> list[str]:
     ]
 
 
-def _curriculum(record: RunRecord) -> list[str]:
+def _searched(record: RunRecord) -> list[str]:
     """The train problems that were searched in each round, and why not all were."""
     rounds = [record.numbers(f"search@{number}") for number in range(1, record.rounds + 1)]
     if not any(numbers.get("left_out") for numbers in rounds):
         return []
     searched, left_out = (", ".join(f"{r[name]:.0f}" for r in rounds) for name in ("problems", "left_out"))
-    return [
-        f"Train problems searched, by round: {searched}; left out, beyond curriculum.problems or groups: {left_out}."
-    ]
+    return [f"Train problems searched, by round: {searched}; left out, beyond search.problems: {left_out}."]
 
 
 def _support(search: Mapping[str, float]) -> list[str]:

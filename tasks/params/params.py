@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from tasks.params.curriculum import Curriculum
 from tasks.params.environment import EnvironmentChoice
 from tasks.params.fields import UNMEASURED, Algorithm, VllmDtype
 from tasks.params.machine import Machine
@@ -36,7 +35,6 @@ class Params(Section):
     problems: Problems
     policy: PolicyParams
     bootstrap: Bootstrap
-    curriculum: Curriculum
     search: Search
     vllm: VllmDtype | None
     sandbox: SandboxParams

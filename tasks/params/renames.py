@@ -11,6 +11,7 @@ RENAMED = {
     "runner": "machine.runner",
     # params
     "shard": "shard_size",
+    "curriculum.problems": "search.problems",
     "influence.control": "influence.fdr_control",
     "influence.mix": "influence.train_on_validation",
     "influence.trajectories": "influence.validation",
@@ -63,6 +64,7 @@ REMOVED = {
     ),
     "coldstart.em_passes": "programs are enumerated without a learnt prior",
     **dict.fromkeys(("curriculum.order", "curriculum.threshold"), _SETTLED),
+    **dict.fromkeys(("curriculum.discount", "curriculum.groups"), "a round draws its problems at random"),
     "sampler": "the param vllm names the type in which vLLM samples; machine.vllm has the server",
     "sampler.kind": "vLLM samples where the param vllm names a type, in float32, bfloat16 or float16",
     "sampler.parallel": "256 completions are asked for at a time",

@@ -160,6 +160,7 @@ class Bootstrap(Section):
 
 
 class Search(Section):
+    problems: Count | None
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Annotated[int, Field(ge=1, le=65_536, strict=True)]
     revisions: CountFrom0

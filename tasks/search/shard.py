@@ -24,7 +24,7 @@ from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.contract import workflow_id
 from tasks.programs.operators.reply_cache import CachedModel
-from tasks.records import AskedProblem, Problem, SearchOutcome, TreeNode, Workflow
+from tasks.records import AskedProblem, Problem, TreeNode, Workflow
 from tasks.search.answer_support import count_support, run_perturbed_questions
 from tasks.search.journal import Journal
 from tasks.search.node import node_id, tree_records
@@ -52,7 +52,6 @@ class SearchShard:
     solved: list[str]
     workflows: list[Workflow]
     nodes: list[TreeNode]
-    outcomes: list[SearchOutcome]  # of the train problems
     example: ExampleTree | None
     metrics: dict[str, float]
     support: dict[str, float]  # solved train problems by kind of evidence
@@ -105,16 +104,14 @@ def search_problems(
     workflows = [workflow for tree in trees for workflow in workflow_records(tree)]
     best = example_tree(train) if train else None
     of_train = [workflow for workflow in workflows if workflow.split == "train"]
-    outcomes = [outcome_of(tree, search.round) for tree in train]
     varied = {tree.problem.problem_id for tree in train if tree.problem.answers_vary}
     return SearchShard(
         asked=[tree.asked for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
         workflows=workflows,
         nodes=[node for tree in train for node in _nodes(tree)],
-        outcomes=outcomes,
         example=ExampleTree(tree_rank(best), _nodes(best), best.problem) if best else None,
-        metrics=_metrics(train, outcomes) | (revision_metrics(train) if params.search.revisions else {}),
+        metrics=_metrics(train) | (revision_metrics(train) if params.search.revisions else {}),
         support=count_support(of_train, varied) if environment.asks_siblings else {},
         all_vary=len(varied) == len(train),
     )
@@ -139,18 +136,6 @@ def _journal(layout: Layout, round: int, name: str) -> Journal:
 
 def _nodes(tree: PolicyTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
-
-
-def outcome_of(tree: PolicyTree, round: int) -> SearchOutcome:
-    """The outcome of a problem's search. Completions whose result failed, and so is unknown, do not count."""
-    known = [f for f in tree.workflows.values() if f.completions and failure_reason(f.results) is None]
-    return SearchOutcome(
-        problem_id=tree.problem.problem_id,
-        round=round,
-        samples=sum(len(found.samples) for found in known),
-        right=sum(len(found.samples) for found in known if found.reward == 1.0),
-        signal=has_signal(found.reward for found in known),
-    )
 
 
 def workflow_records(tree: PolicyTree) -> list[Workflow]:
@@ -184,7 +169,7 @@ def round_significant(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _metrics(trees: Sequence[PolicyTree], outcomes: Sequence[SearchOutcome]) -> dict[str, float]:
+def _metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
     best = [max(each.reward for each in tree.workflows.values()) for tree in trees]
     sampled = [max((f.reward for f in tree.workflows.values() if f.samples), default=0.0) for tree in trees]
     return {
@@ -193,5 +178,11 @@ def _metrics(trees: Sequence[PolicyTree], outcomes: Sequence[SearchOutcome]) -> 
         "workflows": sum(len(tree.workflows) for tree in trees),
         "solved": sum(value == 1.0 for value in best),
         "solved_by_samples": sum(value == 1.0 for value in sampled),
-        "with_signal": sum(outcome.signal for outcome in outcomes),
+        "with_signal": sum(map(_has_signal, trees)),
     }
+
+
+def _has_signal(tree: PolicyTree) -> bool:
+    """Whether completions solve different shares; those whose result failed, and so is unknown, do not count."""
+    known = [f for f in tree.workflows.values() if f.completions and failure_reason(f.results) is None]
+    return has_signal(found.reward for found in known)

@@ -47,9 +47,9 @@ def test_every_run_has_params_of_its_own_and_as_many_completions() -> None:
         if own.selection not in ("none", "random") and own.validation == "held_out":
             held_out = own.n * own.completions
             assert own.n <= params.problems.validation
-        assert params.curriculum.problems is not None
-        total = params.curriculum.problems * params.search.samples + held_out
-        most = params.curriculum.problems * 20 if cell[2] == LARGER else COMPLETIONS
+        assert params.search.problems is not None
+        total = params.search.problems * params.search.samples + held_out
+        most = params.search.problems * 20 if cell[2] == LARGER else COMPLETIONS
         assert most - params.search.samples < total <= most
 
 

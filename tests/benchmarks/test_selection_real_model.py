@@ -53,10 +53,10 @@ def test_the_trusted_alone_are_as_many_as_selection_has_and_are_learned_in_as_ma
     text = file.read_text()
     params = {name: overridden(file, text, [*PARAMS, *given])[1] for name, given in VARIANTS.items()}
     selected, alone = params["positive"], params["trusted"]
-    assert alone.curriculum.problems == selected.influence.n
+    assert alone.search.problems == selected.influence.n
     assert alone.search.simulations == alone.update.group_size == selected.influence.completions
     steps = {params[name].problems.train // params[name].update.prompts_per_step for name in ("none", "positive")}
-    assert {alone.curriculum.problems // alone.update.prompts_per_step} == steps
+    assert {alone.search.problems // alone.update.prompts_per_step} == steps
 
 
 def test_the_gain_is_what_selection_adds() -> None:

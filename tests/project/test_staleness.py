@@ -30,8 +30,8 @@ def rounds_of(*stages: str) -> set[str]:
 PARAMS = [
     *["seed=1", "problems.siblings=1", "environment.operations=1", "policy.lora.rank=8"],
     *["policy.base=someone/model", "policy.max_new_tokens=32"],
-    *["bootstrap.epochs=2", "curriculum.discount=0.25", "search.samples=4", "search.temperature=0.9"],
-    *["curriculum.groups=4", "sandbox.seconds=1.5", "machine.vllm.address=http://127.0.0.1:8000/v1"],
+    *["bootstrap.epochs=2", "search.problems=3", "search.samples=4", "search.temperature=0.9"],
+    *["sandbox.seconds=1.5", "machine.vllm.address=http://127.0.0.1:8000/v1"],
     *["operators.calls=4", "operators.backend=policy", "rewards.runs=0.5", "shard_size=7"],
     *['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'],
     *[

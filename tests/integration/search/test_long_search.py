@@ -54,7 +54,6 @@ def layout(tmp_path: Path, writer: Path) -> Layout:
     write_jsonl(layout.problems("train"), TRAIN)
     write_jsonl(layout.problems("validation"), VALIDATION)
     shutil.copytree(writer, layout.policy(0))
-    write_jsonl(layout.searches(0), [])
     return layout
 
 

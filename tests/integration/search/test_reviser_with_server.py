@@ -59,7 +59,6 @@ def workspace(root: Path, base: Path) -> Layout:
     model = attach_adapter(AutoModelForCausalLM.from_pretrained(base), rank=2, alpha=2.0, seed=0)
     policy = Policy(model, AutoTokenizer.from_pretrained(base), "", str(base))
     save_policy(policy, layout.policy(1), parent=None, round=1)
-    write_jsonl(layout.searches(1), [])
     write_jsonl(layout.problems("train"), [PROBLEM])
     return layout
 

@@ -17,7 +17,7 @@ PARAMS = {
     "problems": "seed environment problems sandbox",
     "coldstart": "environment policy.base policy.prompt.examples policy.prompt.file sandbox",
     "bootstrap": "seed environment policy bootstrap sandbox search.temperature search.top_p search.top_k",
-    "search": "seed environment shard_size policy.max_new_tokens curriculum search vllm "
+    "search": "seed environment shard_size policy.max_new_tokens search vllm "
     "sandbox operators update.group_size influence.selection influence.validation "
     "influence.n influence.completions",
     "collect": "seed environment shard_size update.group_size",

@@ -62,7 +62,6 @@ def layout_of(root: Path, writer: Path, train: list[Problem]) -> Layout:
     layout = Layout(root)
     write_jsonl(layout.problems("train"), train)
     write_jsonl(layout.problems("validation"), [HELD_OUT])
-    write_jsonl(layout.searches(0), [])
     layout.policy(0).symlink_to(writer)
     return layout
 

@@ -1,7 +1,7 @@
 """The stage `search` with a real tiny policy, which half knows a few workflows, and the real sandbox."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from tasks.programs.answer_check import solved_share
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, prompt_of, workflow_id
 from tasks.programs.sandbox.sandbox import Program, Sandbox
-from tasks.records import Problem, SearchOutcome, TreeNode, Workflow
+from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.node import node_id
 from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import NEGLIGIBLE, WAVE_SIZE, PolicyTree
-from tasks.search.task import draw_validation, run
+from tasks.search.task import draw_problems, run
 from tasks.seeds import derive_seed
 from tests.support.searches import make_problem, nodes_of
 from tests.support.stage_params import stage_params
@@ -68,12 +68,9 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return folders
 
 
-def params(
-    validation: str = "held_out", curriculum: Mapping[str, float | str] | None = None, **search: float
-) -> Params:
+def params(validation: str = "held_out", **search: float) -> Params:
     return stage_params(
         "search",
-        curriculum=curriculum or {},
         search={"samples": SAMPLES, "simulations": SIMULATIONS, **search},
         policy={"max_new_tokens": 48},
         sandbox={"allow_weak": True},
@@ -90,7 +87,6 @@ def layout(tmp_path: Path, writers: list[Path]) -> Layout:
     for number, folder in enumerate(writers):
         layout.policy(number).parent.mkdir(parents=True)
         layout.policy(number).symlink_to(folder)
-        write_jsonl(layout.searches(number), [])
     return layout
 
 
@@ -103,18 +99,22 @@ def asked_in(number: int) -> list[Problem]:
     return [p.rotated(number) for p in [*TRAIN, *VALIDATION]]
 
 
+def drawn(problems: list[Problem], count: int, round: int = 1) -> list[Problem]:
+    return draw_problems(problems, count, 0, "validation", round)
+
+
 def test_each_round_draws_its_own_validation_problems_and_only_these_are_sampled(layout: Layout) -> None:
     problems = [VALIDATION[0].model_copy(update={"problem_id": f"v{number}"}) for number in range(20)]
-    rounds = [[p.problem_id for p in draw_validation(problems, 8, 0, round)] for round in range(6)]
+    rounds = [[p.problem_id for p in drawn(problems, 8, round)] for round in range(6)]
     assert all(len(set(names)) == 8 and names == sorted(names, key=lambda n: int(n[1:])) for names in rounds)
     assert len({tuple(names) for names in rounds}) == 6
     assert len({name for names in rounds for name in names}) > 15
-    assert draw_validation(problems[::-1], 8, 0, 1)[::-1] == draw_validation(problems, 8, 0, 1)  # by name, not by place
-    assert draw_validation(problems, 20, 0, 1) == draw_validation(problems, 99, 0, 1) == problems
+    assert drawn(problems[::-1], 8)[::-1] == drawn(problems, 8)  # by name, not by place
+    assert drawn(problems, 20) == drawn(problems, 99) == problems
     write_jsonl(layout.problems("validation"), problems[:3])
     influence = params().influence.model_copy(update={"n": 1})
     run(layout, params(simulations=SAMPLES).model_copy(update={"influence": influence}), 1)
-    (name,) = {p.problem_id for p in draw_validation(problems[:3], 1, 0, 1)}
+    (name,) = {p.problem_id for p in drawn(problems[:3], 1)}
     assert {w.problem_id for w in index_of(layout)} == {*(p.problem_id for p in TRAIN), name}
 
 
@@ -317,65 +317,12 @@ def test_a_shard_of_each_problem_finds_what_one_of_all_finds(layout: Layout) -> 
     assert (layout.workflows(1) / "trees.jsonl").read_text().count("\n") == nodes.count("\n")
 
 
-def searched_in(layout: Layout, number: int, **curriculum: float) -> set[str]:
-    """The train problems that the stage searches with these params."""
-    run(layout, params(curriculum=curriculum, simulations=SAMPLES), number)
-    found = {w.problem_id for w in index_of(layout, number) if w.split == "train"}
-    outcomes = [o for o in read_jsonl(layout.searches(number), SearchOutcome) if o.round == number]
-    numbers = json.loads(layout.metrics("search", number).read_text())
-    assert {o.problem_id for o in outcomes} == found
-    assert sum(numbers[name] for name in ("problems", "left_out")) == len(TRAIN)
-    assert (numbers["problems"], numbers["with_signal"]) == (len(found), sum(o.signal for o in outcomes))
-    return found
-
-
-def test_the_outcome_of_each_search_is_handed_to_the_next_round(layout: Layout) -> None:
-    earlier = SearchOutcome(problem_id="product", round=0, samples=2, right=1, signal=True)
-    write_jsonl(layout.searches(0), [earlier])
-    run(layout, params(), 1)
-    first, *outcomes = read_jsonl(layout.searches(1), SearchOutcome)
-    assert first == earlier
-    assert [o.problem_id for o in outcomes] == [p.problem_id for p in TRAIN]
-    for outcome in outcomes:
-        own = [w for w in index_of(layout) if w.problem_id == outcome.problem_id]
-        assert outcome.samples == SAMPLES == sum(w.sampled for w in own)
-        assert outcome.right == sum(w.sampled for w in own if w.value == 1)
-        assert outcome.signal == (len({w.value for w in own}) > 1)
-    assert len({o.signal for o in outcomes}) == 2
-
-
-def test_each_param_of_the_curriculum_changes_who_is_searched(layout: Layout) -> None:
-    names = {p.problem_id for p in TRAIN}
-    dead = [SearchOutcome(problem_id=name, round=1, samples=100, right=0, signal=False) for name in names - {"product"}]
-    half = SearchOutcome(problem_id="product", round=1, samples=100, right=50, signal=True)
-    write_jsonl(layout.searches(1), [*dead, half])
-    assert searched_in(layout, 2) == names
-    assert searched_in(layout, 2, problems=1, discount=1.0) == {"product"}
-    assert searched_in(layout, 2, problems=1, discount=0.0) != {"product"}
-    assert searched_in(layout, 2, groups=1, discount=1.0) == {"product"}
-    assert searched_in(layout, 2, groups=3) == names, "there are not three with a signal"
-
-
-def test_problems_are_added_until_there_are_enough_groups_with_a_signal(layout: Layout) -> None:
-    """Half of the problems have no signal; the same are searched, and written alike, whatever the shards."""
-    problems = [
-        each.model_copy(update={"problem_id": f"{each.problem_id}-{number}"})
-        for number in range(6)
-        for each in (TRAIN[0], TRAIN[2])
-    ]
-    write_jsonl(layout.problems("train"), problems)
-    knobs, written = params(curriculum={"groups": 2}, simulations=8), []
-    for size in (1, 2048):
-        run(layout, knobs.model_copy(update={"shard_size": size}), 1)
-        index = [(w.problem_id, w.workflow_id, w.visits) for w in index_of(layout)]
-        written.append((index, layout.searches(1).read_bytes(), layout.metrics("search", 1).read_bytes()))
-    assert written[0] == written[1]
-    names = list(dict.fromkeys(name for name, _, _ in written[0][0]))
-    order = [p.problem_id for p in [*problems, *VALIDATION]]
-    assert names == [name for name in order if name in names]
+def test_a_round_searches_as_many_problems_as_it_may(layout: Layout) -> None:
+    run(layout, params(simulations=SAMPLES, problems=2), 1)
+    chosen = draw_problems(TRAIN, 2, 0, "train", 1)
+    assert {w.problem_id for w in index_of(layout) if w.split == "train"} == {p.problem_id for p in chosen}
     numbers = json.loads(layout.metrics("search", 1).read_text())
-    assert numbers["with_signal"] >= 2
-    assert 2 < numbers["problems"] < len(problems)
+    assert (numbers["problems"], numbers["left_out"]) == (2, 1)
 
 
 class Cut:

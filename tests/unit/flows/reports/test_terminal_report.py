@@ -214,7 +214,7 @@ def test_problems_that_were_not_searched_are_counted(layout: Layout, params: Par
         add(layout, "search", number, problems=problems, left_out=left_out)
     found = prose(layout, params)
     assert "Train problems searched, by round: 300, 210, 180; " in found
-    assert "left out, beyond curriculum.problems or groups: 0, 90, 120." in found
+    assert "left out, beyond search.problems: 0, 90, 120." in found
 
 
 def test_faults_that_validation_finds_with_the_rewards_are_reported(layout: Layout, params: Params) -> None:

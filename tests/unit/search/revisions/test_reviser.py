@@ -107,7 +107,6 @@ def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
     layout = Layout(tmp_path)
     for round in (0, 2):
         make_solver(layout.policy(round), BROKEN)
-        write_jsonl(layout.searches(round), [])
     write_jsonl(layout.problems("train"), [PENS])
     return layout
 
