@@ -79,24 +79,6 @@ class Params(Section):
             )
         return influence
 
-    @field_validator("operators")
-    @classmethod
-    def _check_revisions(cls, operators: Operators, others: ValidationInfo) -> Operators:
-        search, policy = others.data.get("search"), others.data.get("policy")
-        if search is None or policy is None or not search.revisions:
-            return operators
-        if operators.backend == "none":
-            raise ValueError(
-                f"search.revisions is {search.revisions}, but there is no model to write them: set operators.backend "
-                "to openai or policy, or search.revisions to 0"
-            )
-        if operators.backend == "policy" and policy.base == "scratch":
-            raise ValueError(
-                f"search.revisions is {search.revisions}, but a policy from scratch cannot read its prompts: "
-                "set operators.backend to openai, policy.base to a model, or search.revisions to 0"
-            )
-        return operators
-
     @field_validator("vllm")
     @classmethod
     def _check_kept_sets(cls, vllm: VllmDtype | None, others: ValidationInfo) -> VllmDtype | None:

@@ -87,6 +87,7 @@ REMOVED = {
     "ppo.whiten_rewards": "rewards are as they are",
     "ppo.kl_in_reward": "the KL of a token is estimated by k1",
     "ppo.missing_eos": "update.truncated says what a cut completion counts",
+    "search.revisions": "an operator of a workflow may ask a model, the search asks the policy alone",
     "search.seconds": "the tree search has no time limit",
     "search.stop_at": "a tree search ends with its simulations, or where all completions are right",
     "search.wave": "a tree starts 4 rollouts at a time",

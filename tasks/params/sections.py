@@ -163,7 +163,6 @@ class Search(Section):
     problems: Count | None
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Annotated[int, Field(ge=1, le=65_536, strict=True)]
-    revisions: CountFrom0
     rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
     temperature: Temperature
     top_p: Annotated[float, Field(gt=0, le=1)]
@@ -173,11 +172,6 @@ class Search(Section):
     def _check_simulations(self) -> "Search":
         if self.simulations < self.samples:
             raise ValueError(f"simulations ({self.simulations}) must be at least samples ({self.samples})")
-        if self.revisions > self.simulations - self.samples:
-            raise ValueError(
-                f"revisions ({self.revisions}) must be at most simulations − samples "
-                f"({self.simulations - self.samples}): they are completions too"
-            )
         return self
 
 

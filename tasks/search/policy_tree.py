@@ -6,7 +6,6 @@ minus the priors of a node's children is the probability that sampling there giv
 wide as the policy is uncertain.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import exp
@@ -115,14 +114,12 @@ class FoundWorkflow:
     from_node: Node | None
     samples: list[Completion] = field(default_factory=list)  # independent ones
     rollouts: list[Completion] = field(default_factory=list)  # those that continue a node
-    revision_completions: list[Completion] = field(default_factory=list)  # revisions short enough to learn
-    revisions: int = 0  # number of revisions with this code
     perturbed_results: list[Result] = field(default_factory=list)  # only of problems without siblings
 
     @property
     def completions(self) -> list[Completion]:
         """All of them, the independent samples first."""
-        return self.samples + self.rollouts + self.revision_completions
+        return self.samples + self.rollouts
 
 
 class PolicyTree:
@@ -140,7 +137,6 @@ class PolicyTree:
         self.workflows: dict[str, FoundWorkflow] = {}
         self.completions = 0
         self.right = 0  # completions with reward 1
-        self.revision_counts: Counter[str] = Counter()  # by kind of outcome
         self._ends_statement, self._text_of, self._longest = ends_statement, text_of, longest
         self._prefix = {self.root: Completion(tokens=[], logprobs=[])}
         self._child: dict[tuple[Node, tuple[int, ...]], Node] = {}

@@ -49,11 +49,6 @@ def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p"
     )
 
 
-def revision(code: str, solved: int) -> Workflow:
-    written = {"completions": [Completion(tokens=[7, 1], logprobs=[])], "visits": 1, "prior": 1.0}
-    return workflow(code, solved, 0, 0).model_copy(update={"proposer": "revision", **written})
-
-
 def grouped(workflows: list[Workflow], size: int, seed: int = 0, problem: Problem = PROBLEM) -> Trajectory:
     searched = pair_with_workflows([asked_of(problem)], workflows)
     (trajectory,) = build_trajectories(WORKFLOW, searched, "v1", size, seed)
@@ -159,18 +154,6 @@ def test_who_is_in_a_group(pool: dict[str, tuple[int, int, int]], size: int, exp
     if "full" in pool:  # samples first, then the tree's best
         assert ids == expected.split()
         assert proposers_of(trajectory) == ["sample" if code == "a" else "tree" for code in ids]
-
-
-def test_revisions_fill_up_like_the_tree_but_never_a_validation_group() -> None:
-    pool = [workflow("a", 0, 2, 0), workflow("half", 1, 0, 1), revision("full", 2), revision("none", 0)]
-    trajectory = grouped(pool, 4)
-    assert proposers_of(trajectory) == ["sample", "sample", "revision", "tree"]
-    assert ids_of(trajectory)[2:] == [workflow_id("full"), workflow_id("half")]
-    assert [len(member.logprobs) for member in trajectory.members] == [2, 2, 0, 2]
-    members = validation_group(group_candidates(WORKFLOW, PROBLEM, pool, 0))
-    assert [member.proposer for member in members] == ["sample", "sample"]
-    too_long = revision("full", 2).model_copy(update={"completions": []})
-    assert proposers_of(grouped([workflow("a", 0, 2, 0), too_long], 4)) == ["sample", "sample"]
 
 
 def test_without_siblings_answers_count_as_far_as_others_agree() -> None:

@@ -166,7 +166,6 @@ def test_an_old_value_is_an_error_that_names_the_new_one(file: Path, param: tupl
     override(file, [f"{key}={new}"])
 
 
-REVISING = ["search.simulations=20", "search.samples=8", "search.revisions=12"]
 VLLM = ["vllm=bfloat16", "machine.vllm.address=http://127.0.0.1:8000/v1"]
 OWN_TERM = 'rewards.own=[{name: x, term: "a.b:c", weight: 0.1}]'
 MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
@@ -180,8 +179,6 @@ MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
      Lora(rank=4, alpha=8.0, targets=["q_proj", "v_proj"])),
     (["evaluation.every=2", "problems.dev=50"], "evaluation.every", 2),
     (["evaluation.every=2", "problems.dev=50"], "problems.dev", 50),
-    ([*REVISING, "policy.base=a/b", "operators.backend=openai", "operators.model=m"], "search.revisions", 12),
-    ([*REVISING, "policy.base=a/b", "operators.backend=policy"], "search.revisions", 12),
     (["search.samples=100", "search.simulations=100"], "search.samples", 100),
     (["search.problems=80"], "search.problems", 80),
     (["algorithm=ppo", "search.simulations=8"], "algorithm", "ppo"),
@@ -227,8 +224,6 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"FILE: evaluation: every is 2, but there are no problems .*: set problems\.dev to 100, for instance, or"),
     (["problems.dev=50"], "FILE: evaluation: every is 0, so nothing is measured on the 50 .*: "
      r"set evaluation\.every to 1, or problems"),
-    ([*REVISING, "search.revisions=13", "operators.backend=openai", "operators.model=m"],
-     r"FILE: search: revisions \(13\) must be at most .*\(12\)"),
     (["vllm=bfloat16"], r"FILE: machine: vllm is bfloat16, but there is no server: set machine\.vllm\.address or"),
     ([*VLLM, "machine.vllm.command=[vllm]"], r"FILE: machine\.vllm: address and command are both set, .* to null"),
     (["machine.vllm.address=ftp://a"], r"FILE: machine\.vllm\.address: .*not 'ftp://a'"),
@@ -242,11 +237,6 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"FILE: update: sampler_correction \(mask\) does nothing .*: set it to none, vllm to bfloat16, or update"),
     (["machine.tracking.uri=./mlruns"], r"FILE: machine\.tracking\.uri: is a folder, .*; name a database: sqlite:///"),
     (["machine.tracking.uri=file:///data/mlruns"], r"FILE: machine\.tracking\.uri: is a folder, in which MLflow keeps"),
-    ([*REVISING, "search.revisions=-1"], r"FILE: search\.revisions: .*greater than or equal to 0, not -1"),
-    ([*REVISING, "operators.backend=none"],
-     r"FILE: operators: search\.revisions is 12, .* set operators\.backend to openai or policy"),
-    ([*REVISING, "operators.backend=policy", "policy.base=scratch"],
-     r"FILE: operators: .* from scratch cannot read .* set operators\."),
     (["algorithm=ppo", "environment=answer", "influence.selection=positive"],
      r"ppo: influence\.similarity is local, .* algorithm ppo has one for each token: set influence\.similarity to dot"),
     (["influence.precondition=adam"], r"no param 'influence\.precondition'"),
