@@ -163,7 +163,6 @@ class Search(Section):
     problems: Count | None
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Annotated[int, Field(ge=1, le=65_536, strict=True)]
-    rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
     temperature: Temperature
     top_p: Annotated[float, Field(gt=0, le=1)]
     top_k: CountFrom0

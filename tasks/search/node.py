@@ -69,8 +69,7 @@ def _with_ancestors(node: Node | None) -> list[Node]:
 
 
 def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
-    """The lines of `trees.jsonl`: the tree in preorder, without leaves of one visit and reward 0, which are most of it.
-    """
+    """The lines of `trees.jsonl`: the tree in preorder, without leaves of one visit and reward 0, most of all."""
     stack = [root]
     while stack:
         node = stack.pop()

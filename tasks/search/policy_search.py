@@ -78,10 +78,7 @@ class PolicySearch:
             self._run_wave(wave)
 
     def _propose(self, tree: PolicyTree) -> list[Rollout]:
-        search = self.params.search
-        count = min(WAVE_SIZE, search.simulations - tree.completions)
-        seed = derive_seed(self.params.seed, "search", self.round)
-        rollouts = tree.propose(count, rule=search.rule, seed=seed)
+        rollouts = tree.propose(min(WAVE_SIZE, self.params.search.simulations - tree.completions))
         if not rollouts:
             self.tally.close(tree.problem.problem_id)
         return rollouts

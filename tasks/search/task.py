@@ -63,9 +63,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     remove_journals(layout.journals("search", round))
 
 
-def draw_problems(
-    problems: Sequence[Problem], count: int | None, seed: int, split: Split, round: int
-) -> list[Problem]:
+def draw_problems(problems: Sequence[Problem], count: int | None, seed: int, split: Split, round: int) -> list[Problem]:
     """A random sample of `count` problems for the round, in their order; all if there are fewer, or for None."""
     drawn = sorted(problems, key=lambda problem: derive_seed(seed, split, round, problem.problem_id))
     chosen = {problem.problem_id for problem in drawn[:count]}
