@@ -10,7 +10,7 @@ import pytest
 from tasks.errors import GraftError
 from tasks.params.sections import ModelReward
 from tasks.reward import classifier_term as model
-from tasks.reward.classifier_term import batches, classifier_column, classifier_values, label_index, probability
+from tasks.reward.classifier_term import classifier_column, classifier_values, label_index, probability
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import with_fields
 
@@ -149,13 +149,6 @@ def test_a_model_of_several_labels_at_once_has_a_sigmoid_for_each(tmp_path: Path
     folder = make(tmp_path / "judge", "bert", 3, problem_type="multi_label_classification")
     of_each = [classifier_values(tmp_path, params(folder, 4, label), PAIRS[:1])[0] for label in range(3)]
     assert sum(of_each) != pytest.approx(1, abs=1e-3)
-
-
-def test_a_batch_holds_texts_of_similar_lengths() -> None:
-    lengths = [3, 9, 1, 9, 4, 7]
-    assert [[lengths[place] for place in group] for group in batches(lengths, 2)] == [[9, 9], [7, 4], [3, 1]]
-    assert sorted(place for group in batches(lengths, 4) for place in group) == list(range(6))
-    assert list(batches([], 4)) == []
 
 
 def named(*names: str) -> Any:

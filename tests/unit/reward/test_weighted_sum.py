@@ -14,13 +14,13 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.sections import Rewards
 from tasks.programs.efficiency import Budget
-from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
+from tasks.programs.sandbox.sandbox import SANDBOX_DIED
 from tasks.records import Result, Split, Status
 from tasks.reward.builtin_terms import COMMON, Term, correctness, runs
 from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks, spread_remarks
 from tasks.reward.weighted_sum import Failures, combine, first_failure, reward_group
 from tasks.trajectories import RewardedTrajectory, Trajectory
-from tests.support.groups import make_group, with_fields, with_rewards
+from tests.support.groups import make_group, with_fields
 
 WORKFLOW = WorkflowEnvironment()
 
@@ -75,24 +75,9 @@ def test_without_siblings_a_right_answer_counts_as_far_as_others_agree() -> None
     assert (known, unknown) == (pytest.approx([1.1, 0.1, 0.35]), None)
 
 
-def test_agreement_is_only_written_where_there_is_one() -> None:
-    assert "agreement" not in trajectory([OK, OK]).model_dump_json()
-    agreed = with_fields(trajectory([OK]), agreement=[0.5])
-    assert Trajectory.model_validate_json(agreed.model_dump_json()) == agreed
-
-
 @pytest.mark.parametrize("status", FAULTS)
 def test_a_fault_of_the_workflow_earns_0(status: Status) -> None:
     rewarded = score([Result(status=status), Result(status=status)])
-    assert (rewards_in(rewarded), rewarded.rewards[0].status) == ([0.0], "ok")
-
-
-def test_a_workflow_that_ends_its_process_earns_0() -> None:
-    """If that left the reward open, a policy could dodge bad marks by crashing."""
-    crash = Program("import os\ndef solve(problem):\n    os._exit(0)\n", ("2 and 3?", "4 and 1?"))
-    with Sandbox(seconds=5, memory_mb=256, allow_weak=True, workers=1) as sandbox:
-        (results,) = sandbox.run([crash])
-    rewarded = score(results)
     assert (rewards_in(rewarded), rewarded.rewards[0].status) == ([0.0], "ok")
 
 
@@ -117,11 +102,6 @@ NUMBERS, OTHERS = [5, 6.5, 0, -3, 10**400], ["inf", "nan", "5", "text", None]
 def test_runs_is_1_for_a_number(value: Any, expected: float) -> None:
     assert of_first(runs, [Result(status="ok", value=value)]) == expected
     assert of_first(runs, [Result(status="error", value=value)]) == 0
-
-
-def test_runs_ignores_siblings() -> None:
-    assert of_first(runs, [OK, Result(status="error")]) == 1
-    assert of_first(runs, [KILLED, OK]) is None
 
 
 def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> None:
@@ -167,19 +147,6 @@ def test_a_weight_of_0_leaves_the_term_out() -> None:
     assert rewards_in(rewarded) == [2.0]
 
 
-def test_a_reward_names_its_completion() -> None:
-    group, rewards = score([OK, OK], [WRONG, OK], split="validation")
-    assert group == trajectory([OK, OK], [WRONG, OK], split="validation")
-    for place, reward in enumerate(rewards):
-        assert (reward.problem_id, reward.split, reward.member, reward.workflow_id) == (
-            "p",
-            "validation",
-            place,
-            f"w{place}",
-        )
-        assert set(reward.terms) == {"correctness", "runs"}
-
-
 def metrics_of(groups: list[RewardedTrajectory]) -> dict[str, float]:
     with RewardTotals(WORKFLOW) as totals:
         for group in groups:
@@ -221,12 +188,6 @@ def test_metrics() -> None:
         "runs/mean": 1.0,
         "runs/std": 0.0,
     }
-
-
-def test_the_share_above_0_counts_known_rewards_of_train_problems() -> None:
-    groups = rewarded_groups()
-    first = with_rewards(groups[0].trajectory, [0.0, -0.5])
-    assert metrics_of([first, *groups[1:]])["positive_share"] == pytest.approx(3 / 5)
 
 
 def test_a_mean_of_no_values_is_left_out() -> None:
@@ -276,12 +237,6 @@ def level(mean: float, error: float = 0.01) -> dict[str, float]:
 def test_a_reward_without_change_for_three_rounds_is_remarked_on(means: list[float], since: int | None) -> None:
     found = [text[: text.index(" (")] for text in plateau_remarks(dict(enumerate(map(level, means), start=1)))]
     assert found == ([f"The mean reward has not moved since round {since}"] if since else [])
-
-
-def test_rewards_of_0_are_a_plateau_and_rewards_without_an_error_are_none() -> None:
-    nothing = dict.fromkeys(range(1, 5), level(0.0, 0.0))
-    assert len(plateau_remarks(nothing)) == 1
-    assert plateau_remarks(nothing | {4: {"epoch/mean_reward": 0.0}}) == []  # groups of one
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.node import node_id
 from tasks.search.policy_search import PolicySearch
-from tasks.search.policy_tree import NEGLIGIBLE, WAVE_SIZE, PolicyTree
+from tasks.search.policy_tree import WAVE_SIZE, PolicyTree
 from tasks.search.task import draw_problems, run
 from tasks.seeds import derive_seed
-from tests.support.searches import make_problem, nodes_of
+from tests.support.searches import make_problem
 from tests.support.stage_params import stage_params
 from tests.support.writers import train_writer
 
@@ -196,21 +196,6 @@ def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> 
     return search, trees
 
 
-@pytest.mark.parametrize("knobs", [{"temperature": 0.7}, {"temperature": 1.0}, {"top_p": 0.95, "top_k": 20}])
-def test_priors_and_what_is_unseen_add_up(knobs: dict[str, float], layout: Layout, sandbox: Sandbox) -> None:
-    expanded = 0
-    for tree in grown(layout, sandbox, **knobs)[1]:
-        for node in nodes_of(tree.root):
-            assert node.pending == 0
-            if node.children:
-                rest = 1 - sum(child.prior for child in node.children)
-                assert node.unexpanded == pytest.approx(rest, abs=1e-5 if node.unexpanded else NEGLIGIBLE + 1e-5)
-                expanded += 1
-            else:
-                assert (node.terminal, node.unexpanded) == (True, 0)
-    assert expanded > 10
-
-
 def test_a_request_from_inside_the_tree_is_answered_with_its_prefix(layout: Layout, sandbox: Sandbox) -> None:
     search, trees = grown(layout, sandbox)
     wave = [(tree, rollout) for tree in trees for rollout in tree.propose(WAVE_SIZE, exploration=0.1)]
@@ -235,31 +220,6 @@ def test_completions_are_recorded_with_their_kept_sets(top_p: float, top_k: int,
     assert 1 < max(len(own) for c in written for own in c.kept) <= (top_k or 300)
     certain = [logprob for c in written for logprob, own in zip(c.logprobs, c.kept, strict=True) if len(own) == 1]
     assert set(certain) <= {0.0}
-
-
-def test_the_tree_is_the_present_policys(layout: Layout, sandbox: Sandbox) -> None:
-    def shape(tree: PolicyTree) -> list[tuple[str, float, int]]:
-        return [(n.statement, round(n.prior, 4), n.visits) for n in nodes_of(tree.root)]
-
-    first, again, other = (grown(layout, sandbox, folder)[1] for folder in (0, 0, 1))
-    assert [shape(t) for t in first] == [shape(t) for t in again]
-    for one, two in zip(first, other, strict=True):
-        assert shape(one) != shape(two)
-
-
-def test_each_round_searches_with_the_policy_of_the_round_before(layout: Layout) -> None:
-    for number in (1, 2):
-        run(layout, params(simulations=SAMPLES), number)
-        policy = load_policy(layout.policy(number - 1))
-        seed = derive_seed(0, "search", number, "product", 0)
-        prompt = encode_prompt(policy, prompt_of(TRAIN[0].rotated(number).question, "scratch"))
-        (expected,) = sample(policy, [Request(prompt, seed)], 1.0, 48, "test")
-        assert any(
-            [round(x, 3) for x in c.logprobs] == [round(x, 3) for x in expected.logprobs]
-            for w in index_of(layout, number)
-            if w.problem_id == "product"
-            for c in w.completions
-        )
 
 
 def test_rounds_take_turns_with_the_quantities_of_each_sibling() -> None:

@@ -86,16 +86,6 @@ def test_the_tellings_of_a_part_say_the_same(part: Part) -> None:
         assert all(fields.count(name) <= 1 for name in part.quantities)
 
 
-def test_there_are_hundreds_of_compositions_and_each_has_its_own_name() -> None:
-    assert [len(compositions(count)) for count in range(1, 5)] == [102, 532, 2328, 8686]
-    assert len(NAMED) == len(ALL)
-    for composition in ALL[::97]:
-        template = tell(composition, [0] * len(parts_of(composition)))
-        assert template.operations == sum(part.operations for part in composition)
-        assert len(set(composition)) == len(composition)
-        assert sum(part.passes for part in composition) <= 1
-
-
 def test_a_composition_that_hardly_ever_makes_sense_is_never_drawn() -> None:
     """With one of them the generator found no further question for some seeds."""
     assert not makes_sense(NAMED[NARROW])
