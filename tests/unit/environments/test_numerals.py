@@ -4,17 +4,15 @@ import json
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tasks.environments.numerals import LONGEST, matches, read_answer
 from tasks.environments.tags import answer_block
-from tasks.evaluators.number import EXACT_DIGITS, TOLERANCE
-from tasks.programs.answer_check import is_right
+from tasks.evaluators.number import TOLERANCE
 from tasks.records import Result
 
 GSM8K = Path(__file__).parents[4] / "shared/data/gsm8k/train.jsonl"
@@ -136,31 +134,6 @@ def test_a_number_is_read_however_it_is_written(style: str, number: Decimal) -> 
     assert not matches(value, float(number + Decimal("0.001")))
 
 
-@given(NUMBERS, st.sampled_from(["%", " %", r"\%", " percent", " per cent of it"]))
-def test_a_percentage_equals_its_number_and_a_hundredth_of_it(number: Decimal, sign: str) -> None:
-    value = read_answer(f"so {number:,f}{sign}")
-    assert isinstance(value, str)
-    assert value.endswith("%")
-    assert matches(value, float(number))
-    assert matches(value, float(number / 100))
-    assert matches(value, float(number * 100)) == (number == 0)
-
-
-@given(st.integers(-(10**6), 10**6), st.integers(1, 10**4), st.integers(0, 500))
-@example(12801, 128, 0)
-def test_fractions(over: int, under: int, whole: int) -> None:
-    value = read_answer(f"{over}/{under}")
-    assert isinstance(value, int | float)
-    assert value == over / under
-    assert isinstance(value, int) == (over % under == 0)
-    assert matches(value, over / under)
-    if len(Decimal(repr(over / under)).as_tuple().digits) > EXACT_DIGITS:  # a decimal of fewer is compared exactly
-        assert matches(value, float(f"{over / under:.9g}"))
-    assert read_answer(rf"\boxed{{\frac{{{over}}}{{{under}}}}}") == value
-    if 0 < over < under:
-        assert read_answer(f"{whole} {over}/{under}") == float(whole + Fraction(over, under))
-
-
 # fmt: off
 RIGHT = [
     (72, 72), (72, 72.0), (72.0, 72), ("72", 72), ("$1,200.50", 1200.5), (" 3/4 ", 0.75), (0.1, 0.1),
@@ -201,14 +174,6 @@ def test_the_tolerance_is_relative(answer: float, nudge: float) -> None:
         assert not matches(right + math.copysign(1.01 + abs(nudge), nudge) * width, right)
 
 
-@given(st.one_of(st.integers(-(10**12), 10**12), st.floats(-1e12, 1e12)), st.integers(-(10**6), 10**6))
-def test_what_is_right_here_is_right_for_a_program_too(value: int | float, answer: int) -> None:
-    assert matches(value, value)
-    for given_value in (value, answer, answer + 1e-9):
-        if matches(given_value, answer):
-            assert is_right(Result(status="ok", value=given_value), answer)
-
-
 TOKENS = [*"0123456789,.$€%-+/*^{}()[]_=:#x× \n½²⁻−", "10^", "e", "\\frac", "\\boxed{", "\\", "####", "answer is "]
 TOKENS += ["million", "th", "percent", "123", ",456", "\\times", "\\pi", "\u00a0", "<answer>"]
 NASTY = ["9", "1,", "1,000", "1.", "1 ", "1/", "1/2 ", "1 1/2 ", "5 + ", "-", "$ ", " ", "1e", "10^", "½", "²", "(1"]
@@ -232,12 +197,6 @@ def test_any_text_gives_a_value_that_a_result_can_hold(text: str, answer: int | 
     elif value is not None:
         assert abs(value) < 1e300
         assert matches(value, value)
-
-
-@given(st.text(alphabet="ab 12.,=+-#$\n"), st.text(alphabet="ab 12.,=+-#$\n"))
-def test_a_box_and_then_hashes_have_precedence(before: str, after: str) -> None:
-    assert read_answer(f"{before} \\boxed{{72}} {after}") == 72
-    assert read_answer(f"{before.replace('#', '')}\n#### 72\n{after.replace('#', '')}") == 72
 
 
 @pytest.mark.parametrize("piece", NASTY)

@@ -110,26 +110,11 @@ def test_text_inside_and_before_the_blocks_makes_no_difference(before: str, thou
         assert answer_block(text) == answer.strip()
 
 
-@given(TEXTS)
-def test_an_answer_in_closed_thoughts_is_none(text: str) -> None:
-    if "think" not in text:
-        assert answer_block(f"<think>{text}</think>") is None
-
-
 @given(TEXTS, TEXTS)
 def test_what_follows_an_answer_does_not_change_it(text: str, more: str) -> None:
     whole = f"<think>a</think><answer>5</answer>{text}"
     assert answer_block(whole) == "5"
     assert hard_format(whole + more) <= hard_format(whole)
-
-
-@given(TEXTS)
-def test_new_lines_around_tags_make_no_difference(text: str) -> None:
-    spread = text
-    for tag in TAGS:
-        spread = spread.replace(tag, f"\n{tag}\n")
-    assert (hard_format(spread), mark(spread)) == (hard_format(text), mark(text))
-    assert mark(spread, strict=True) == mark(text)
 
 
 LONG = [*TAGS, "<think><answer>", "<answer></think>", "<", "\n", "<think>\n</think>\n<answer>\n"]

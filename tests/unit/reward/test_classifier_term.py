@@ -9,7 +9,6 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.params.sections import ModelReward
-from tasks.reward import classifier_term as model
 from tasks.reward.classifier_term import classifier_column, classifier_values, label_index, probability
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import with_fields
@@ -114,20 +113,6 @@ def test_a_padding_token_that_the_tokenizer_appends_is_ignored(tmp_path: Path) -
     last = classifier_values(tmp_path, params(folder), PAIRS)  # none named: the last token is the one, whatever it is
     assert last == pytest.approx(alone(folder, 1), abs=1e-6)
     assert last != pytest.approx(before, abs=1e-3)
-
-
-def test_a_decoder_whose_tokens_are_all_in_use_reads_one_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from transformers import AutoConfig, AutoTokenizer
-
-    folder = make(tmp_path / "judge", "qwen2")
-    config, tokenizer = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    every = list(range(len(tokenizer)))
-    assert model._unused_token(config, tokenizer, [{"input_ids": every}]) is None
-    assert model._unused_token(config, tokenizer, [{"input_ids": every[:7]}, {"input_ids": every[8:]}]) == 7
-    monkeypatch.setattr(model, "_unused_token", lambda *_: None)
-    assert classifier_values(tmp_path, params(folder, 8), PAIRS) == pytest.approx(alone(folder, 1), abs=1e-6)
 
 
 def test_text_that_is_too_long_for_the_model_is_cut_at_its_end(tmp_path: Path) -> None:

@@ -1,15 +1,9 @@
 """The progress of a search."""
 
-import io
-import os
-import pty
-from contextlib import suppress
-
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
-from tasks.search.tally import Tally, show_tally
+from tasks.search.tally import Tally
 
 
 def test_problems_done_and_solved_are_counted() -> None:
@@ -53,22 +47,3 @@ def test_completions_that_are_sampled_move_the_bar_before_they_are_evaluated() -
     assert tally.finished == 2
     tally.add_completion("a", 0.0)
     assert (tally.finished, tally.done) == (2, 1)
-
-
-def test_it_is_drawn_on_a_terminal_and_nowhere_else() -> None:
-    ours, theirs = pty.openpty()
-    tally, drawn = Tally({"a": 1, "b": 1}), b""
-    with os.fdopen(theirs, "w") as terminal:
-        console = Console(file=terminal, width=100, color_system=None, force_terminal=True)
-        with show_tally(tally, "search@1", console):
-            tally.add_completion("a", 1.0)
-    with suppress(OSError):  # what Linux answers at the end
-        while piece := os.read(ours, 4096):
-            drawn += piece
-    os.close(ours)
-    assert "search@1" in drawn.decode()
-    assert "1/2 problems, 1 solved" in drawn.decode()
-    stream = io.StringIO()
-    with show_tally(Tally({"a": 1}), "search@1", Console(file=stream, force_terminal=True)):
-        pass
-    assert stream.getvalue() == ""

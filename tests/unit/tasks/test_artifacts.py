@@ -205,14 +205,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_jsonl(path, Problem)
 
 
-@given(st.lists(TEXT, max_size=4))
-def test_text_is_added_at_the_end(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
-    path = tmp_path_factory.mktemp("append") / "below" / "a.txt"
-    for text in texts:
-        append_text(path, text)
-    assert (read_text(path) if texts else "") == "".join(texts)
-
-
 def test_a_digest_depends_on_names_and_contents_only(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     for folder in (a, b):
@@ -241,12 +233,3 @@ def test_records_are_read_and_written_one_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(GraftError, match=r"some\.jsonl:4"):
         write_jsonl(tmp_path / "copy.jsonl", stream_jsonl(path, Problem))
     assert listed(tmp_path) == ["some.jsonl"]
-
-
-def test_an_unreadable_source_is_named_rather_than_the_file_being_written(tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may read everything")
-    write_jsonl(tmp_path / "some.jsonl", problems(1))
-    (tmp_path / "some.jsonl").chmod(0)
-    with pytest.raises(GraftError, match=r"some\.jsonl: not readable \(Permission denied\); fix its permissions"):
-        write_jsonl(tmp_path / "copy.jsonl", stream_jsonl(tmp_path / "some.jsonl", Problem))

@@ -72,13 +72,6 @@ def test_plain_text_is_unchanged(text: str) -> None:
         assert redacted(text) == text
 
 
-@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "HF_TOKEN", "MLFLOW_TRACKING_PASSWORD", "MY_SECRET", "DB_PWD"])
-def test_values_of_secret_variables_are_removed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(name, f"{SECRET}/+ä")
-    text = f"the server says: {SECRET}/+ä is wrong, in /x?k={SECRET}%2F%2B%C3%A4"
-    assert redacted(text) == "the server says: *** is wrong, in /x?k=***"
-
-
 @pytest.mark.parametrize("name", [
     "PGPASSWORD", "PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_KEY",
     "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tasks.errors import GraftError
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Prompt, Reply
-from tasks.programs.operators.model_calls import MAX_PROMPT, MODEL_OPERATORS, NOT_REPEATABLE, is_valid_prompt
+from tasks.programs.operators.model_calls import MAX_PROMPT, MODEL_OPERATORS, NOT_REPEATABLE
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Result
@@ -182,15 +180,6 @@ def test_a_program_finds_neither_key_nor_client(tmp_path: Path, monkeypatch: pyt
         "return 'openai' if 'openai' in sys.modules else 'nothing'"
     )
     assert value(look, Function(lambda _: "x"), tmp_path).value == "nothing"
-
-
-@given(st.text(st.characters(), max_size=30))
-def test_what_fits_can_be_written(text: str) -> None:
-    if is_valid_prompt(text):
-        text.encode()
-    else:
-        with pytest.raises(UnicodeEncodeError):
-            text.encode()
 
 
 def test_replies_are_cached_by_content(tmp_path: Path) -> None:
