@@ -28,7 +28,6 @@ from tasks.records import Choice, ProblemOutcome, Standing
 from tasks.redaction import redacted
 from tasks.reward.metrics import plateau_remarks as reward_plateau_remarks
 from tasks.reward.metrics import remarks as reward_remarks
-from tasks.reward.metrics import spread_remarks
 from tasks.statistics.collapse import collapse_remarks
 from tasks.statistics.influence_extremes import COUNT, InfluenceExtremes, read_influence_extremes
 from tasks.statistics.intervals import CONFIDENCE, WILSON_BELOW
@@ -217,7 +216,7 @@ def _best(layout: Layout, params: Params) -> list[str]:
 
 
 def _reward_remarks(record: RunRecord) -> list[str]:
-    """Remarks on rewards without a signal and on a collapse, by round, on a plateau and on the deviation."""
+    """Remarks on rewards without a signal and on a collapse, by round, and on a plateau."""
     rounds = {n: record.numbers(f"reward@{n}") for n in range(1, record.rounds + 1)}
     by_remark: dict[str, list[str]] = {}
     for number, numbers in rounds.items():
@@ -225,8 +224,7 @@ def _reward_remarks(record: RunRecord) -> list[str]:
         for remark in (*reward_remarks(numbers), *collapse_remarks(signs)):
             by_remark.setdefault(remark, []).append(str(number))
     by_round = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in by_remark.items()]
-    of_rounds = (*reward_plateau_remarks(rounds), *spread_remarks(rounds))
-    return [*by_round, *(f"{remark}." for remark in of_rounds)]
+    return [*by_round, *(f"{remark}." for remark in reward_plateau_remarks(rounds))]
 
 
 def _fdr_control(record: RunRecord) -> list[str]:

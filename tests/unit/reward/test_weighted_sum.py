@@ -17,7 +17,7 @@ from tasks.programs.efficiency import Budget
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED
 from tasks.records import Result, Split, Status
 from tasks.reward.builtin_terms import COMMON, Term, correctness, runs
-from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks, spread_remarks
+from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks
 from tasks.reward.weighted_sum import Failures, combine, first_failure, reward_group
 from tasks.trajectories import RewardedTrajectory, Trajectory
 from tests.support.groups import make_group, with_fields
@@ -141,12 +141,6 @@ def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, f
         assert reward == pytest.approx(sum(weight * (term or 0) for weight, term in drawn.values()))
 
 
-def test_a_weight_of_0_leaves_the_term_out() -> None:
-    rewarded = score([WRONG], weights=Rewards(correctness=0, runs=2.0, **PLAIN))
-    assert rewarded.rewards[0].terms == {"runs": 1.0}
-    assert rewards_in(rewarded) == [2.0]
-
-
 def metrics_of(groups: list[RewardedTrajectory]) -> dict[str, float]:
     with RewardTotals(WORKFLOW) as totals:
         for group in groups:
@@ -190,21 +184,6 @@ def test_metrics() -> None:
     }
 
 
-def test_a_mean_of_no_values_is_left_out() -> None:
-    train = [group for group in rewarded_groups() if group.trajectory.split == "train"]
-    assert "validation/mean_reward" not in metrics_of(train)
-    zeros = (
-        "epoch/accumulated_reward",
-        "epoch/samples",
-        "timeout_share",
-        "solved_share",
-        "groups",
-        "groups_with_signal",
-    )
-    ones = ("failed_share", "correctness/failed_share", "runs/failed_share")
-    assert metrics_of([score([KILLED])]) == dict.fromkeys(zeros, 0) | dict.fromkeys(ones, 1.0)
-
-
 def test_the_error_of_the_mean_is_the_deviation_of_the_means_of_other_draws() -> None:
     dice = random.Random(0)
 
@@ -237,30 +216,6 @@ def level(mean: float, error: float = 0.01) -> dict[str, float]:
 def test_a_reward_without_change_for_three_rounds_is_remarked_on(means: list[float], since: int | None) -> None:
     found = [text[: text.index(" (")] for text in plateau_remarks(dict(enumerate(map(level, means), start=1)))]
     assert found == ([f"The mean reward has not moved since round {since}"] if since else [])
-
-
-@pytest.mark.parametrize(
-    ("deviations", "means", "remarked"),
-    [
-        ([0.4, 0.4], [0.5, 0.5], True),
-        ([0.4, 0.45, 0.41], [0.5, 0.5, 0.51], True),  # 1.96 × 0.014 are chance
-        ([0.4, 0.41], [0.7, 0.6], True),
-        ([0.4, 0.39], [0.5, 0.5], False),  # it fell
-        ([0.3, 0.4], [0.1, 0.3], False),  # more is solved
-        ([0.4], [0.5], False),
-        ([0.0, 0.0], [0.0, 0.0], False),  # other remarks say why
-    ],
-)
-def test_a_deviation_that_does_not_fall_is_remarked_on_unless_more_is_earned(
-    deviations: list[float], means: list[float], remarked: bool
-) -> None:
-    rounds = {
-        number: level(mean) | {"epoch/reward_std": deviation}
-        for number, (mean, deviation) in enumerate(zip(means, deviations, strict=True), start=1)
-    }
-    assert len(spread_remarks(rounds)) == remarked
-    of_one = {number: {"epoch/mean_reward": 0.5, "epoch/reward_std": 0.5} for number in rounds}
-    assert spread_remarks(of_one) == []
 
 
 def test_groups_without_signal_are_remarked_on_where_no_term_says_it_already() -> None:

@@ -353,17 +353,6 @@ def test_a_reward_and_a_dev_score_that_do_not_move_are_reported(tmp_path: Path, 
     assert "Round 1: no group has two different rewards, so none teaches anything; raise search.temperature" in shown
 
 
-def test_rewards_that_spread_as_before_and_earn_no_more_are_remarked_on(layout: Layout, params: Params) -> None:
-    for number, mean in ((1, 0.5), (2, 0.5), (3, 0.51)):
-        add(layout, "reward", number, epoch__mean_reward=mean, mean_reward_error=0.01, epoch__reward_std=0.45)
-    assert (
-        "The deviation of the rewards has not fallen from round 1 to 3 (0.450 → 0.450), nor has their mean risen by "
-        "more than chance (0.500 → 0.510): the updates hardly change what the policy writes; raise update.learning_rate"
-    ) in prose(layout, params)
-    add(layout, "reward", 3, epoch__mean_reward=0.6)
-    assert "deviation of the rewards" not in prose(layout, params)
-
-
 def test_a_histogram_that_is_none_is_named(layout: Layout, params: Params) -> None:
     write_text(layout.reward_histogram(3), "low,high\n0,1\n")
     with pytest.raises(GraftError, match=r"reward@3\.csv: no histogram \('completions'\); run graft stage reward@3"):
