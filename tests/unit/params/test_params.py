@@ -306,21 +306,6 @@ def test_lists_and_mappings_stay_on_one_line(file: Path) -> None:
     assert re.sub(" +", " ", file.read_text()) == re.sub(" +", " ", TEXT)
 
 
-def test_a_list_written_on_several_lines_is_replaced_completely(file: Path) -> None:
-    block = "  own:  # mine\n    - name: polite\n      term: manners:polite  # theirs\n      weight: 0.5\n"
-    file.write_text(re.sub("  own: .*\n", block, TEXT))
-    assert load_params(file).rewards.own[0].term == "manners:polite"
-    override(file, ["rewards.own=[]"])
-    assert load_params(file) == load_params(SHIPPED)
-
-
-def test_an_empty_value_is_an_empty_text(file: Path) -> None:
-    assert override(file, ["machine.tracking.uri="]) == {
-        "machine.tracking.uri": (load_params(SHIPPED).machine.tracking.uri, "")
-    }
-    assert load_params(file).machine.tracking.uri == ""
-
-
 def test_rounds_are_keyed_by_text_because_dvc_overlooks_numbers() -> None:
     assert rounds_of(2) == {"last": 2, "start": {"1": 0, "2": 1}}
 

@@ -62,15 +62,6 @@ def test_a_round_whose_rewards_are_all_alike_is_warned_about(tmp_path: Path, cap
     assert "round 1: rewards.polite is 1.01 for every completion: it teaches nothing" in caplog.text
 
 
-def test_a_sandbox_that_dies_stops_the_stage_with_nothing_written(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    write_jsonl(layout.trajectories(1), [group_of(RIGHT, DIED)])
-    with pytest.raises(GraftError, match=r"trajectories\.jsonl: 1 rewards \(50%\) could not be computed"):
-        run(layout, PARAMS, 1)
-    assert not layout.rewards(1).exists()
-    assert not layout.metrics("reward", 1).exists()
-
-
 # --- terms of the user's own
 
 
@@ -156,12 +147,6 @@ def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(
     with pytest.raises(GraftError, match=rf"no reward of a train completion could be computed; workflow .*{kind}"):
         run(layout, params, 1)
     assert not layout.rewards(1).exists()
-
-
-def test_a_user_term_with_weight_0_is_not_called(tmp_path: Path) -> None:
-    params = with_terms(tmp_path, 'rewards.own=[{name: polite, term: "manners:polite", weight: 0}]')
-    rewards, _ = rewarded_by(tmp_path, params, "rude", "rude")
-    assert [(set(reward.terms), reward.status) for reward in rewards] == [({"correctness"}, "ok")] * 2
 
 
 def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:

@@ -42,10 +42,6 @@ def crashes():
 def raises():
     raise ValueError("not\\nthis one")
 
-def closes_all():
-    os.closerange(0, 256)
-    time.sleep(3600)
-
 def starts(path):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     Path(path).write_text(str(child.pid))
@@ -77,7 +73,6 @@ def called(root: Path, text: str, seconds: float = LONG) -> TermValue:
         ("None", "TypeError: it returned None, a NoneType, which is no number"),
         ("10**400", f"ValueError: it returned 1{'0' * 39}…, not a number from -1e+09 to 1e+09"),
         ("raises()", f"ValueError: not this one (terms.py:{LINE})"),
-        ("sys.exit('enough')", "SystemExit: enough (<string>:1)"),
         ("os._exit(7)", "its process ended with exit code 7"),
         ("crashes()", "its process was ended by SIGSEGV"),
     ],
@@ -93,10 +88,6 @@ def test_anything_else_fails_with_its_cause_and_the_next_call_succeeds(root: Pat
 def test_a_call_that_takes_too_long_is_ended(root: Path, text: str) -> None:
     assert called(root, text, 0.5) == TermValue(None, "timeout", "no answer within 0.5 s")
     assert called(root, "calls") == TermValue(1.0)
-
-
-def test_a_process_that_closes_its_pipes_is_ended(root: Path) -> None:
-    assert called(root, "closes_all()").status == "failed"
 
 
 def test_processes_that_a_call_started_end_with_it(root: Path) -> None:
@@ -142,13 +133,10 @@ def test_sets_have_the_same_order_in_each_process(root: Path) -> None:
     ("source", "why"),
     [
         ("import nothing_such\n", r"ModuleNotFoundError: No module named 'nothing_such' \(broken\.py:1\)"),
-        ("1 / 0\n", r"ZeroDivisionError: division by zero \(broken\.py:1\)"),
         ("def f(\n", r"SyntaxError: '\(' was never closed \(broken\.py, line 1\)"),
-        ("f = 3\n", r"TypeError: broken:f is a int, not a function"),
         ("def g(p, t, r): ...\n", r"AttributeError: module 'broken' has no attribute 'f'"),
         ("def f(text): ...\n", r"TypeError: broken:f must take three arguments, problem, text and results"),
         ("import os\nos._exit(4)\n", "its process ended with exit code 4"),
-        ("import sys\nsys.exit(0)\n", r"SystemExit: 0 \(broken\.py:2\)"),
     ],
 )
 def test_a_load_error_is_reported_in_one_line_before_any_call(tmp_path: Path, source: str, why: str) -> None:
@@ -237,8 +225,3 @@ def test_a_function_that_never_has_a_value_is_refused_at_its_first_calls(
     with pytest.raises(GraftError, match=rf"{message}; workflow a-31 of problem a, for instance: .*{NO_VALUES[value]}"):
         column(root, several, 1.0)
     assert len(calls.read_text()) == TRIED
-
-
-def test_a_function_with_one_value_may_fail_as_often_as_the_limit_says(root: Path, make_trajectory: Make) -> None:
-    several = group(make_trajectory, "a", "1", *["None" + " " * number for number in range(2 * TRIED)])
-    assert [each.status for each in column(root, [several], 1.0)[0]] == ["ok", *["failed"] * 2 * TRIED]

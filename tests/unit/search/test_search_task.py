@@ -1,16 +1,13 @@
 """The stage `search` with a real tiny policy, which half knows a few workflows, and the real sandbox."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from math import exp
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.core.sharding import use_fan_out
-from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
 from tasks.model.policy import decode, encode_prompt, load_policy, save_policy
 from tasks.model.sampling.sampler import Request, sample
@@ -21,9 +18,6 @@ from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, prompt_of, workflow_id
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, TreeNode, Workflow
-from tasks.search.node import node_id
-from tasks.search.policy_search import PolicySearch
-from tasks.search.policy_tree import WAVE_SIZE, PolicyTree
 from tasks.search.task import draw_problems, run
 from tasks.seeds import derive_seed
 from tests.support.searches import make_problem
@@ -188,28 +182,6 @@ def test_the_recorded_results_and_tree_of_a_search_are_right(layout: Layout, san
     assert from_inside > 0
 
 
-def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> tuple[PolicySearch, list[PolicyTree]]:
-    search = PolicySearch(load_policy(layout.policy(folder)), WorkflowEnvironment(), sandbox, params(**knobs), round=1)
-    trees = search.make_trees([("train", problem) for problem in TRAIN])
-    search.sample(trees)
-    search.explore(trees)
-    return search, trees
-
-
-def test_a_request_from_inside_the_tree_is_answered_with_its_prefix(layout: Layout, sandbox: Sandbox) -> None:
-    search, trees = grown(layout, sandbox)
-    wave = [(tree, rollout) for tree in trees for rollout in tree.propose(WAVE_SIZE, exploration=0.1)]
-    requests = [search._request(tree, rollout) for tree, rollout in wave]
-    found = sample(search.policy, requests, 1.0, 48, "test")
-    assert len({node_id(rollout.from_node) for _, rollout in wave if rollout.from_node}) > 1
-    assert len({request.seed for request in requests}) == len(requests)
-    for (tree, rollout), request, completion in zip(wave, requests, found, strict=True):
-        prefix = tree.prefix(rollout.from_node)
-        assert request.prefix == prefix
-        assert completion.tokens[: len(prefix.tokens)] == prefix.tokens
-        assert completion.logprobs[: len(prefix.logprobs)] == prefix.logprobs
-
-
 @pytest.mark.parametrize(("top_p", "top_k"), [(0.9, 0), (1.0, 3)])
 def test_completions_are_recorded_with_their_kept_sets(top_p: float, top_k: int, layout: Layout) -> None:
     run(layout, params(top_p=top_p, top_k=top_k), 1)
@@ -283,29 +255,3 @@ def test_a_round_searches_as_many_problems_as_it_may(layout: Layout) -> None:
     assert {w.problem_id for w in index_of(layout) if w.split == "train"} == {p.problem_id for p in chosen}
     numbers = json.loads(layout.metrics("search", 1).read_text())
     assert (numbers["problems"], numbers["left_out"]) == (2, 1)
-
-
-class Cut:
-    """Ends after the first shard."""
-
-    def map(self, function: Callable[[Any], Any], shards: Iterable[Any]) -> Iterator[Any]:
-        yield function(next(iter(shards)))
-        raise KeyboardInterrupt
-
-
-def test_a_search_that_was_cut_short_repeats_no_finished_shard(
-    layout: Layout, capsys: pytest.CaptureFixture[str]
-) -> None:
-    small = params().model_copy(update={"shard_size": 1})
-    run(layout, small, 1)
-    undisturbed = digest_path(layout.workflows(1))
-    with pytest.raises(KeyboardInterrupt), use_fan_out(Cut()):
-        run(layout, small, 1)
-    assert digest_path(layout.workflows(1)) == undisturbed, "the earlier result is still there"
-    (left,) = layout.journals("search", 1).iterdir()
-    assert left.name.endswith("-0.jsonl")
-    capsys.readouterr()
-    run(layout, small, 1)
-    assert capsys.readouterr().err.count("completions of an interrupted search") == 1
-    assert digest_path(layout.workflows(1)) == undisturbed
-    assert not layout.journals("search", 1).exists()

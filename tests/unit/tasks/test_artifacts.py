@@ -80,13 +80,6 @@ def test_records_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory
     assert (folder / "a.jsonl").read_bytes().count(b"\n") == 2
 
 
-def test_the_bytes_do_not_depend_on_the_order_of_keys(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"b": 1, "a": {"d": "ü", "c": 2}})
-    write_json(tmp_path / "b.json", {"a": {"c": 2, "d": "ü"}, "b": 1})
-    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    assert (tmp_path / "a.json").read_text().startswith('{\n  "a": {\n    "c": 2,\n    "d": "ü"')
-
-
 KILLED = {
     "file.csv": """
 os.fsync = lambda _: os.kill(os.getpid(), 9)
@@ -136,18 +129,6 @@ def test_a_failed_write_leaves_the_file_as_it_was(
     kept = path.read_text()
     assert kept.startswith("before") if request.node.callspec.id == "append" else kept == "before"
     assert listed(tmp_path) == ["file"]
-
-
-def test_an_interrupt_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    def interrupted() -> Iterator[Problem]:
-        yield PROBLEM
-        raise KeyboardInterrupt
-
-    write_jsonl(tmp_path / "a.jsonl", [PROBLEM])
-    with pytest.raises(KeyboardInterrupt):
-        write_jsonl(tmp_path / "a.jsonl", interrupted())
-    assert read_jsonl(tmp_path / "a.jsonl", Problem) == [PROBLEM]
-    assert listed(tmp_path) == ["a.jsonl"]
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:

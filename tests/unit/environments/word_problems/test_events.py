@@ -145,18 +145,6 @@ def test_reference_programs_solve_each_problem_and_its_siblings(seed: int) -> No
     assert set(Counter(problem.operations for problem in splits["train"]).values()) == {15}
 
 
-def test_with_a_phrasing_each_part_is_told_in_a_single_way_and_new_problems_are_compositions() -> None:
-    splits = generate(SIZES, PARAMS.model_copy(update={"phrasings": 1}), 0)
-    ways = defaultdict(set)
-    for problem in (problem for split in splits.values() for problem in split):
-        composition, _, tellings = told(problem)
-        for part, telling in zip(parts_of(composition), tellings, strict=True):
-            ways[part.name].add(telling)
-    assert {len(used) for used in ways.values()} == {1}
-    assert set().union(*ways.values()) == {0, 1, 2}
-    assert Counter(problem.novelty for problem in splits["test"]) == {None: 20, "composition": 20}
-
-
 def test_no_split_depends_on_the_number_of_train_problems() -> None:
     fewer, more = generate(SIZES.model_copy(update={"train": 20}), PARAMS, 3), generate(SIZES, PARAMS, 3)
     assert all(fewer[split] == more[split] for split in ("test", "validation"))

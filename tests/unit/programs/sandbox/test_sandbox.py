@@ -158,14 +158,6 @@ def test_the_fast_tier_gives_what_the_fork_tier_gives(sandbox: Sandbox, bodies: 
     assert fast == sandbox.run([Program(code + FORKED, questions) for code in codes])
 
 
-@given(st.lists(st.lists(statements(), min_size=1, max_size=4), min_size=6, max_size=12), st.integers(0, 80))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_broken_source_ends_alike_in_both_tiers(sandbox: Sandbox, bodies: list[list[str]], cut: int) -> None:
-    codes = [plain("\n    ".join(body))[: -1 - cut] + " )\n" for body in bodies]
-    fast = sandbox.run([Program(code, (QUESTION,)) for code in codes])
-    assert fast == sandbox.run([Program(code + "#" * 5000, (QUESTION,)) for code in codes])
-
-
 def test_a_plain_bomb_spoils_no_other_program() -> None:
     squares = plain("a = n[0]\n" + "    a = a * a\n" * 50 + "    return a")
     big_text = plain("return problem * 1000000000")
