@@ -62,6 +62,7 @@ def layout_of(root: Path, writer: Path, train: list[Problem]) -> Layout:
     layout = Layout(root)
     write_jsonl(layout.problems("train"), train)
     write_jsonl(layout.problems("validation"), [HELD_OUT])
+    layout.policy(0).parent.mkdir(parents=True)
     layout.policy(0).symlink_to(writer)
     return layout
 
