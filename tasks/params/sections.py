@@ -160,9 +160,9 @@ class Bootstrap(Section):
 
 
 class Search(Section):
-    problems: Count | None
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Annotated[int, Field(ge=1, le=65_536, strict=True)]
+    problems: Count | None
     temperature: Temperature
     top_p: Annotated[float, Field(gt=0, le=1)]
     top_k: CountFrom0

@@ -34,7 +34,7 @@ NEVER_RUN = {
 CANNOT_RUN = {
     "async def check(candidate):\n    assert candidate(2) == 3\n": "check is async, so that it would not run",
     "def check(candidate, other):\n    assert candidate(2) == 3\n": "check needs more than the function under test",
-    "async def test_f():\n    assert f(2) == 3\n": "test_f is async, so that it would not run; write def test_f",
+    "async def test_f():\n    assert f(2) == 3\n": "test_f is async or decorated, so that it would not run; write def",
     "def test_f(capsys):\n    assert f(2) == 3\n": "test_f needs capsys; fixtures and parametrize are not",
     "import pandas\nassert f(2) == 3\n": "pandas is not there to import",
     "from json import nothing\nassert f(2) == 3\n": "json.nothing is not there to import",
