@@ -46,11 +46,11 @@ class TestProcesses:
             try:
                 ended, content = self._read(verdicts[0], candidate, limit)
             finally:
-                _, was_too_big = self._children.end(candidate, tester)
+                was_too_big = self._children.end(candidate, tester)[1]
             if ended in (protocol.TIMEOUT, protocol.MEMORY):  # without the program the tests end
                 content += self._read(verdicts[0], None, TimeLimit(_LAST_SECONDS, tester))[1]
         finally:
-            status, _ = self._children.end(tester)
+            status = self._children.end(tester)[0]
             os.close(verdicts[0])
         if (ended == protocol.ENDINGS and status == -signal.SIGKILL) or not content.startswith(protocol.READ):
             raise HostClosed  # from outside; or the tests may still be in the socket, where others are expected next
