@@ -10,7 +10,6 @@ from tasks.core.sharding import fan_out, shards_of
 from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
 from tasks.model.sampling.vllm.serve import serve_policy
-from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem, Split
@@ -30,9 +29,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     """
     assert round is not None
     environment = environment_in(layout.root, params)
-    held_out = params.influence.validation == "held_out" and params.influence.selection not in UNMEASURED
     counts: dict[Split, int | None] = {"train": params.search.problems}
-    if held_out:
+    if params.influence.holds_out:
         counts["validation"] = params.influence.n
     listed = {split: read_jsonl(layout.problems(split), Problem) for split in counts}
     problems = [
