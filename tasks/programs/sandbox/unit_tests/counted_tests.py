@@ -53,8 +53,7 @@ class CountedTests(Text):
     """A text of tests.
 
     They are the asserts at the top level and in a function `check`, which is called with the function under test, and
-    test functions as pytest runs them (cases.py), one test each. If there are none, the calls at those places are the
-    tests: those of a function that compares, say.
+    test functions as pytest runs them (cases.py), one test each. If there are none, the calls at those places are the tests: those of a function that compares, say.
 
     `count`: how many there are, by the syntax. `is_exact`: none of them is in a loop. `faults`: why a test would never
     run, in words.
