@@ -34,7 +34,6 @@ _FOREIGN: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("LeetCode", ("entry_point", "test", "prompt"), "write a function, not a method, as entry_point, and tests"),
     ("CRUXEval", ("code", "input", "output"), "write the code and the input as question, output as answer"),
     ("MultiPL-E", ("prompt", "tests", "language"), "its tests are not Python; take HumanEval or MBPP"),
-    ("BigCodeBench", ("complete_prompt", "test"), "its tests are methods of classes: write functions with asserts"),
     ("SWE-bench", ("repo", "base_commit", "patch"), "write functions with question, entry_point and tests"),
     ("OlympiadBench", ("question", "final_answer"), "write the text in final_answer as answer"),
     ("chats", ("messages",), "write the user's message as question, the reply's result as answer"),
@@ -186,14 +185,16 @@ def _trivia(row: Columns) -> Row:
 
 
 def _human_eval(row: Columns) -> Row:
+    """A line of HumanEval, or of BigCodeBench, whose prompt for a completion is longer than its code."""
+    asked, prompt = ("complete_prompt", "code_prompt") if "complete_prompt" in row else ("prompt", "prompt")
     answer = {
         "entry_point": row["entry_point"],
-        "prompt": row["prompt"],
-        "shown": shown_tests(row["prompt"]),
+        "prompt": row[prompt],
+        "shown": shown_tests(row[prompt]) if asked == prompt else [],
         "hidden": row["test"],
         "solution": row["canonical_solution"],
     }
-    return Row(check_text("prompt", row["prompt"]), answer, "test")
+    return Row(check_text(asked, row[asked]), answer, "test")
 
 
 def _mbpp(row: Columns) -> Row:
@@ -285,12 +286,14 @@ def _is_gsm8k(row: Mapping[str, Any]) -> bool:
     return "question" in row and isinstance(row.get("answer"), str) and "####" in row["answer"]
 
 
+_OF_COMPLETIONS = ("entry_point", "canonical_solution")
+
 OWN = Format("question and answer", NUMBER, needs("question", "answer"), _own, ())
 """Graft's own format: any columns, of which `question`, `answer`, `siblings`, `problem_id` and `context` are read."""
 
 FORMATS = (
-    Format("HumanEval", UNIT_TESTS, needs("task_id", "prompt", "entry_point", "canonical_solution"), _human_eval,
-           ("task_id",)),
+    Format("HumanEval", UNIT_TESTS, needs("task_id", "prompt", *_OF_COMPLETIONS), _human_eval, ("task_id",)),
+    Format("BigCodeBench", UNIT_TESTS, needs("complete_prompt", *_OF_COMPLETIONS), _human_eval, ("task_id",)),
     Format("MBPP", UNIT_TESTS, needs("task_id", "code", "test_list"), _mbpp),
     Format("code with tests", UNIT_TESTS, needs("question", "entry_point", "tests"), _code, ("id", "problem_id")),
     Format("KodCode", UNIT_TESTS, _without_answer("question", "solution", "test"), _kod_code),

@@ -25,7 +25,7 @@ from tasks.records import UNIT_TESTS, Problem
 Texts = Sequence[TextVerdicts]
 """Verdicts of one program, for each text of tests."""
 
-_FORMS = "asserts, a function check(candidate) or functions test_…"
+_FORMS = "asserts, a function check(candidate), functions test_… or a unittest.TestCase"
 _EMPTY = ("", "def {}(*args, **kwargs): pass\n", "def {0}(*args, **kwargs): return {0}\n")
 """Programs that do nothing: without the function, with one that returns None, and one that returns an object."""
 

@@ -72,7 +72,19 @@ FORMS = {
         (
             "import pytest\nfrom solution import *\ndef test_f():\n    assert f(2) == pytest.approx(4.0000001)\n"
             "def test_raises():\n    with pytest.raises(ValueError, match='no'):\n        h(1)\n"
-            "def test_given(candidate): assert candidate([1]) == [1, 1]\n",
+            "@pytest.mark.parametrize('x, y', [(1, 2), (2, 4)])\ndef test_more(x, y): assert f(x) == y\n"
+            "def test_given(candidate): assert candidate([1]) == [1, 1]\n"
+            "class TestF:\n    def setup_method(self): self.x = 2\n    def test_it(self): assert f(self.x) == 4\n",
+        ),
+        6,
+    ),
+    "unittest": (
+        (
+            "import unittest\nclass Base(unittest.TestCase):\n    def setUp(self): self.x = 2\n"
+            "class TestF(Base):\n    def test_f(self): self.assertEqual(f(self.x), 4)\n    def test_many(self):\n"
+            "        for x in (1, 2):\n            with self.subTest(x=x): self.assertEqual(f(x), 2 * x)\n"
+            "    def test_raises(self):\n        with self.assertRaisesRegex(ValueError, 'no'): h(1)\n"
+            "if __name__ == '__main__':\n    unittest.main()\n",
         ),
         3,
     ),
@@ -115,6 +127,8 @@ LOOPS = {
     "asserts": "def check(candidate):\n    for x in range(30):\n        assert candidate(x) == 2 * x\n",
     "comparisons": "def same(a, b):\n    assert a == b\ndef check(candidate):\n    for x in range(30):\n"
     "        same(candidate(x), 2 * x)\n",
+    "no loop of its own": "import pytest\n@pytest.mark.parametrize('x', range(30))\n"
+    "def test_f(x):\n    assert f(x) == 2 * x\n",
 }
 EARLY = ["import os; os._exit(0)", "while True: pass", "raise SystemExit"]
 """Ends at the first test that it cannot pass."""

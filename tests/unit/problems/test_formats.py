@@ -112,6 +112,20 @@ def test_each_format_is_read_as_it_is_published(
     assert Problem.model_validate_json(problem.model_dump_json()) == problem
 
 
+def test_contexts_are_in_front_of_the_question() -> None:
+    hotpot, original = read(LINES["HotpotQA"][0][0]), read(LINES["HotpotQA"][1][0])
+    assert context(hotpot[0].question) == context(original[0].question)
+    assert hotpot[0].question == (
+        "Paris: Paris is a city. It is in France.\n\nRome: Rome is older.\n\nQuestion: Where?"
+    )  # fmt: skip
+    assert context(read(LINES["DROP"][0][0])[0].question) == "Smith ran 3 yards."
+    assert hotpot[0].fields == {
+        "type": "bridge",
+        "level": "easy",
+        "supporting_facts": {"title": ["Paris"], "sent_id": [1]},
+    }
+
+
 def test_the_right_choice_of_gpqa_is_anywhere_but_always_in_the_same_place() -> None:
     wrong = {f"Incorrect Answer {number}": f"wrong {number}" for number in (1, 2, 3)}
     rows = [{"Question": f"Which, {n}?", "Correct Answer": "right", **wrong, "Record ID": f"rec{n}"} for n in range(40)]

@@ -28,17 +28,17 @@ NEVER_RUN = {
     "another name of main": "if __name__ == 'tests':\n    assert f(2) == 3\n",
     "the function alone": "def check(candidate):\n    assert candidate\n    assert callable(candidate)\n",
     "empty test functions": "def test_f():\n    pass\n",
-    "an empty class": "class TestF:\n    pass\n",
+    "an empty class": "import unittest\nclass TestF(unittest.TestCase):\n    pass\n",
     "a lambda": "check = lambda candidate: candidate(2) == 3\n",
 }
 CANNOT_RUN = {
     "async def check(candidate):\n    assert candidate(2) == 3\n": "check is async, so that it would not run",
     "def check(candidate, other):\n    assert candidate(2) == 3\n": "check needs more than the function under test",
-    "async def test_f():\n    assert f(2) == 3\n": "test_f is async or decorated, so that it would not run; write def",
-    "def test_f(capsys):\n    assert f(2) == 3\n": "test_f needs capsys; fixtures and parametrize are not",
+    "async def test_f():\n    assert f(2) == 3\n": "test_f is async, so that it would not run; write def test_f",
+    "def test_f(capsys):\n    assert f(2) == 3\n": "test_f needs capsys; fixtures are not there",
     "import pandas\nassert f(2) == 3\n": "pandas is not there to import",
-    "from json import nothing\nassert f(2) == 3\n": "json.nothing is not there to import",
-    "class T:\n    def test_f(self):\n        assert f(2) == 3\n": "T.test_f is a method, which is not run; write a",
+    "from unittest import mock\nassert f(2) == 3\n": "unittest.mock is not there to import",
+    "import unittest\nclass T(unittest.TestCase):\n    async def test_f(self):\n        pass\n": "T.test_f is async",
 }
 
 

@@ -1,7 +1,8 @@
-"""Test functions as pytest runs them, and `check`. Standard library only."""
+"""Functions and classes of tests as pytest and unittest run them, and `check`. Standard library only."""
 
 import ast
-from collections.abc import Callable
+import unittest
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,36 +19,46 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class TestCases:
-    """The functions in a text of tests that are called after it has run; no class of pytest's.
+    """The functions and methods in a text of tests that are called after it has run; no class of pytest's.
 
-    `check`: the function of that name, whose asserts are counted apart. `count`: how many others there are. `faults`:
-    why a test would never run, in words.
+    `check`: the function of that name, whose asserts are counted apart. `count`: how many others there are; `is_exact`:
+    none is called several times. `faults`: why a test would never run, in words.
     """
 
     __test__ = False
 
     def __init__(self, tree: ast.Module, entry_point: str) -> None:
         self.check: ast.FunctionDef | None = None
+        self.is_exact = True
         self.faults: list[str] = []
         self._functions: dict[str, set[str]] = {}  # name → the parameters that are the function under test
+        self._methods: dict[str, list[str]] = {}  # class → the names of its tests
+        self._unittest: set[str] = set()  # those of them that unittest runs
         self._arguments = (CANDIDATE, entry_point)
+        self._mains = {
+            alias.asname or alias.name
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and node.module == "unittest"
+            for alias in node.names
+            if alias.name == "main"
+        }
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
-                self._refuse_tests(node)
+                self._add_class(node)
             elif isinstance(node, _Function) and node.name == CHECK:
                 self._add_check(node)
             elif isinstance(node, _Function) and node.name.startswith("test"):
                 self._add_function(node, used)
-        self.count = len(self._functions)
+        self.count = len(self._functions) + sum(map(len, self._methods.values()))
 
     def starts(self, node: ast.stmt) -> bool:
         """True for a statement that starts the tests: they are started here, once."""
         call = node.value if isinstance(node, ast.Expr) else None
         match call:
             case ast.Call(func=ast.Name(id=name)):
-                return name in self._functions or (self.check is not None and name == CHECK)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="pytest"), attr="main")):
+                return name in self._functions or name in self._mains or (self.check is not None and name == CHECK)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="unittest" | "pytest"), attr="main")):
                 return True
         return False
 
@@ -56,7 +67,14 @@ class TestCases:
         if self.check is not None:
             namespace[CHECK](*[function] if _positional(self.check) else [])
         for name, takes in self._functions.items():
-            count(_passes(partial(namespace[name], **dict.fromkeys(takes, function))))
+            test = namespace[name]
+            cases: Sequence[dict[str, Any]] = getattr(test, "cases", ({},))
+            for case in cases:
+                count(_passes(partial(test, **dict.fromkeys(takes, function) | case)))
+        for name, methods in self._methods.items():
+            run = _run_unittest if name in self._unittest else _run_method
+            for method in methods:
+                count(_passes(partial(run, namespace[name], method)))
 
     def _add_check(self, node: _Function) -> None:
         required = len(_positional(node)) - len(node.args.defaults)
@@ -71,21 +89,44 @@ class TestCases:
         """A function with parameters that the text itself calls is no test, but a part of one."""
         names = set(_required(node))
         takes = names.intersection(self._arguments)
-        if missing := names - takes:
+        listed = set(_parametrized(node))
+        if missing := names - takes - listed:
             if node.name not in used:
                 self.faults.append(
-                    f"{node.name} needs {', '.join(sorted(missing))}; fixtures and parametrize are not there: write it "
-                    "out"
+                    f"{node.name} needs {', '.join(sorted(missing))}; fixtures are not there: write it out"
                 )
-        elif isinstance(node, ast.AsyncFunctionDef) or node.decorator_list:
-            self.faults.append(f"{node.name} is async or decorated, so that it would not run; write def {node.name}")
+        elif isinstance(node, ast.AsyncFunctionDef):
+            self.faults.append(f"{node.name} is async, so that it would not run; write def {node.name}")
         else:
+            self.is_exact &= not node.decorator_list
             self._functions[node.name] = takes
 
-    def _refuse_tests(self, node: ast.ClassDef) -> None:
-        methods = [each.name for each in node.body if isinstance(each, _Function) and each.name.startswith("test")]
-        if methods:
-            self.faults.append(f"{node.name}.{methods[0]} is a method, which is not run; write a function {methods[0]}")
+    def _add_class(self, node: ast.ClassDef) -> None:
+        bases = [getattr(base, "attr", getattr(base, "id", "")) for base in node.bases]
+        methods = {name: None for base in bases for name in self._methods.get(base, ())}
+        for method in node.body:
+            if isinstance(method, _Function) and method.name.startswith("test"):
+                methods[method.name] = None
+                if isinstance(method, ast.AsyncFunctionDef) or len(_required(method)) > 1 or method.decorator_list:
+                    self.faults.append(f"{node.name}.{method.name} is async, decorated or has parameters; write it out")
+        is_unittest = any(name.endswith("TestCase") or name in self._unittest for name in bases)
+        if is_unittest:
+            self._unittest.add(node.name)
+        if is_unittest or (node.name.startswith("Test") and all(base in self._methods for base in bases)):
+            self._methods[node.name] = list(methods)
+
+
+def _run_method(kind: Any, method: str) -> None:
+    instance = kind()
+    getattr(instance, "setup_method", lambda: None)()
+    getattr(instance, method)()
+
+
+def _run_unittest(kind: Any, method: str) -> None:
+    result = unittest.TestResult()
+    unittest.TestSuite([kind(method)]).run(result)  # a suite calls setUpClass as well
+    if result.skipped or not result.wasSuccessful():
+        raise AssertionError
 
 
 def _passes(test: Callable[[], object]) -> bool:
@@ -106,3 +147,20 @@ def _required(node: _Function) -> list[str]:
     named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     required = positional[: len(positional) - len(node.args.defaults)]
     return [each.arg for each in (*required, *(arg for arg, default in named if default is None))]
+
+
+def _parametrized(node: _Function) -> Iterator[str]:
+    """The parameters that `pytest.mark.parametrize` gives."""
+    for decorator in node.decorator_list:
+        match decorator:
+            case ast.Call(func=ast.Attribute(attr="parametrize"), args=[ast.Constant(value=str(names)), *_]):
+                yield from parameters_in(names)
+            case ast.Call(
+                func=ast.Attribute(attr="parametrize"), args=[ast.Tuple(elts=names) | ast.List(elts=names), *_]
+            ):
+                yield from (str(name.value) for name in names if isinstance(name, ast.Constant))
+
+
+def parameters_in(names: str) -> list[str]:
+    """The names in "a, b"."""
+    return [name.strip() for name in names.split(",") if name.strip()]

@@ -53,7 +53,8 @@ class CountedTests(Text):
     """A text of tests.
 
     They are the asserts at the top level and in a function `check`, which is called with the function under test, and
-    test functions as pytest runs them (cases.py), one test each. If there are none, the calls at those places are the tests: those of a function that compares, say.
+    test functions and classes as pytest and unittest run them (cases.py), one test each. If there are none,
+    the calls at those places are the tests: those of a function that compares, say.
 
     `count`: how many there are, by the syntax. `is_exact`: none of them is in a loop. `faults`: why a test would never
     run, in words.
@@ -88,6 +89,7 @@ class CountedTests(Text):
                     self.is_exact &= not is_loop
                     statements[place] = _counted(node)
         self.count += self._cases.count
+        self.is_exact &= self._cases.is_exact
 
     def _run(self, namespace: dict[str, Any]) -> None:
         super()._run(namespace)

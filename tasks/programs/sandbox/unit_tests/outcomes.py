@@ -12,7 +12,7 @@ from tasks.programs.sandbox.sandbox import Sandbox
 
 @dataclass(frozen=True)
 class UnitTests:
-    """Tests of a function: texts of asserts, a function `check`, or test functions.
+    """Tests of a function: texts of asserts, a function `check`, or test functions and classes.
 
     `prompt`: what the code continues, "" if it stands alone; `setup`: run before the tests. `counts`: how many tests
     each text has, where that is known from a run of them (tasks/problems/unit_test_check.py). `shown`: texts that are

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from tasks.programs.sandbox import protocol
-from tasks.programs.sandbox.unit_tests.cases import CANDIDATE
+from tasks.programs.sandbox.unit_tests.cases import CANDIDATE, parameters_in
 from tasks.programs.sandbox.unit_tests.counted_tests import COUNT, CountedTests, Text, prompt_text
 from tasks.programs.sandbox.unit_tests.remote import CandidateDied, RemoteProgram
 
@@ -76,7 +76,7 @@ def stand_ins() -> dict[str, types.ModuleType]:
     """The modules by name."""
     numpy, pytest = types.ModuleType("numpy"), types.ModuleType("pytest")
     vars(numpy).update(allclose=_allclose, ndarray=_Array, float32=_Array, float64=_Array)
-    vars(pytest).update(raises=_Raises, approx=_Approx)
+    vars(pytest).update(raises=_Raises, approx=_Approx, mark=types.SimpleNamespace(parametrize=_parametrize))
     return {"numpy": numpy, "pytest": pytest}
 
 
@@ -133,3 +133,15 @@ class _Approx:
         if isinstance(expected, bool) or not isinstance(given, int | float | complex):
             return bool(given == expected)
         return bool(given == expected or abs(given - expected) <= max(self._abs, self._rel * abs(expected)))
+
+
+def _parametrize(names: str | Sequence[str], cases: Sequence[Any]) -> Callable[[Any], Any]:
+    listed = parameters_in(names) if isinstance(names, str) else list(names)
+
+    def decorate(test: Any) -> Any:
+        rows = [dict(zip(listed, case if len(listed) > 1 else (case,), strict=True)) for case in cases]
+        before: Sequence[dict[str, Any]] = getattr(test, "cases", ({},))
+        test.cases = [{**others, **row} for others in before for row in rows]
+        return test
+
+    return decorate
