@@ -55,7 +55,7 @@ Novelty = Literal["phrasing", "composition"]
 
 
 class Sibling(Record):
-    """The same problem with other quantities and its own answer."""
+    """The same problem with other quantities and its own answer, or in other words or with another context."""
 
     question: str
     answer: Answer

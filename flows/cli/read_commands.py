@@ -190,6 +190,9 @@ def problems(
     evaluator: Annotated[
         str, typer.Option(metavar="NAME", help="Read the answers as problems.evaluator=NAME would.")
     ] = "format",
+    siblings: Annotated[
+        int, typer.Option(min=0, max=16, metavar="N", help="Make siblings as problems.siblings=N would.")
+    ] = 6,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Show what a run would see in a file of problems: its format, how answers are checked, counts and three examples.
@@ -201,7 +204,7 @@ def problems(
     """
     from flows.reports.problem_file import describe_files
 
-    print_text(describe_files(file, evaluator))
+    print_text(describe_files(file, evaluator, siblings))
 
 
 def environments(

@@ -38,7 +38,7 @@ class FileSummary:
     repeated: int = 0  # lines with a question, their siblings' included, that occurs before
 
 
-def describe_files(path: str, evaluator: str = BY_FORMAT) -> str:
+def describe_files(path: str, evaluator: str = BY_FORMAT, siblings: int = 0) -> str:
     """The text that `graft problems` prints. Raises GraftError without a file, and for one of which no line is usable.
 
     Unit tests are tried in a sandbox with the limits of `params.yaml` in this folder, or those of the shipped one.
@@ -50,13 +50,15 @@ def describe_files(path: str, evaluator: str = BY_FORMAT) -> str:
     files = problem_files(Path.cwd(), path).items()
     params = Path("params.yaml")
     sandbox = load_params(params).sandbox if params.is_file() else SHIPPED
-    summaries = [summarise(name, problem_text(name, file), evaluator, sandbox) for name, file in files]
+    summaries = [summarise(name, problem_text(name, file), evaluator, siblings, sandbox) for name, file in files]
     return "\n\n".join("\n".join(lines_of(summary)) for summary in summaries)
 
 
-def summarise(name: str, text: str, evaluator: str = BY_FORMAT, sandbox: SandboxParams = SHIPPED) -> FileSummary:
+def summarise(
+    name: str, text: str, evaluator: str = BY_FORMAT, siblings: int = 0, sandbox: SandboxParams = SHIPPED
+) -> FileSummary:
     """Read every line, a refused one too. Raises GraftError for a file that is not JSON, or without a usable line."""
-    reader, summary, questions = Reader(evaluator, loads=False), None, set[str]()
+    reader, summary, questions = Reader(evaluator, siblings=siblings, loads=False), None, set[str]()
     problems: dict[str, Problem] = {}
     for place, row in rows_of(name, text):
         where = where_of(name, place)
@@ -114,7 +116,7 @@ def _evaluator(summary: FileSummary) -> str:
 
 def _siblings(problems: Sequence[Problem]) -> str:
     if not problems:
-        return "none"
+        return "none: the file has none, no paraphrases and no paragraphs to reorder"
     alike = sum(not p.answers_vary for p in problems)
     return f"{sum(len(p.siblings) for p in problems)}, of {len(problems)} problems; the same answer in {alike} of them"
 

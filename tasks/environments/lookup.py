@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,12 @@ from tasks.params.sections import Section
 
 SET_HERE = ("params", "root")
 """Attributes that need no definition by the user."""
+
+CALLS = {
+    "is_right": (("problem", "result"), "where problem.answer is the expected answer"),
+    "demonstrations": (("solved", "seed"), "which gives all pairs, as many as a param of its own says for instance"),
+}
+"""Methods that once had other arguments, with the present ones."""
 
 
 def environment_in(root: Path, params: Params) -> Environment:
@@ -83,4 +90,9 @@ def _loaded(name: str) -> Environment:
     needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_") and n not in SET_HERE]
     if missing := [n for n in needed if not hasattr(made, n)]:
         raise GraftError(f"environment: {name} has no {missing[0]}; let it inherit tasks.environments.direct.Direct")
+    for method, (arguments, meaning) in CALLS.items():
+        taken = tuple(signature(getattr(made, method)).parameters)
+        if taken != arguments:
+            wanted = f"{method}(self, {', '.join(arguments)})"
+            raise GraftError(f"environment: {name}.{method}({', '.join(taken)}): write {wanted}, {meaning}")
     return made

@@ -13,6 +13,7 @@ from tasks.evaluators.number import kind_of
 from tasks.evaluators.text import last_box
 from tasks.problems.choice_formats import CHOICE_FORMATS
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_text, in_context, needs, texts_of
+from tasks.problems.variants import Paragraph, QuestionParts, mixed
 from tasks.programs.code_blocks import shown_tests
 from tasks.records import NUMBER, UNIT_TESTS, Answer
 
@@ -64,12 +65,35 @@ def recognise(row: Mapping[str, Any]) -> Format:
 
 
 def _own(row: Columns) -> Row:
-    question, context = check_text("question", row["question"]), row.peek("context")
-    paragraphs = context if isinstance(context, list) else [context]
-    if not paragraphs or not all(isinstance(text, str) for text in paragraphs):
-        return Row(question, row["answer"])
+    paragraphs = _paragraphs(row)
+    question, paraphrases = _worded(row)
+    if "distractor_contexts" in row.used:
+        paragraphs = mixed(paragraphs, question)
+    parts = QuestionParts(question, paraphrases, paragraphs)
+    return Row(in_context(parts.context, question), row["answer"], parts=parts)
+
+
+def _worded(row: Columns) -> tuple[str, list[str]]:
+    """The question and its paraphrases."""
+    question = check_text("question", row["question"])
+    if row.peek("paraphrases") is None:
+        return question, []
+    texts = texts_of("paraphrases", row["paraphrases"])
+    return question, [check_text("paraphrases", text) for text in texts]
+
+
+def _paragraphs(row: Columns) -> list[Paragraph]:
+    """The paragraphs of a context of Graft's own format."""
+    context = row.peek("context")
+    needed: list[Any] = context if isinstance(context, list) else [context]
+    if not needed or not all(isinstance(text, str) for text in needed):
+        return []
     row.used.add("context")
-    return Row(in_context(_joined(paragraphs), question), row["answer"])
+    texts = [Paragraph(text.strip()) for text in needed if text.strip()]
+    if row.peek("distractor_contexts") is not None:
+        listed = texts_of("distractor_contexts", row["distractor_contexts"])
+        texts += [Paragraph(text.strip(), is_distractor=True) for text in listed if text.strip()]
+    return texts
 
 
 def _math(row: Columns) -> Row:
@@ -145,22 +169,31 @@ def _hotpot(row: Columns) -> Row:
             paragraphs = [(title, body) for title, body in pairs]
         case other:
             raise ColumnError("context", f"{kind_of(other)}, not paragraphs with titles; fix the line")
-    texts = [f"{title}: {''.join(map(str, sentences)).strip()}" for title, sentences in paragraphs]
-    return Row(in_context(_joined(texts), check_text("question", row["question"])), row["answer"])
+    facts = row.peek("supporting_facts")  # as the hub has them, or as published
+    named = facts.get("title") or [] if isinstance(facts, dict) else [fact[0] for fact in facts]
+    supporting = {title for title in named if isinstance(title, str)} & {title for title, _ in paragraphs}
+    return _on_paragraphs(row, row["answer"], [
+        Paragraph(f"{title}: {''.join(map(str, sentences)).strip()}", bool(supporting) and title not in supporting)
+        for title, sentences in paragraphs
+    ])  # fmt: skip
 
 
 def _musique(row: Columns) -> Row:
     if row.get("answerable") is False:
         raise ColumnError("answerable", "false, so that the line has no answer; remove it")
+    listed = row["paragraphs"]
+    needed = any(paragraph.get("is_supporting") for paragraph in listed)
     names = ("title", "paragraph_text")
-    texts = [": ".join(check_text("paragraphs", each.get(name)) for name in names) for each in row["paragraphs"]]
-    accepted = _unique(row["answer"], *(row.get("answer_aliases") or []))
-    return Row(in_context(_joined(texts), check_text("question", row["question"])), accepted)
+    texts = [[check_text("paragraphs", paragraph.get(name)) for name in names] for paragraph in listed]
+    return _on_paragraphs(row, _unique(row["answer"], *(row.get("answer_aliases") or [])), [
+        Paragraph(": ".join(text), needed and not paragraph.get("is_supporting"))
+        for text, paragraph in zip(texts, listed, strict=True)
+    ])  # fmt: skip
 
 
-def _joined(paragraphs: Sequence[str]) -> str:
-    """The paragraphs with a blank line between them."""
-    return "\n\n".join(text.strip() for text in paragraphs if text.strip())
+def _on_paragraphs(row: Columns, answer: Answer, paragraphs: Sequence[Paragraph]) -> Row:
+    parts = QuestionParts(*_worded(row), paragraphs)
+    return Row(in_context(parts.context, parts.question), answer, parts=parts)
 
 
 def _squad(row: Columns) -> Row:
@@ -289,7 +322,8 @@ def _is_gsm8k(row: Mapping[str, Any]) -> bool:
 _OF_COMPLETIONS = ("entry_point", "canonical_solution")
 
 OWN = Format("question and answer", NUMBER, needs("question", "answer"), _own, ())
-"""Graft's own format: any columns, of which `question`, `answer`, `siblings`, `problem_id` and `context` are read."""
+"""Graft's own format: any columns, of which `question`, `answer`, `siblings`, `problem_id`, `paraphrases`, `context`
+and, with a context, `distractor_contexts` are read."""
 
 FORMATS = (
     Format("HumanEval", UNIT_TESTS, needs("task_id", "prompt", *_OF_COMPLETIONS), _human_eval, ("task_id",)),

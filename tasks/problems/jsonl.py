@@ -16,6 +16,7 @@ from tasks.problems.files import rows_of, where_of
 from tasks.problems.formats import OWN, recognise
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_characters, other_columns
 from tasks.problems.unit_test_check import check_unit_tests
+from tasks.problems.variants import variants_of
 from tasks.records import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
@@ -31,9 +32,10 @@ Place = tuple[str, str]
 class Reader:
     """Reads problems from texts. `evaluator`: by name for all problems, or BY_FORMAT for that of each file's format.
 
-    `root` and `sha256` are the project's folder and the digest of a user's evaluator. `sandbox`: where unit tests are
-    tried; without it they are taken as they are. `loads`: False takes answers as they are instead of loading a user's
-    evaluator. `formats` holds the format of each file that was read.
+    `root` and `sha256` are the project's folder and the digest of a user's evaluator. `siblings`: most variants of a
+    question that are made where a line has paraphrases or paragraphs. `sandbox`: where unit tests are tried; without
+    it they are taken as they are. `loads`: False takes answers as they are instead of loading a user's evaluator.
+    `formats` holds the format of each file that was read.
     """
 
     def __init__(
@@ -41,11 +43,12 @@ class Reader:
         evaluator: str = BY_FORMAT,
         root: Path | None = None,
         sha256: str | None = None,
+        siblings: int = 0,
         sandbox: SandboxParams | None = None,
         loads: bool = True,
     ) -> None:
         self._evaluator, self._root, self._sha256 = evaluator, root or Path.cwd(), sha256
-        self._sandbox, self._loads = sandbox, loads
+        self._siblings, self._sandbox, self._loads = siblings, sandbox, loads
         self._ids: dict[str, Place] = {}
         self._questions: dict[str, Place] = {}
         self.formats: dict[str, Format] = {}
@@ -81,7 +84,10 @@ class Reader:
         return counted
 
     def problem(self, where: str, known: Format, row: dict[str, Any], source: str) -> Problem:
-        """The problem of one row, with the siblings that the line lists. Raises GraftError that begins with `where`."""
+        """The problem of one row. Raises GraftError that begins with `where`.
+
+        Its siblings are those of the line; without any, as many variants of the question as are wanted.
+        """
         try:
             return self._problem(known, row, source)
         except KeyError as error:
@@ -99,6 +105,9 @@ class Reader:
         if evaluator == "choice":
             _check_choice(read.question, answer, read.column)
         siblings = self._listed_siblings(evaluator, row, listed, question_key(read.question)) if listed else []
+        if read.parts and not siblings:
+            texts = variants_of(read.parts, self._siblings)
+            siblings = [Sibling(question=text, answer=answer, fields=fields) for text in texts]
         return Problem(
             problem_id=problem_id,
             question=read.question,
@@ -140,7 +149,7 @@ class Reader:
             column = f"siblings.{place}"
             if not isinstance(sibling, dict):
                 raise ColumnError(column, f"{kind_of(sibling)}, not {{question, answer}}; fix the field")
-            inherited: dict[str, Any] = {"context": row["context"]} if "context" in row else {}
+            inherited: dict[str, Any] = {name: row[name] for name in ("context", "distractor_contexts") if name in row}
             try:
                 columns = Columns(inherited | sibling)
                 read = OWN.read(columns)

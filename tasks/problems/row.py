@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tasks.evaluators.number import kind_of
+from tasks.problems.variants import QuestionParts
 from tasks.programs.operators.builtin import with_context
 from tasks.programs.sandbox.run_program import is_unicode
 from tasks.records import PROBLEM_ID, Answer, Fields
@@ -63,6 +64,7 @@ class Row(NamedTuple):
     question: str
     answer: Answer  # as written; the evaluator parses it
     column: str = "answer"  # the answer's, for errors
+    parts: QuestionParts | None = None  # of a question of which variants may be asked
     problem_id: str | None = None  # where it is more than the text of a column
 
 

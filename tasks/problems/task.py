@@ -31,7 +31,7 @@ def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     own = params.problems
     module, user_defined, _ = own.evaluator.partition(":")
     digest = digest_modules(layout.root, [module]) if user_defined else None
-    reader = Reader(own.evaluator, layout.root, digest, params.sandbox)
+    reader = Reader(own.evaluator, layout.root, digest, own.siblings, params.sandbox)
     texts = ((name, problem_text(name, file), file.name) for name, file in problem_files(layout.root, path).items())
     return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed)
 

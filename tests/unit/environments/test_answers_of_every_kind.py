@@ -1,11 +1,15 @@
 """Problems with texts, choices and contexts, through environments, rewards and groups."""
 
+from pathlib import Path
+
 import pytest
 
+from tasks.environments.lookup import environment_of
 from tasks.environments.protocol import Environment, solved_share
 from tasks.environments.runner import make_runner
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.workflow import WorkflowEnvironment
+from tasks.errors import GraftError
 from tasks.model.rollouts.attempts import run_workflows
 from tasks.params.file import load_params
 from tasks.programs.efficiency import Budget
@@ -96,6 +100,40 @@ def test_enumeration_takes_numbers_only() -> None:
     found = WorkflowEnvironment().solutions([FRANCE, number], SANDBOX)
     assert [name for name, workflow in found.items() if workflow] == [number.problem_id]
     assert WorkflowEnvironment().solutions([FRANCE], SANDBOX) == {}
+
+
+OLD = '''"""An environment as it was written before `is_right` had the problem."""
+
+from tasks.environments.direct import Direct
+
+
+class Old(Direct):
+    def prompt(self, question, base, served=False):
+        return question
+
+    def parse(self, text):
+        return text
+
+    def is_right(self, result, answer):
+        return result.value == answer
+'''
+
+
+def test_an_environment_with_former_arguments_is_refused_with_what_to_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "old_environment.py").write_text(OLD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(GraftError) as error:
+        environment_of("old_environment:Old")
+    assert str(error.value) == (
+        "environment: old_environment:Old.is_right(result, answer): write is_right(self, problem, result), where "
+        "problem.answer is the expected answer"
+    )  # fmt: skip
+    counting = OLD.replace("is_right(self, result, answer)", "demonstrations(self, count, seed)")
+    (tmp_path / "counting_environment.py").write_text(counting)
+    with pytest.raises(GraftError, match=r"\(count, seed\): write demonstrations\(self, solved, seed\),"):
+        environment_of("counting_environment:Old")
 
 
 def test_a_problem_without_an_evaluator_has_numbers_and_is_written_as_before() -> None:

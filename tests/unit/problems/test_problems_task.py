@@ -94,3 +94,17 @@ def test_the_evaluator_is_written_into_the_problems_and_the_format_is_reported(
         form = f"question and answer, {first.evaluator}, no siblings"
         assert f"mine.jsonl: 9 problems in the format {form}" in caplog.messages
     assert answers == {"number": int(answers["text"]), "text": answers["text"], own["evaluator"]: int(answers["text"])}
+
+
+def test_the_param_siblings_counts_paraphrases_of_a_file_and_the_log_has_their_number(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [{"question": f"{n}?", "answer": n, "paraphrases": [f"{n}, is it?", f"Is it {n}?"]} for n in range(4)]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    sizes = {"source": "jsonl", "path": "mine.jsonl", "train": 2, "validation": 1, "test": 1}
+    caplog.set_level("INFO")
+    for count, made in ((0, "no"), (1, 4), (6, 8)):
+        run(Layout(tmp_path), stage_params("problems", problems={**sizes, "siblings": count}), None)
+        problems = read_jsonl(Layout(tmp_path).problems("train"), Problem)
+        assert {len(problem.siblings) for problem in problems} == {min(count, 2)}
+        assert f"mine.jsonl: 4 problems in the format question and answer, number, {made} siblings" in caplog.messages

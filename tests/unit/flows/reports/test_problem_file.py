@@ -32,7 +32,7 @@ def test_a_file_is_described_with_its_refused_and_repeated_lines() -> None:
         "  answers     2 texts, 1 with several accepted answers",
         "  questions   17 to 18 characters, median 17 (3)",
         "  contexts    7 to 7 characters, median 7 (1)",
-        "  siblings    none",
+        "  siblings    none: the file has none, no paraphrases and no paragraphs to reorder",
         "  fields      hops (no question shows them)",
         "  duplicates  1 (a run refuses them)",
         "  refused     1 of 4 lines, so that a run refuses the file: line 4; the first:",
@@ -63,15 +63,17 @@ def test_real_files_are_recognised() -> None:
     assert code[1] == "  evaluator   unit_tests: the answer is the code of a Python function"
 
 
-def test_siblings_and_questions_that_occur_before_are_counted() -> None:
+def test_siblings_are_counted_as_a_run_makes_them_and_the_same_question_twice_is_repeated() -> None:
     rows: list[dict[str, object]] = [
-        {"question": "Of France?", "answer": "Paris"},
+        {"question": "Of France?", "answer": "Paris", "paraphrases": ["French capital?", "Where is its seat?"]},
         {"question": "Of Italy?", "answer": "Rome", "siblings": [{"question": "Of Spain?", "answer": "Madrid"}]},
-        {"question": "Of Spain?", "answer": "Madrid"},
+        {"question": "French capital?", "answer": "Paris"},
     ]
-    lines = list(lines_of(summarise("capitals.jsonl", text_of(rows), "text")))
-    assert lines[5] == "  siblings    1, of 1 problems; the same answer in 0 of them"
-    assert lines[7].startswith("  duplicates  1")
+    for count, made in ((2, 2), (1, 1), (0, 0)):
+        lines = list(lines_of(summarise("capitals.jsonl", text_of(rows), "text", count)))
+        problems, alike = (2, 1) if count else (1, 0)
+        assert lines[5] == f"  siblings    {made + 1}, of {problems} problems; the same answer in {alike} of them"
+        assert count == 1 or lines[7].startswith("  duplicates  none") == (count == 0)
 
 
 def test_choices_are_counted_by_letter(tmp_path: Path) -> None:
