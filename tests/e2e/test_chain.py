@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from benchmarks.support.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
+from benchmarks.support.workspace import clone_workspace, dvc, graft, make_workspace
 from flows.history.run_history import entries
 from flows.stages.dvc_yaml import parse, stage_ids
 from tasks.artifacts import digest_path, read_json, read_jsonl
@@ -58,7 +58,6 @@ SMALL = [
     *["evaluation.every=1", "problems.dev=12"],
 ]
 ROUNDS = (1, 2)
-GSM8K = Path("shared", "data", "gsm8k", "train.jsonl")
 
 
 class Run(NamedTuple):
@@ -266,13 +265,6 @@ def test_the_screen_shows_what_was_learnt_and_where_the_time_went(first: Run) ->
         assert (first.root / place).exists()
 
 
-def test_graft_tree_draws_what_the_search_left(first: Run) -> None:
-    problem = first.problems("train")[0]
-    shown = graft(first.root, "tree", problem.problem_id, "--round", "1").stdout
-    assert " ".join(problem.rotated(1).question.split()) in " ".join(shown.split())
-    assert re.search(r"└── .*×\d+  value \d\.\d\d  p ", shown)
-
-
 def tracked(run: Run) -> tuple[Any, list[Any]]:
     """MLflow's client and all of its runs, the first to start first."""
     from mlflow import MlflowClient
@@ -364,21 +356,3 @@ def outs_of(root: Path) -> dict[str, dict[str, str]]:
 def files_of(folder: Path) -> dict[str, str]:
     """Relative name → digest."""
     return {p.relative_to(folder).as_posix(): digest_path(p) for p in folder.rglob("*") if p.is_file()}
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(not (PROJECT.parent / GSM8K).is_file(), reason="GSM8K is not beside the project")
-def test_real_input_ends_with_honest_figures(tmp_path: Path) -> None:
-    """The command of docs/problems.md, with the file at the same relative place, on a small set-up."""
-    root = make_workspace(tmp_path / "project", [*SMALL, "rounds=1"])
-    (tmp_path / GSM8K).parent.mkdir(parents=True)
-    (tmp_path / GSM8K).write_bytes((PROJECT.parent / GSM8K).read_bytes())
-    run = retrain(root, "-S", "problems.source=jsonl", "-S", f"problems.path={Path('..') / GSM8K}")
-    assert len(run.problems("train")) == 80
-    for name in ("before", "after"):
-        outcomes = read_jsonl(run.layout.evaluation(name) / "outcomes.jsonl", ProblemOutcome)
-        assert {(o.seen, o.siblings_passed) for o in outcomes} == {(None, None)}
-        numbers = run.metrics(f"evaluate@{name}")
-        assert numbers["pass_at_1_greedy"] == sum(o.greedy for o in outcomes) / 16
-        assert numbers["pass_at_1_low"] <= numbers["pass_at_1"] <= numbers["pass_at_1_high"]
-    assert run.metrics("reward@1")["epoch/accumulated_reward"] > 0

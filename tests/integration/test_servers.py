@@ -3,7 +3,6 @@
 from pathlib import Path
 from socket import gethostname
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -129,42 +128,6 @@ def test_the_records_are_in_the_database_that_was_named(operated: Operated, data
 
 
 @needed
-def test_prefects_page_shows_the_run_its_cached_tasks_and_its_artifact(operated: Operated, page: Page) -> None:
-    first, second = operated.flow_runs
-    page.open(f"{operated.servers.prefect.url}/runs")
-    page.wait_for(first["name"], second["name"])
-    page.open(f"{operated.servers.prefect.url}/runs/flow-run/{second['id']}")
-    page.wait_for(second["name"], "Completed", f"{len(ADDRESSES)} Task runs")
-    page.click("Task Runs")
-    page.wait_for(*ADDRESSES)
-    assert page.value("document.body.innerText").count("\nCached\n") >= len(ADDRESSES)
-    page.click("Artifacts")
-    page.wait_for("decided")
-    artifact, _ = operated.artifacts(second)
-    page.open(f"{operated.servers.prefect.url}/artifacts/artifact/{artifact['id']}")
-    page.wait_for("in short", "MLflow run")
-    assert hosts(page) <= {urlsplit(operated.servers.prefect.url).netloc}
-
-    page.open(page.value("[...document.querySelectorAll('a')].find(a => a.href.includes('/page.html')).href"))
-    page.wait_for("page.html", "account.json", "Path: mlflow-artifacts:/")
-
-
-@needed
-def test_mlflows_page_shows_the_runs_and_their_files(operated: Operated, page: Page) -> None:
-    server = operated.servers.mlflow.url
-    (run,) = operated.mlflow_runs()
-    name = run["info"]["run_name"]
-    page.open(f"{server}/#/experiments/{operated.experiment}?workflowType=machine_learning")
-    page.wait_for(name)
-    page.click(name)
-    page.wait_for("Created by", "Parameters (", "in short", operated.root.name)
-    page.wait_for("greedy", "pass_at_10")  # in Postgres in no fixed order
-    page.click("Artifacts")
-    page.wait_for("account.json", "page.html")
-    assert hosts(page) <= {urlsplit(server).netloc}
-
-
-@needed
 def test_the_page_of_a_run_is_readable_in_mlflow(operated: Operated, page: Page, tmp_path: Path) -> None:
     server = operated.servers.mlflow.url
     named = server.replace("//", "//graft:a-password@")
@@ -185,8 +148,3 @@ def test_the_page_of_a_run_is_readable_in_mlflow(operated: Operated, page: Page,
     assert page.inside("document.querySelector('h1').innerText") == title
     assert page.inside("document.querySelectorAll('svg').length") == 13
     assert "background" in page.inside("document.querySelector('style').innerText")
-
-
-def hosts(page: Page) -> set[str]:
-    """That the page asked for something since it was opened; what it made itself is of none."""
-    return {urlsplit(address).netloc for address in page.requested} - {""}
