@@ -25,13 +25,6 @@ def outcome(name: str, right: int, samples: int = 8, round: int = 1) -> SearchOu
     return SearchOutcome(problem_id=name, round=round, samples=samples, right=right, signal=0 < right < samples)
 
 
-DEAD = [outcome(name, 0) for name in NAMES]
-
-
-def test_as_shipped_every_problem_is_searched() -> None:
-    assert sorted(candidates(NAMES, DEAD, SHIPPED.curriculum, 0, 2)) == sorted(NAMES)
-
-
 def test_who_is_searched_does_not_depend_on_the_order_of_files_or_on_other_problems() -> None:
     mixed = [outcome(name, place % 9) for place, name in enumerate(NAMES)]
     own = params(problems=150)

@@ -70,15 +70,6 @@ def test_a_tree_with_nothing_left_is_closed(rule: Rule) -> None:
     assert root.closed or rule != "puct"
 
 
-def test_a_closed_branch_is_left_for_another_one() -> None:
-    root = root_of(0.9, 0.1)
-    likely, other = root.children
-    likely.unexpanded = 0.0
-    reward(likely.add("end", 1.0, 0.0, terminal=True), 1.0)
-    assert select(root, 1.0) is other
-    assert (likely.closed, root.closed) == (True, False)
-
-
 def wave_of(root: Node, rule: Rule, size: int) -> list[Node]:
     """Simulations that have begun and not ended."""
     wave = []

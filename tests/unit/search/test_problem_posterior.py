@@ -44,13 +44,6 @@ def test_a_round_later_the_evidence_counts_less_by_the_discount(found: list[Sear
     assert later.beta - 1 == pytest.approx(discount * (now.beta - 1))
 
 
-@given(outcomes(), SHARES, st.randoms())
-def test_the_order_of_the_outcomes_does_not_matter(found: list[SearchOutcome], discount: float, order: object) -> None:
-    shuffled = sorted(found, key=lambda _: order.random())  # type: ignore[attr-defined]
-    one, other = success_posterior(found, discount, 7), success_posterior(shuffled, discount, 7)
-    assert (one.alpha, one.beta) == (pytest.approx(other.alpha), pytest.approx(other.beta))
-
-
 @given(outcomes())
 def test_with_discount_0_nothing_is_known(found: list[SearchOutcome]) -> None:
     assert success_posterior(found, 0.0, 7) == BetaPosterior()

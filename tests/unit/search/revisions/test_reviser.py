@@ -12,9 +12,8 @@ from rich.console import Console
 
 from flows.reports.search_tree import draw_tree
 from flows.stages.dvc_yaml import declared_params
-from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.collect import task as collecting
-from tasks.collect.groups import SearchedProblem, build_trajectories
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -27,7 +26,7 @@ from tasks.programs.operators.model import Prompt, Reply
 from tasks.programs.operators.openai_model import OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.records import AskedProblem, Problem, TreeNode, Workflow
+from tasks.records import Problem, TreeNode, Workflow
 from tasks.reward import task as rewarding
 from tasks.search.node import tree_records
 from tasks.search.revisions import problem_revisions
@@ -154,34 +153,6 @@ def test_an_error_of_the_parent_is_fixed_and_the_tree_is_drawn_with_the_revision
     assert line.endswith("×1  value 1.00  p 1")
 
 
-def test_identical_replies_are_run_once_and_counted_each_time(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(problem_revisions, "WAVE_SIZE", 3)
-    asking, counts = "def solve(problem):\n    return ask('how many?', problem)\n", iter(range(100))
-
-    def answer(prompt: str) -> str:
-        return f"{prompt[:3]} 5" if prompt.startswith("how") else reply(f"change {next(counts)}", asking)
-
-    server = revise(layout, answer)
-    numbers = numbers_of(layout)
-    assert (numbers["revisions"], numbers["revisions_repeated"]) == (REVISIONS, REVISIONS - 1)
-    assert sum(p.startswith("how many?") for p in server.prompts) == len(PENS.questions)
-    entry = json.loads((layout.replies / "ledger.jsonl").read_text().splitlines()[-1])
-    assert entry["calls"] == REVISIONS + len(PENS.questions)
-    once = index_of(layout)[asking]
-    assert (once.visits, len(once.completions)) == (REVISIONS, 1)
-
-
-def test_a_second_run_asks_nothing_and_writes_the_same_bytes(layout: Layout) -> None:
-    counts = iter(range(100))  # a server that cannot repeat itself
-    written = []
-    with serving(lambda _: reply(f"{(n := next(counts))}", f"def solve(problem):\n    return {n}\n")) as server:
-        for asked in (REVISIONS, REVISIONS):
-            run(layout, params(server.url), 3)
-            assert len(server.prompts) == asked
-            written.append((digest_path(layout.workflows(3)), digest_path(layout.metrics("search", 3))))
-    assert written[0] == written[1]
-
-
 def test_a_server_that_is_down_stops_the_stage_with_one_line(layout: Layout) -> None:
     with serving(mending) as server:
         url = server.url
@@ -212,28 +183,6 @@ def test_a_policy_that_was_made_from_scratch_is_not_asked_to_revise(layout: Layo
     knobs = knobs.model_copy(update={"operators": knobs.operators.model_copy(update={"backend": "policy"})})
     with pytest.raises(GraftError, match=r"^search\.revisions is 4, but policy\.base is a policy made from scratch, "):
         run(layout, knobs, 3)
-
-
-def test_without_revisions_no_server_is_asked(layout: Layout) -> None:
-    assert revise(layout, mending, 0).prompts == []
-    assert "revisions" not in numbers_of(layout)
-
-
-@pytest.mark.parametrize(("longest", "learnt"), [(128, True), (len(BROKEN) // 2, False)])
-def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
-    layout: Layout, longest: int, learnt: bool
-) -> None:
-    long = RIGHT.replace("    return", "    # each box holds as many as the next one does\n    return")
-    revise(layout, lambda _: reply("multiply", RIGHT if learnt else long), longest=longest)
-    found = index_of(layout)
-    revised = found[RIGHT if learnt else long]
-    assert (revised.value, len(revised.completions), revised.visits) == (1.0, int(learnt), 1)
-    assert numbers_of(layout)["revisions_too_long"] == (not learnt)
-    (asked,) = read_jsonl(layout.workflows(3) / "problems.jsonl", AskedProblem)
-    tried = SearchedProblem(asked, list(found.values()))
-    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], "v", 12, 0)
-    assert [member.proposer for member in trajectory.members] == ["sample"] * SAMPLES + ["revision"] * learnt
-    assert [member.logprobs for member in trajectory.members[SAMPLES:]] == [[]] * learnt
 
 
 def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:

@@ -8,12 +8,10 @@ from tasks.programs.contract import prompt_of
 from tasks.programs.sandbox.run_program import ALL_OPERATORS
 from tasks.records import Result, Sibling
 from tasks.search.revisions.prompt import (
-    EXPERIENCES,
     MAX_CHANGE,
     EvaluatedWorkflow,
     Trial,
     change_key,
-    fresh_prompt,
     parse_revision,
     revision_prompt,
 )
@@ -54,16 +52,6 @@ def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_i
     assert "- on a variant of this problem (1 ×): error: IndexError" in worded
 
 
-def test_the_prompt_never_holds_the_value_of_a_right_result() -> None:
-    text, right = Result(status="ok", value="67 pens"), Result(status="ok", value=12345)
-    prompt = revision_prompt(ASKED, EvaluatedWorkflow(CODE, (text, right), (False, True)), [])
-    assert "on this problem: wrong, it returned '67 pens'\n" in prompt
-    assert "with other quantities (1 ×): right\n" in prompt
-    assert "12345" not in prompt
-    turned = EvaluatedWorkflow(CODE, (right, text), (True, False))
-    assert "on this problem: right\n" in revision_prompt(ASKED, turned, [])
-
-
 def test_the_prompt_never_holds_the_question_of_a_sibling() -> None:
     """A program can return its question, or raise it."""
     secret = "6 boxes of 212 pens?"
@@ -91,21 +79,6 @@ def test_only_changes_that_helped_are_listed_as_successes() -> None:
     assert "prohibit" not in prompt
     assert "did not help" not in asked([Trial("better", 0, 1)])
     assert "made it better" not in asked([Trial("worse", 1, 0)])
-
-
-def test_each_change_is_listed_once_and_only_the_latest_ones() -> None:
-    trials = [Trial(f"change number {n}.", 0, n % 2) for n in range(EXPERIENCES + 4)]
-    prompt = asked([*trials, *trials])
-    assert prompt.count("change number ") == EXPERIENCES
-    assert all(prompt.count(f"- {trial.change} ") == (place >= 4) for place, trial in enumerate(trials))
-
-
-def test_a_fresh_one_is_asked_for_without_any_parent() -> None:
-    prompt = fresh_prompt(ASKED, [Trial("add them all", 0, 1)])
-    assert f"Problem: {QUESTION}\n" in prompt
-    assert "take another one:\n- add them all (1 of 3 right)\n" in prompt
-    assert "gave" not in prompt
-    assert "tried" not in fresh_prompt(ASKED, [])
 
 
 FENCED = f"```python\n{CODE}```"
@@ -139,9 +112,3 @@ def test_any_reply_gives_what_files_and_terminals_can_hold(text: str, fenced: bo
     assert revision.change.isprintable()
     assert len(revision.change) <= MAX_CHANGE
     assert change_key(change_key(revision.change)) == change_key(revision.change)
-
-
-def test_punctuation_does_not_change_the_key_of_a_change() -> None:
-    assert change_key("Use n[1], not n[9].") == change_key("use  `n[1]` not n[9]")
-    assert len({change_key(f"a {operation} b") for operation in ("+", "-", "*", "**", "/", "//")}) == 6
-    assert change_key(" ... ") == ""
