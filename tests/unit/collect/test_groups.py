@@ -188,24 +188,6 @@ def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
     assert "agreement" not in grouped([workflow("a", 2, 1, 0)], 4).model_dump_json()
 
 
-def test_the_seed_decides_which_samples_fit() -> None:
-    pool = [workflow("a", 0, 10, 0), workflow("b", 0, 10, 0)]
-    assert len({str([m.tokens for m in grouped(pool, 4, seed=seed).members]) for seed in range(5)}) == 5
-
-
-def test_what_a_trajectory_holds() -> None:
-    one = workflow("a", 1, 1, 0)
-    trajectory = grouped([one], 4)
-    assert trajectory.problem == PROBLEM
-    assert trajectory.prompt == "2 and 3?\n"
-    assert trajectory.prompt_tokens == [7, 8]
-    (member,) = trajectory.members
-    assert member.code == one.code
-    assert member.results == [Result(status="ok", value=5), Result(status="ok", value=0)]
-    assert (member.tokens, member.logprobs) == (one.completions[0].tokens, [-0.5, -0.25])
-    assert trajectory.policy_version == "v1"
-
-
 def test_problems_keep_their_order_and_those_without_completions_are_left_out() -> None:
     problems = [PROBLEM.model_copy(update={"problem_id": name}) for name in ("z", "empty", "a", "v")]
     pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]

