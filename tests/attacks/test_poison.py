@@ -16,7 +16,7 @@ from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.programs.sandbox.zygote_client import ZygoteClient
 from tests.attacks.attack_list import LIBC, solve
 from tests.attacks.chance_list import CHANCE
-from tests.attacks.poison_list import INNOCENT, PATCHES, QUESTION, VEHICLES, poisons
+from tests.attacks.poison_list import INNOCENT, QUESTION, poisons
 
 INNOCENTS = [Program(code, (QUESTION,)) for code in INNOCENT]
 
@@ -27,8 +27,7 @@ def sandbox() -> Iterator[Sandbox]:
         yield running
 
 
-def test_the_attacks_are_many_and_none_is_plain() -> None:
-    assert len(poisons()) == len(VEHICLES) + len(PATCHES) >= 140
+def test_no_attack_is_plain() -> None:
     assert [name for name, code in poisons().items() if is_plain(code)] == []
     assert all(is_plain(code) and not may_differ(code) for code in INNOCENT)
 
