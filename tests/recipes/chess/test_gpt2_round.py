@@ -31,6 +31,8 @@ from tasks.update.task import run as update
 from tests.recipes.chess.conftest import writer
 from tests.support.stage_params import REPOSITORY, SHIPPED, stage_params
 
+pytestmark = pytest.mark.slow
+
 OWN: dict[str, Any] = {"tasks": ["P", "A"], "notation": "list", "temperature": {"P": 0.7}}
 END = "<|endoftext|>"
 

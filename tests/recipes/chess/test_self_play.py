@@ -46,16 +46,6 @@ def test_one_that_forgets_every_move_makes_the_same_again_which_is_illegal(
     assert self_play(problems["test"], forgetful) == {"self_play_half_moves": 1.0, "self_play_unended": 0.0}
 
 
-def test_illegal_and_malformed_completions_end_a_game(problems: dict[Split, list[Problem]]) -> None:
-    ended = {"self_play_half_moves": 0.0, "self_play_unended": 0.0}
-    assert self_play(problems["test"], lambda questions: ["M: a1a1 E: 0.0 B: a1a1"] * len(questions)) == ended
-    assert self_play(problems["test"], lambda questions: ["?"] * len(questions)) == ended
-    halfway = self_play(
-        problems["test"], lambda qs: [t if q.startswith("P: ") else "?" for q, t in zip(qs, perfect(qs), strict=True)]
-    )
-    assert halfway == ended | {"self_play_half_moves": 1.0}
-
-
 def test_there_is_no_self_play_with_one_task(problems: dict[Split, list[Problem]]) -> None:
     for kind in (True, False):
         assert self_play([p for p in problems["test"] if is_analysis(p) == kind], perfect) == {}

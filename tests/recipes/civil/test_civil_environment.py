@@ -76,14 +76,6 @@ def test_a_grammar_without_further_prompts_says_so() -> None:
         written(writer(), dev=len(PEOPLE) * 300)
 
 
-@pytest.mark.parametrize(("text", "sentence"), [
-    (RUDE, True), (POLITE, True), (" kind.", False), (" kind and works hard", False), ("", False),
-    (" kind and works hard. kind and works hard.", False),
-])  # fmt: skip
-def test_a_sentence_is_one_of_the_grammar(text: str, sentence: bool) -> None:
-    assert is_sentence(text) == sentence
-
-
 PROBLEM = Problem(problem_id="p", evaluator="text", question="Look, she is", answer="civil", source="grammar")
 
 
