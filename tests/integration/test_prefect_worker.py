@@ -20,7 +20,7 @@ from tests.support import tiny_project
 from tests.support.servers import PATIENCE, Servers
 from tests.support.tiny_project import ADDRESSES, ran
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 POOL = "graft"
 NOTHING_NEW = "nothing new since "

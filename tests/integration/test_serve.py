@@ -16,7 +16,7 @@ from tests.support.flow_runs import mlflow_states, states, temporary_servers, wa
 from tests.support.processes import is_alive
 from tests.support.tiny_project import begin, environment, ran
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture

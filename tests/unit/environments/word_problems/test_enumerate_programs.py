@@ -3,12 +3,11 @@
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tasks.environments.word_problems.enumerate_programs import Expression, Values, shortest_expressions, write_workflow
+from tasks.environments.word_problems.enumerate_programs import Expression, shortest_expressions, write_workflow
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.plain_programs import is_plain
 
@@ -113,48 +112,6 @@ def test_siblings_keep_right_and_wrong_apart() -> None:
     assert [[ran(write_workflow(e, HEADER), q) for q in all_of_them] for e in right] == [answers] * len(right)
     alone = shortest_expressions(one, answers[:1], 2)
     assert any(ran(write_workflow(e, HEADER), all_of_them[1]) != answers[1] for e in alone)
-
-
-def values_of(expression: Expression, quantities: list[list[float]]) -> Values:
-    """[K], in floating point; for many expressions faster than running them."""
-    if expression.left is None or expression.right is None:
-        text = expression.leaf
-        return np.array([float(q[int(text[2:-1])] if text.startswith("n") else text) for q in quantities])
-    left, right = values_of(expression.left, quantities), values_of(expression.right, quantities)
-    with np.errstate(all="ignore"):
-        computed = {"+": left + right, "-": left - right, "*": left * right, "/": left / right}
-    return computed[expression.symbol]
-
-
-@settings(max_examples=40, deadline=None)
-@given(operations=st.integers(1, 3), data=st.data(), quantities=QUANTITIES)
-def test_inputs_without_an_answer_keep_right_and_wrong_apart(
-    operations: int, data: st.DataObject, quantities: list[list[float]]
-) -> None:
-    """Of one problem's candidates one behaves as the expression that its answer was made with, whatever else does."""
-    expression = data.draw(expressions(operations))
-    exact = [value_of(expression, q) for q in quantities]
-    assume(None not in exact)
-    wanted = [float(value) for value in exact if value is not None]
-    found = shortest_expressions(quantities, wanted[:1], operations, further=operations - 1)
-    given_values = [values_of(e, quantities) for e in found]
-    assert all(values[0] == pytest.approx(wanted[0], rel=1e-6) for values in given_values)
-    assert any(np.allclose(values, wanted, rtol=1e-6, atol=0) for values in given_values)
-
-
-@settings(max_examples=40, deadline=None)
-@given(expression=st.integers(1, 2).flatmap(expressions), quantities=QUANTITIES)
-def test_looking_further_adds_expressions_of_that_many_more_operations(
-    expression: Expression, quantities: list[list[float]]
-) -> None:
-    value = value_of(expression, quantities[0])
-    assume(value is not None)
-    assert value is not None
-    fewest, more = (shortest_expressions(quantities, [float(value)], 3, further) for further in (0, 1))
-    length = operations_of(fewest[0])
-    assert {operations_of(e) for e in fewest} == {length}
-    assert [e for e in more if operations_of(e) == length] == fewest
-    assert {operations_of(e) for e in more} <= {length, length + 1}
 
 
 def test_only_common_quantities_are_used_and_the_likelier_expression_comes_first() -> None:

@@ -122,32 +122,6 @@ def test_a_revision_can_be_revised() -> None:
     assert revisions.drafts(4) == []  # solved
 
 
-def test_an_identical_workflow_is_not_run_again_but_counts() -> None:
-    tree = tree_of(("one", solving(1)))
-    revisions = revisions_of(tree)
-    assert not take(revisions, "nothing at all", "one", solving(3))
-    assert take(revisions, "", "other", solving(2))
-    assert not take(revisions, "", "other", solving(3))
-    assert (tree.completions, tree.root.visits, tree.revision_counts["revisions_repeated"]) == (4, 4, 2)
-    assert tree.root.value == pytest.approx((1 + 1 + 2 + 2) / 12)
-    same = tree.workflows["one"]
-    assert (len(same.samples), same.revisions, same.revision_completions) == (1, 1, [])
-    assert (tree.workflows["other"].revisions, tree.workflows["other"].revision_completions) == (2, [WRITTEN])
-    assert [child.statement for child in same.leaf.children] == ["nothing at all", NO_DESCRIPTION, NO_DESCRIPTION]
-
-
-def test_the_same_change_of_the_same_parent_is_not_run_again_but_counts() -> None:
-    tree = tree_of(("one", solving(1)))
-    revisions = revisions_of(tree)
-    assert take(revisions, "Multiply!", "new", solving(0))
-    assert not take(revisions, "multiply", "other", solving(3))
-    (node,) = tree.workflows["one"].leaf.children
-    assert (node.visits, node.value) == (2, 0.0)
-    assert "other" not in tree.workflows
-    assert take(revisions, "divide", "other", solving(2))  # what was not run then is not known
-    assert take(revisions, "multiply", "third", solving(0), parent="other")  # of another parent it is another change
-
-
 CODES, CHANGES, RIGHTS = st.integers(0, 4), st.integers(0, 3), st.integers(0, 2)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -13,13 +12,11 @@ from rich.console import Console
 from flows.reports.search_tree import draw_tree
 from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import read_jsonl, write_jsonl
-from tasks.collect import task as collecting
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy
+from tasks.model.policy import encode_completion, load_policy
 from tasks.model.rollouts import operator_model
-from tasks.model.scoring.layouts import collate
 from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.programs.operators.model import Prompt, Reply
@@ -27,15 +24,11 @@ from tasks.programs.operators.openai_model import OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Problem, TreeNode, Workflow
-from tasks.reward import task as rewarding
 from tasks.search.node import tree_records
 from tasks.search.revisions import problem_revisions
 from tasks.search.revisions.problem_revisions import Reviser
 from tasks.search.task import run
-from tasks.select import task as selecting
-from tasks.update import task as updating
 from tests.support.chat_server import ChatServer, chat_server
-from tests.support.plain_scores import completion_logprobs
 from tests.support.searches import make_problem, make_tree
 from tests.support.stage_params import REPOSITORY, shipped_params
 
@@ -183,33 +176,6 @@ def test_a_policy_that_was_made_from_scratch_is_not_asked_to_revise(layout: Layo
     knobs = knobs.model_copy(update={"operators": knobs.operators.model_copy(update={"backend": "policy"})})
     with pytest.raises(GraftError, match=r"^search\.revisions is 4, but policy\.base is a policy made from scratch, "):
         run(layout, knobs, 3)
-
-
-def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:
-    with serving(mending) as server:
-        knobs = all_params(server.url, ENOUGH)
-        changes: dict[str, dict[str, Any]] = {
-            "search": {"temperature": 1.0},  # the update scores at it too
-            "influence": {"selection": "none"},
-            "update": {"group_size": 4, "epochs": 4, "learning_rate": 0.01, "negative_weight": 0.0},
-        }
-        knobs = knobs.model_copy(update={k: getattr(knobs, k).model_copy(update=v) for k, v in changes.items()})
-        run(layout, knobs, 3)
-    assert index_of(layout)[RIGHT].proposer == "revision"
-    write_jsonl(layout.problems("validation"), [])
-    for stage in (collecting, rewarding, selecting, updating):
-        stage.run(layout, knobs, 3)
-    numbers = json.loads(layout.metrics("update", 3).read_text())
-    assert (numbers["first_ratio"], numbers["samples"] > 0) == (pytest.approx(1, abs=1e-5), True)
-    before, after = (chance_of(RIGHT, load_policy(layout.policy(number))) for number in (2, 3))
-    assert after > before + 1
-
-
-def chance_of(code: str, policy: Policy) -> float:
-    """Log-probability of a workflow for PENS."""
-    prompt, completion = encode_prompt(policy, f"{PENS.question}\n"), encode_completion(policy, code)
-    rows = collate([prompt], [completion], 0, policy.device)
-    return float(completion_logprobs(policy.model, rows, 1.0).sum().detach())
 
 
 # --- many problems at once
