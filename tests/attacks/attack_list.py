@@ -1,4 +1,4 @@
-"""Programs that try to hang, flood, escape, spy or cheat, and how each must end.
+"""Programs that try to hang, flood, escape, spy or cheat.
 
 `{secret}`, `{folder}`, `{pid}`, `{host}` and `{port}` become a file with a secret, a folder that everyone may write
 to, a process of this user, this process and a TCP port that listens.
@@ -232,93 +232,5 @@ KINDS = {
     "plain": PLAIN,
 }
 ATTACKS = {f"{kind}: {name}": code for kind, programs in KINDS.items() for name, code in programs.items()}
-
-ENDS = {
-    "time": "timeout",
-    "memory": "memory",
-    "processes": "error",
-    "files": "error",
-    "secrets": "error",
-    "network": "error",
-    "verdict": "error",
-    "source": "error",
-    "plain": "error",
-}
-"""How attacks of a kind end, with seccomp: the kernel says no, Python raises."""
-
-OTHERWISE = {
-    "error": [
-        "time: read the keyboard",  # which is /dev/null
-        "memory: recursion",
-        "memory: return 50 MB",
-    ],
-    "ok|timeout": ["memory: write 200 MB"],  # to /dev/null
-    # Python 3.13 crashes where frames have used up the memory, which a busy machine reaches in one run of two.
-    "timeout|killed|error": ["memory: recursion without a limit"],
-    "error|timeout": ["memory: native recursion"],  # Python 3.12 and later limit it all the same
-    "error|ok": [  # they show addresses: found out, unless the second run is out of time
-        "secrets: frames",
-        "secrets: frames of a traceback",
-        "secrets: format leak",
-    ],
-    "memory|timeout": ["memory: growing dict", "plain: squares"],
-    "memory": [
-        "source: huge constant",
-        "plain: long text",
-        "plain: format bomb",
-    ],
-    "killed": [
-        "time: close all and loop",  # nobody listens to it any more
-        "verdict: exit at once",
-        "verdict: forged digits",
-        "verdict: forged depth",
-        "verdict: forged everywhere",
-        "verdict: flood",
-        "verdict: abort",
-        "verdict: fault",
-        "processes: unlink by the 32-bit interface",
-    ],
-    "ok": [  # what C functions answer where the kernel says no, and what is no secret
-        "memory: shared memory",
-        "processes: fork by libc",
-        "processes: clone by system call",
-        "processes: fork by the x32 interface",
-        "processes: os.system",
-        "processes: libc system",
-        "processes: kill a stranger by libc",
-        "processes: kill a stranger by tgkill",
-        "processes: trace the parent",
-        "processes: clock of a stranger",
-        "processes: futex of a stranger",
-        "files: libc write",
-        "files: fill the disk by libc",
-        "files: use up descriptors by libc",
-        "secrets: environment",
-        "secrets: libc environment",
-        "secrets: host's memory by libc",
-        "secrets: all texts",
-        "secrets: all numbers",
-        "secrets: arguments",
-        "secrets: open descriptors",
-        "network: tcp by libc",
-        "network: udp by libc",
-        "network: socket pair by libc",
-        "network: abstract socket",
-        "verdict: forged print",
-        "verdict: forged print by libc",
-        "verdict: patched abs",
-        "verdict: patched json",
-        "verdict: poisoned modules",
-        "verdict: spoiled operators",
-        "plain: deep expression",
-        "plain: minus signs",
-        "plain: f-strings",
-        "plain: backslashes",
-    ],
-}
-
-
-def right_statuses(name: str) -> set[str]:
-    """The statuses that an attack may end with."""
-    found = [statuses for statuses, names in OTHERWISE.items() if name in names]
-    return set((found or [ENDS[name.partition(":")[0]]])[0].split("|"))
+ENDLESS = {f"time: {name}" for name in TIME} | {"memory: growing dict", "memory: native recursion", "plain: squares"}
+"""Those that only the clock may end."""
