@@ -78,21 +78,6 @@ def test_all_of_a_run_is_drawn_and_nothing_is_asked_of_the_network(page: Page, s
     )  # a row by number of operations among them
 
 
-def test_several_runs_have_one_page(page: Page, several: Path) -> None:
-    page.open(several)
-    assert page.requested == [several.as_uri()]
-    assert page.complaints == []
-    assert page.value("document.querySelectorAll('.legend li').length") == 3
-    assert page.value("document.querySelectorAll('#change table').length") == 2
-    assert page.value("[...document.querySelectorAll('#params tbody th')].map(t => t.textContent)") == [
-        *["rounds.last", "rounds.start.3", "rounds.start.4"],
-        "update.beta",
-    ]
-    assert page.value("document.querySelector('#pass svg').querySelectorAll('polyline').length") == 3
-    assert page.value("document.querySelectorAll('#trees img').length") == 3
-    assert page.value("document.querySelector('#influence figcaption').textContent") == "A, round 2"
-
-
 @pytest.mark.parametrize("name", ["single", "several", "attacked"])
 @pytest.mark.parametrize("width", [320, *(pytest.param(width, marks=pytest.mark.nightly) for width in (390, 1200))])
 def test_the_page_fits_its_screen(page: Page, name: str, width: int, request: pytest.FixtureRequest) -> None:

@@ -102,7 +102,7 @@ def test_what_cannot_pass_stops_at_once(status: int) -> None:
 
 def test_a_server_of_another_kind_is_named() -> None:
     with (
-        chat_server(lambda *_: (200, "<html>Welcome</html>")) as server,
+        chat_server(lambda *_: (200, b"<html>Welcome</html>")) as server,
         pytest.raises(GraftError, match=r"does not answer with chat completions; operators\.base_url mostly ends in"),
     ):
         replies(server.url, "a")

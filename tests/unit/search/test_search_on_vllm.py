@@ -5,60 +5,24 @@ Its completions are those of Graft: tests/integration/search/test_stages_on_vllm
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tasks.artifacts import digest_path, write_jsonl
+from tasks.artifacts import digest_path
 from tasks.errors import TransientError
 from tasks.layout import Layout
-from tasks.model.policy import save_policy
 from tasks.model.sampling.vllm import serve
 from tasks.model.sampling.vllm.server import use_server
 from tasks.params.params import Params
-from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.workflow_files import read_engine
 from tasks.records import Engine
 from tasks.search.task import run
-from tests.support.searches import make_problem
 from tests.support.stage_params import stage_params
 from tests.support.vllm_server import VllmServer, server_at, vllm_server
-from tests.support.writers import train_writer
+from tests.unit.search.conftest import TRAIN
 
-CODES = [
-    HEADER + "    a = n[0] * n[1]\n    return a\n",
-    HEADER + "    a = n[0] * n[1]\n    b = a + n[2]\n    return b\n",
-]
-TRAIN = [
-    make_problem(name, *[(f"{a} boxes, {b} pens and {c} more?", answer) for a, b, c, answer in rows])
-    for name, rows in {
-        "product": [(3, 4, 5, 12), (6, 2, 9, 12)],
-        "hopeless": [(3, 4, 5, -6), (6, 2, 9, -5)],
-    }.items()
-]
 SAMPLES, SIMULATIONS = 3, 8
-
-
-@pytest.fixture(scope="module")
-def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("policies") / "0"
-    corpus = [prompt_of(p.question, "scratch") for p in TRAIN] + CODES
-    save_policy(
-        train_writer(corpus, TRAIN[0].questions, CODES, epochs=40, rate=0.01, batch=12), folder, parent=None, round=0
-    )
-    return folder
-
-
-@pytest.fixture
-def layout(tmp_path: Path, writer: Path) -> Layout:
-    layout = Layout(tmp_path)
-    write_jsonl(layout.problems("train"), TRAIN)
-    write_jsonl(layout.problems("validation"), [])
-    layout.policy(0).parent.mkdir(parents=True)
-    layout.policy(0).symlink_to(writer)
-    write_jsonl(layout.searches(0), [])
-    return layout
 
 
 def params() -> Params:
