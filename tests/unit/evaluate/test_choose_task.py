@@ -1,7 +1,6 @@
 """The stages `validate` and `choose` with trained policies, each of which always writes one workflow."""
 
 import json
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,18 +101,3 @@ def test_a_policy_that_differs_from_the_measured_one_is_refused(layout: Layout) 
     with pytest.raises(GraftError, match=r"2/policy: not the policy that was measured; run graft stage update@2 val"):
         choose.run(layout, params("choose", every=1), None)
     assert not layout.run_policy.exists()
-
-
-def test_a_plateau_is_a_warning(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
-    lines = [
-        Standing(round=n, version="v", policy_sha256=digest_path(layout.policy(1)), samples=4, correct=[2, 1])
-        for n in (1, 2, 3, 4)
-    ]
-    write_jsonl(layout.standings(4), lines)
-    write_text(layout.curves(4), HEADER)
-    with caplog.at_level(logging.WARNING):
-        choose.run(layout, params("choose", every=1, last=4), None)
-    assert [record.getMessage()[:45] for record in caplog.records] == ["pass@1 on dev has not moved since round 1 (0."]
-    caplog.clear()
-    play(layout, every=1)
-    assert caplog.records == []

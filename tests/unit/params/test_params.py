@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params.file import CONVERT, leaf_of, load_params, override, restrict, rounds_of
+from tasks.params.file import CONVERT, leaf_of, load_params, override, restrict
 from tasks.params.params import Params
 from tasks.params.renames import REMOVED, RENAMED, RENAMED_VALUES
 from tasks.params.sections import Lora
@@ -208,6 +208,7 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"FILE: influence: selection is positive, .* policy\.lora is null: set influence\.selection to none, or "),
     (["influence.validation="], r"FILE: influence\.validation: .*at least 1 character"),
     (["update.loss=cispo", "update.delta=8.0"], r"update\.delta: delta \(8\.0\) does nothing in loss cispo: set it"),
+    (["policy.prompt.style=raw"], "4 worked examples, but style raw shows none: set examples to 0"),
     (["update.loss=bnpo"], r"FILE: update\.loss: "),
     (["update.sharded=true"], r"update\.sharded: sharded is true, but a single process has .*: set processes to 2"),
     (["update.sharded=true", "update.processes=2", "policy.lora=null", "influence.selection=none"],
@@ -341,17 +342,6 @@ def test_a_list_written_on_several_lines_is_replaced_completely(file: Path) -> N
     assert load_params(file).rewards.own[0].term == "manners:polite"
     override(file, ["rewards.own=[]"])
     assert load_params(file) == load_params(SHIPPED)
-
-
-def test_an_empty_value_is_an_empty_text(file: Path) -> None:
-    assert override(file, ["machine.tracking.uri="]) == {
-        "machine.tracking.uri": (load_params(SHIPPED).machine.tracking.uri, "")
-    }
-    assert load_params(file).machine.tracking.uri == ""
-
-
-def test_rounds_are_keyed_by_text_because_dvc_overlooks_numbers() -> None:
-    assert rounds_of(2) == {"last": 2, "start": {"1": 0, "2": 1}}
 
 
 def test_writing_null_does_not_change_how_dvc_writes_it(file: Path) -> None:

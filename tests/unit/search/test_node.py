@@ -63,13 +63,6 @@ def test_the_unseen_share_counts_as_a_child_that_was_never_visited() -> None:
     assert select(root, 0.0) is root  # a tie goes to what is new
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_tree_with_nothing_left_is_closed(rule: Rule) -> None:
-    root = root_of(0.5, 0.5, terminal=True)
-    assert [select_node(root, rule, 1.0, Random(0)) for _ in range(2)] == [None, None]
-    assert root.closed or rule != "puct"
-
-
 def wave_of(root: Node, rule: Rule, size: int) -> list[Node]:
     """Simulations that have begun and not ended."""
     wave = []

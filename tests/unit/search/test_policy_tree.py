@@ -91,13 +91,6 @@ def test_a_rollout_ends_below_the_node_that_it_began_at() -> None:
     assert (found.samples, found.rollouts, found.from_node) == ([], [written], first)
 
 
-def test_a_wave_is_spread_and_each_completion_has_a_row_of_its_own() -> None:
-    tree = taught(completion([5, 9, 1], 0.4, 1.0, 0.5), completion([6, 9, 1], 0.4, 1.0, 0.5))
-    rollouts = tree.propose(3, exploration=2.0)
-    assert [r.row for r in tree_of().samples(2) + rollouts] == list(range(5))
-    assert len({id(r.from_node) for r in rollouts}) == 3
-
-
 def test_the_rule_decides_where_rollouts_begin() -> None:
     """After a good and a bad completion puct and aflow stay with the good one, enumerate takes one after another."""
     good, bad = completion([5, 9, 6, 9, 1], 0.4, 1.0, 0.1), completion([6, 9, 1], 0.4, 1.0, 0.5)

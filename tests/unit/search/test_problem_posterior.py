@@ -47,13 +47,3 @@ def test_a_round_later_the_evidence_counts_less_by_the_discount(found: list[Sear
 @given(outcomes())
 def test_with_discount_0_nothing_is_known(found: list[SearchOutcome]) -> None:
     assert success_posterior(found, 0.0, 7) == BetaPosterior()
-
-
-def test_draws_have_the_moments_of_the_distribution() -> None:
-    posterior = BetaPosterior(3.5, 1.25)
-    drawn = [posterior.draw(seed) for seed in range(4000)]
-    mean = 3.5 / (3.5 + 1.25)
-    variance = mean * (1 - mean) / (3.5 + 1.25 + 1)
-    assert np.mean(drawn) == pytest.approx(mean, abs=4 * (variance / 4000) ** 0.5)
-    assert np.var(drawn) == pytest.approx(variance, rel=0.1)
-    assert drawn[7] == posterior.draw(7)

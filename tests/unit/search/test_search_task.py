@@ -1,9 +1,8 @@
 """The stage `search` with a real tiny policy, which half knows a few workflows, and the real sandbox."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import exp
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +23,7 @@ from tasks.search.task import draw_validation, run
 from tasks.seeds import derive_seed
 from tests.support.searches import nodes_of
 from tests.support.stage_params import stage_params
-from tests.unit.search.conftest import CODES, TRAIN, VALIDATION
+from tests.unit.search.conftest import TRAIN, VALIDATION
 
 SAMPLES, SIMULATIONS = 4, 14
 JUDGES = 3  # completions of a validation problem
@@ -206,18 +205,6 @@ def test_without_influence_on_them_no_validation_problems_are_sampled(layout: La
     assert {w.split for w in index_of(layout)} == {"train"}
     numbers = json.loads(layout.metrics("search", 1).read_text())
     assert numbers["problems"] == len(TRAIN)
-
-
-def test_a_policy_that_is_always_right_is_not_searched_further(
-    layout: Layout, make_solver: Callable[[Path, str], str]
-) -> None:
-    layout.policy(0).unlink()
-    make_solver(layout.policy(0), CODES[0])
-    known = Problem(problem_id="known", question="3 boxes of 4 pens?", answer=12, source="test")
-    write_jsonl(layout.problems("train"), [known])
-    run(layout, params(temperature=0.01), 1)
-    (workflow,) = [w for w in index_of(layout) if w.split == "train"]
-    assert (workflow.value, workflow.sampled, len(workflow.completions)) == (1.0, SAMPLES, SAMPLES)
 
 
 def test_a_shard_of_each_problem_finds_what_one_of_all_finds(layout: Layout) -> None:

@@ -138,18 +138,6 @@ def test_a_failed_write_leaves_the_file_as_it_was(
     assert listed(tmp_path) == ["file"]
 
 
-def test_an_interrupt_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    def interrupted() -> Iterator[Problem]:
-        yield PROBLEM
-        raise KeyboardInterrupt
-
-    write_jsonl(tmp_path / "a.jsonl", [PROBLEM])
-    with pytest.raises(KeyboardInterrupt):
-        write_jsonl(tmp_path / "a.jsonl", interrupted())
-    assert read_jsonl(tmp_path / "a.jsonl", Problem) == [PROBLEM]
-    assert listed(tmp_path) == ["a.jsonl"]
-
-
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with (
         pytest.raises(GraftError, match="policy: the disk is full; free some space"),

@@ -69,18 +69,6 @@ def test_the_prompt_never_holds_the_question_of_a_sibling() -> None:
     assert str(int.from_bytes(secret.encode()))[:7] not in prompt
 
 
-def test_only_changes_that_helped_are_listed_as_successes() -> None:
-    prompt = asked([Trial("better", 1, 3), Trial("worse", 1, 0), Trial("equal", 1, 1)])
-    good, bad = prompt.partition("made it better; go on from them:\n")[2].split("\n\n")[:2]
-    assert good == "- better (before 1 of 3 right, then 3)"
-    head, *rest = bad.splitlines()
-    assert head == "These changes of it were tried and did not help; make none of them again:"
-    assert rest == ["- worse (before 1 of 3 right, then 0)", "- equal (before 1 of 3 right, then 1)"]
-    assert "prohibit" not in prompt
-    assert "did not help" not in asked([Trial("better", 0, 1)])
-    assert "made it better" not in asked([Trial("worse", 1, 0)])
-
-
 FENCED = f"```python\n{CODE}```"
 
 
