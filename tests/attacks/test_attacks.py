@@ -20,12 +20,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.programs.answer_check import is_right, solved_share
+from tasks.programs.answer_check import is_right
 from tasks.programs.contract import HEADER
-from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import LAYERS, SANDBOX_DIED, Program, Sandbox
 from tasks.records import Result
-from tests.attacks.attack_list import ADDRESS, ATTACKS, ENDLESS, EXPECTED, PLAIN, QUESTION, SECRET
+from tests.attacks.attack_list import ADDRESS, ATTACKS, ENDLESS, EXPECTED, QUESTION, SECRET
 from tests.support.processes import in_sessions
 
 FOLDER = ["hijack.py", "link", "secret.py", "textwrap.py"]
@@ -222,50 +221,6 @@ NOBODY = ([*_SETPRIV, "--inh-caps=-all"], [*_SETPRIV, *_MAY_READ])
 """Commands before a command. Where the interpreter lies in root's own folder, nobody gets a right to read all files."""
 
 REACHED = "import os, sys; sys.exit(not os.access(sys.executable, os.X_OK))"
-
-SIBLINGS = ("Tom has 2 and 6.", "Ann has 4 and 5.", "Eve has 3 and 10.")
-ANSWERS = (12.0, 20.0, 30.0)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "calls = -1\ndef solve(problem):\n    global calls\n    calls += 1\n    return [12, 20, 30][calls]",
-        "def solve(problem, calls=[]):\n    calls.append(1)\n    return [12, 20, 30][len(calls) - 1]",
-        "import math\ndef solve(problem):\n    math.calls = getattr(math, 'calls', -1) + 1\n"
-        "    return [12, 20, 30][math.calls]",
-        "import tasks.programs.operators.builtin as o\ndef solve(problem):\n    o.MAX_BITS += 1\n"
-        "    return [12, 20, 30][o.MAX_BITS - 4097]",
-        "import random\nrandom.seed(0)\ndef solve(problem): return [12, 20, 30][random.seed(random.random()) or 0]",
-        "def solve(problem): return 12",
-    ],
-    ids=["global counter", "default argument", "in a module", "in an operator", "reseeded", "constant"],
-)
-def test_an_answer_for_each_sibling_is_not_to_be_had_by_counting(code: str) -> None:
-    with Sandbox(1.0, 256, allow_weak=False, workers=1) as sandbox:
-        for siblings, answers in ((SIBLINGS, ANSWERS), (SIBLINGS[::-1], ANSWERS[::-1])):
-            (results,) = sandbox.run([Program(code, siblings)])
-            assert {(r.status, r.value) for r in results} == {("ok", 12)}
-            assert solved_share(results, answers) == pytest.approx(1 / 3)
-
-
-def test_chance_is_the_same_for_every_sibling_and_in_every_run() -> None:
-    guess = "import random\ndef solve(problem): return random.choice([12, 20, 30]) + random.random()"
-    with Sandbox(1.0, 256, allow_weak=False, workers=2) as sandbox:
-        runs = [sandbox.run([Program(guess, SIBLINGS)])[0] for _ in range(2)]
-    assert len({result.value for results in runs for result in results}) == 1
-    assert runs[0][0].status == "ok"
-
-
-def test_bombs_for_the_warm_tier_end_alike_in_a_child_of_their_own() -> None:
-    plain = {f"plain: {name}": code for name, code in PLAIN.items() if is_plain(code)}
-    assert len(plain) >= 10
-    bulky = {name: code + "\n#" + " not plain" * 500 for name, code in plain.items()}
-    assert not any(map(is_plain, bulky.values()))
-    with sandboxes() as pair:
-        warm, alone = run_all(pair, plain), run_all(pair, bulky)
-    for name, one in warm.items():
-        assert one == alone[name] or "ok" not in (one.status, alone[name].status), name
 
 
 UNHELD = "import ctypes, json, sys\ncode = json.load(sys.stdin)\nexec(code)\nprint(solve(''))"

@@ -69,7 +69,6 @@ environment: {name: "recipes.repetition:Repetition", times: 3}
 problems: {train: 12, validation: 1, test: 8, siblings: 0}
 rounds: 1
 policy: {max_new_tokens: 32, lora: null}
-influence: {selection: none}
 bootstrap: {hidden: 32, epochs: 1}
 search: {samples: 4, simulations: 4}
 rewards: {environment: {letters: 0.5}}
