@@ -33,9 +33,6 @@ TIME = {
     "read the keyboard": solve("return input()"),
     "sleep": solve("time.sleep(10**6)", "time"),
     "swallow everything": solve("while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
-    "ignore alarms": "import sys\n" + SOLVE + "s = sys.modules['signal']\n"
-    "    try: s.signal(s.SIGALRM, s.SIG_IGN); s.setitimer(s.ITIMER_REAL, 0)\n"
-    "    except BaseException: pass\n    while True: pass",
     "big power": solve("return 7 ** 7 ** 7 ** 7"),
     "catastrophic regex": solve("return re.match('(a+)+$', 'a' * 40 + 'b')", "re"),
     "loop at import": "while True: pass\n" + SOLVE + "return 1",
@@ -98,15 +95,8 @@ FILES = {
     "read": solve("return open('{secret}').read()"),
     "posix read": solve("return posix.read(posix.open('{secret}', 0), 99).decode()", "posix"),
     "FileIO": solve("return _io.FileIO('{secret}').read().decode()", "_io"),
-    "loader": "import sys\n"
-    + SOLVE
-    + "m = sys.modules['_frozen_importlib_external']\n"
-    + "    return m.SourceFileLoader('x', '{secret}').get_data('{secret}').decode()",
     "list /": "import os\n" + SOLVE + "return ' '.join(os.listdir('{folder}'))",
     "fill the disk": solve("f = open('{folder}/made', 'wb')\nwhile True: f.write(bytes(10**6))"),
-    "fill the disk by libc": LIBC
-    + SOLVE
-    + "f = libc.open(b'{folder}/made', 65, 384)\n    while libc.write(f, bytes(10**6), 10**6) > 0: pass\n    return f",
     "memory as a file": solve("f = os.memfd_create('x')\nwhile True: os.write(f, bytes(10**6))", "os"),
     "use up descriptors": solve("while True: os.dup(3)", "os"),
     "use up descriptors by libc": solve("while libc.dup(3) >= 0: pass\nreturn 5", LIBC),
@@ -124,9 +114,7 @@ SECRETS = {
     "frames": "import sys\n"
     + SOLVE
     + "f, seen = sys._getframe(), ''\n    while f: seen += str(f.f_locals); f = f.f_back\n    return seen[:3000]",
-    "all texts": "import gc\n"
-    + SOLVE
-    + "return ' '.join(r for r in map(repr, gc.get_objects()) if 'k8Zq-' in r)[:3000]",
+    "all texts": solve("return ' '.join(r for r in map(repr, gc.get_objects()) if 'k8Zq-' in r)[:3000]", "gc"),
     "all numbers": "import gc\n"
     + SOLVE
     + "boxes = [o for o in gc.get_objects() if type(o) in (dict, list, tuple)]\n"
@@ -134,9 +122,6 @@ SECRETS = {
     + "    return max([v for v in values if type(v) is float and 7000 < v < 8000], default=0)",
     "arguments": solve("return str(sys.argv) + str(sys.orig_argv)", "sys"),
     "parent's memory": solve("return str(open(f'/proc/{os.getppid()}/mem', 'rb').read(9))", "os"),
-    "frames of a traceback": SOLVE
-    + "try: 1 / 0\n    except ZeroDivisionError as e: f, seen = e.__traceback__.tb_frame, ''\n"
-    + "    while f: seen += str(f.f_locals) + str(f.f_globals)[:400]; f = f.f_back\n    return seen[:3000]",
     "open descriptors": "import os\n"
     + SOLVE
     + "seen = b''\n    for fd in range(256):\n        try: seen += os.read(fd, 99)\n        except OSError: pass\n"
@@ -180,8 +165,6 @@ VERDICT = {
     "poisoned modules": "import sys\nfor name in list(sys.modules): sys.modules[name] = None\n" + SOLVE + "return 1",
     "spoiled operators": solve("sys.modules['tasks.programs.operators.builtin']._QUANTITY = None\nreturn 1", "sys"),
     "late interrupt": solve("atexit.register(os._exit, 0)\nraise KeyboardInterrupt", "atexit, os"),
-    "pickle of a stranger": SOLVE
-    + "class P(float):\n        def __reduce__(self): return (print, ('1',))\n    return P(7254.5)",
     "abort": solve("os.abort()", "os"),
     "fault": solve("libc.strlen(1)", LIBC),
     "error of errors": "class E(BaseException):\n    def __str__(self): raise self\n" + SOLVE + "raise E",

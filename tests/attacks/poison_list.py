@@ -33,20 +33,14 @@ def _body(text: str) -> str:
 VEHICLES = {
     "an operator's name": _body(f"majority = exec\nreturn majority({_CODE})"),
     "an operator's name for eval": _body("calculate = eval\nreturn calculate('__import__(\"os\").getpid() * 0 + 777')"),
-    "an operator's name for id": _body("compare = id\nreturn compare(n)"),
     "an operator's name for getattr": _body("compare = getattr\nreturn compare(numbers, '__globals__')"),
     "an operator for another": _body("numbers = majority\nreturn numbers([777, 777])"),
     "a model's operator": _body(f"majority = run\nreturn majority({_CODE}, problem)"),
     "a name of its own": _body(f"a = exec\nreturn a({_CODE})"),
-    "two targets": _body(f"a = majority = exec\nreturn majority({_CODE})"),
-    "a walrus": _body(f"return (majority := exec)({_CODE})"),
     "a loop's target": _body(f"for majority in [exec]:\n    majority({_CODE})\nreturn 1"),
-    "a comprehension's target": _body(f"return [majority({_CODE}) for majority in [exec]][0]"),
     "a pattern's name": _body(f"match exec:\n    case majority: majority({_CODE})\nreturn 1"),
     "an import's name": "from builtins import exec as majority\n" + _body(f"return majority({_CODE})"),
     "a parameter": f"def solve(problem, majority=exec):\n    return majority({_CODE})\n",
-    "a lambda's parameter": _body(f"return (lambda majority: majority({_CODE}))(exec)"),
-    "a function inside": _body(f"def majority(x): return exec(x)\nreturn majority({_CODE})"),
     "a function of the same name": f"def solve(problem):\n    return 1\ndef solve(problem):\n"
     f"    return exec({_CODE})\n",
     "a class's body": _body(f"class majority: exec({_CODE})\nreturn 1"),
@@ -55,16 +49,12 @@ VEHICLES = {
     "a conditional": _body(f"return (exec if n else id)({_CODE})"),
     "a decorator": f"@lambda f: exec({_CODE})\n" + _body("return 1"),
     "an annotation": f"def solve(problem: exec({_CODE})):\n    return 1\n",
-    "a default": f"def solve(problem=exec({_CODE})):\n    return 1\n",
     "an f-string": _body(f"a = {_CODE}\nreturn f'{{exec(a)}}'"),
     "a statement before": f"exec({_CODE})\n" + _body("return 1"),
-    "a statement behind": _body("return 1") + f"exec({_CODE})\n",
     "a semicolon": f"def solve(problem): a = exec; return a({_CODE})\n",
     "a form feed": f"\f exec({_CODE})\n".replace(" ", "", 1) + _body("return 1"),
-    "a continued line": _body(f"a = \\\n    exec\nreturn a \\\n    ({_CODE})"),
     "wide letters": _body(f"a = ｅｘｅｃ\nreturn a({_CODE})"),
     "a key": _body(f"return max([{_CODE}], key=exec)"),
-    "a map": _body(f"return majority(map(exec, [{_CODE}]))"),
     "an attribute": _body(f"return numbers.__globals__['__builtins__']['exec']({_CODE})"),
     "the builtins": _body(f"return __builtins__.exec({_CODE})"),
     "an import by name": _body("a = __import__\nreturn a('builtins')"),
@@ -85,19 +75,14 @@ PATCHES = {
     "no operators": f"{_RUN}r.ALL_OPERATORS.clear()",
     "an operator's code": f"{_OPERATORS}b.numbers.__code__ = (lambda text: [{POISON}] * 9).__code__",
     "an operator's globals": f"{_OPERATORS}b.numbers.__globals__['read_quantities'] = lambda t: ([{POISON}] * 9, [])",
-    "what operators call": f"{_OPERATORS}b._evaluate = lambda n: {POISON}",
     "the pattern of quantities": f"{_OPERATORS}import re\nb._QUANTITY = re.compile('x')",
-    "the limits": f"{_OPERATORS}b.MAX_TEXT = b.MAX_EXPRESSION = 0",
     "len": f"import builtins\nbuiltins.len = lambda x: {POISON}",
-    "compile": f"import builtins\nc = builtins.compile\n"
-    f"builtins.compile = lambda s, *a, **k: c('solve=lambda p:{POISON}', '', 'exec')",
     "no builtins": "import builtins\nvars(builtins).clear()",
     "json.dumps": f"import json\n"
     f"json.dumps = lambda e, *a: '[' + ', '.join(['[\"ok\", {POISON}, null]'] * len(e)) + ']'",
     "fractions": "import fractions\nfractions.Fraction.__sub__ = lambda a, b: a",
     "the cache of re": "import re\nre._cache.update({k: re.compile('x') for k in re._cache})",
     "all modules": "import sys\nfor k in list(sys.modules): sys.modules[k] = None",
-    "the depth of recursion": "import sys\nsys.setrecursionlimit(sys.getrecursionlimit() // 20)",
     "digits of integers": "import sys\nsys.set_int_max_str_digits(640)",
     "a trace": "import sys\nsys.settrace(lambda f, e, a: f.f_locals.clear() or 1 / 0)",
     "an audit hook": "import sys\nsys.addaudithook(lambda e, a: 1 / 0 if e == 'compile' else None)",
@@ -107,7 +92,6 @@ PATCHES = {
     f"    if type(d) is dict and 'numbers' in d: d['numbers'] = lambda t: [{POISON}] * 9",
     "an operator's memory": f"{_OPERATORS}import ctypes\nctypes.memset(id(b.numbers) + 16, 0, 64)",
     "warnings": "import warnings\nwarnings.simplefilter('error')",
-    "codecs": "import codecs\ncodecs.register_error('strict', lambda e: ('', e.end))",
     "the program's frame": "import sys\nf = sys._getframe()\nwhile f: f.f_globals['n'] = [777] * 9; f = f.f_back",
     "answers of others": f"import sys\nf = sys._getframe()\nwhile f:\n    for v in f.f_locals.values():\n"
     f"        if type(v) is list: v[:] = [['ok', {POISON}, None]] * len(v)\n    f = f.f_back",
@@ -121,7 +105,7 @@ PATCHES = {
     "time": "import time\ntime.sleep(0.3)",
     "the conversation": f"import tasks.programs.operators.model_calls as m\n"
     f"m.MODEL_OPERATORS['ask'] = lambda *a: {POISON}",
-    "print": "import sys\nsys.stdout = sys.stderr = None",
+
 
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from tasks.environments.tags import hard_format, mark
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.file import load_params
-from tasks.programs.contract import HEADER, prompt_of
+from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Problem, Result, Sibling
 from tests.support.records import question_of
@@ -45,15 +45,6 @@ def test_programs_and_answers_are_checked_and_only_programs_on_the_siblings() ->
     assert with_checked_siblings(TaggedAnswer(), PROBLEM).questions == (QUESTION,)
 
 
-def test_a_policy_from_scratch_reads_the_question_only_any_other_the_format_too() -> None:
-    assert WorkflowEnvironment().prompt(QUESTION, "base") == prompt_of(QUESTION, "base")
-    for environment in (WorkflowEnvironment(), TaggedAnswer()):
-        assert environment.prompt(QUESTION, "scratch") == f"{QUESTION}\n"
-        assert environment.prompt(QUESTION, "base").endswith(f"{QUESTION}\n")
-    for tag in ("<think>", "</think>", "<answer>", "</answer>"):
-        assert tag in TaggedAnswer().prompt(QUESTION, "base")
-
-
 @pytest.mark.parametrize(("text", "value"), [
     (DEMONSTRATION, 53), ("<answer>53</answer>", 53), ("<answer> $1,250.50 </answer>", 1250.5),
     ("<answer>\\boxed{3/4}</answer>", 0.75), ("<answer>20%</answer>", "20%"), ("<think>53</think>", None), ("53", None),
@@ -75,13 +66,6 @@ def test_a_demonstration_earns_full_terms_and_a_malformed_one_less() -> None:
     assert all(hard_format(text) + mark(text) < 1 for text in malformed)
     all_malformed = environment_of("answer", malformed_share=1)
     assert {text for _, text in all_malformed.demonstrations(solved, 0)} == malformed
-
-
-def test_strict_terms_demand_new_lines() -> None:
-    bare = "<answer>123</answer>"
-    lenient, strict = (environment_of("answer", strict=strict).terms for strict in (False, True))
-    for terms, earned in ((lenient, 0.25), (strict, 0)):
-        assert [terms[name](PROBLEM, bare, []) for name in ("hard_format", "mark")] == [earned, earned]
 
 
 @given(st.text())

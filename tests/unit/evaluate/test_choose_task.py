@@ -78,13 +78,6 @@ def test_the_first_of_the_best_rounds_is_kept_and_named(layout: Layout) -> None:
     assert metrics(layout, "choose") == {"round": 2, "pass_at_1": 1.0, "last_pass_at_1": 1.0}
 
 
-def test_only_every_nth_round_and_the_last_are_measured(layout: Layout) -> None:
-    play(layout, every=2)
-    assert [s.round for s in read_jsonl(layout.standings(3), Standing)] == [2, 3]
-    assert read_jsonl(layout.standings(1), Standing) == []
-    assert metrics(layout, "validate", 1) == {}
-
-
 def test_without_validation_the_last_round_is_chosen_without_any_problem(layout: Layout) -> None:
     write_jsonl(layout.problems("dev"), [])
     play(layout, every=0)

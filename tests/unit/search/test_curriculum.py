@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.params.curriculum import Curriculum
-from tasks.records import AskedProblem, Problem, SearchOutcome
+from tasks.records import SearchOutcome
 from tasks.search.curriculum import candidates, wave_size
-from tasks.search.shard import SearchShard
-from tasks.search.waves import NumberedShard, search_waves
 from tests.support.stage_params import SHIPPED
 
 NAMES = [f"p{number}" for number in range(400)]
@@ -81,42 +79,3 @@ def test_a_wave_is_as_large_as_the_share_with_a_signal_asks_for() -> None:
     assert wave_size(30, 45, 30, 55) == 0
     assert wave_size(None, 0, 0, 100) == 100
     assert wave_size(None, 100, 3, 0) == 0
-
-
-PROBLEMS = [Problem(problem_id=name, question="?", answer=1, source="test") for name in NAMES[:20]]
-HELD_OUT = [Problem(problem_id=f"v{number}", question="?", answer=1, source="test") for number in range(3)]
-SPLIT = [*(("train", problem) for problem in PROBLEMS), *(("validation", problem) for problem in HELD_OUT)]
-
-
-def without_policy(shard: NumberedShard) -> SearchShard:
-    """As if each even problem had a signal; `solved` has the number of the shard."""
-    own = [outcome(p.problem_id, 4 * (int(p.problem_id[1:]) % 2 == 0)) for split, p in shard[1] if split == "train"]
-    asked = [AskedProblem(split=split, problem=p, prompt="?", prompt_tokens=[5]) for split, p in shard[1]]
-    return SearchShard(asked, [str(shard[0])], [], [], own, None, {}, {}, all_vary=False)
-
-
-def names_of(shard: SearchShard) -> list[str]:
-    return [asked.problem_id for asked in shard.asked]
-
-
-@pytest.mark.parametrize("shard_size", [1, 3, 100])
-def test_waves_search_a_prefix_of_the_order_once_and_validation_first(shard_size: int) -> None:
-    order = Random(5).sample(NAMES[:20], 20)
-    found = list(search_waves(without_policy, SPLIT, order, 6, shard_size))
-    other = [name for result in search_waves(without_policy, SPLIT, order, 6, 7) for name in names_of(result)]
-    names = [name for result in found for name in names_of(result)]
-    train = [name for name in names if name[0] == "p"]
-    assert sorted(train) == sorted(order[: len(train)])
-    assert len(set(names)) == len(names)
-    assert [result.solved for result in found] == [[str(number)] for number in range(len(found))]
-    first = sorted(order[:6], key=NAMES.index)
-    assert names[:9] == [*first, *(p.problem_id for p in HELD_OUT)]
-    assert 6 <= sum(int(name[1:]) % 2 == 0 for name in train) <= 11
-    assert set(other) == set(names), "who is searched does not depend on the shards"
-
-
-def test_without_groups_all_are_searched_in_the_order_of_the_file() -> None:
-    (found,) = search_waves(without_policy, SPLIT, Random(5).sample(NAMES[:20], 20), None, 100)
-    assert names_of(found) == [problem.problem_id for _, problem in SPLIT]
-    some = search_waves(without_policy, SPLIT, ["p9", "p3"], None, 100)
-    assert [names_of(result) for result in some] == [["p3", "p9", "v0", "v1", "v2"]]
