@@ -71,17 +71,6 @@ def test_an_empty_text_is_no_reply() -> None:
     assert server.requests[0]["seed"] != server.requests[1]["seed"]  # or it would be empty again
 
 
-def test_a_slow_server_is_a_failure() -> None:
-    def slow(_: str, __: int) -> tuple[int, str]:
-        time.sleep(1)
-        return 200, "late"
-
-    with chat_server(slow) as server:
-        (reply,) = replies(server.url, "a", seconds=0.1, retries=1)
-    assert reply.failed is not None
-    assert len(server.requests) == 2
-
-
 def test_a_server_that_is_down_is_a_failure_and_is_not_asked_for_ever() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

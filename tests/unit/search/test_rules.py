@@ -1,18 +1,12 @@
-"""Each rule's formula against cases worked out by hand."""
+"""The formulas of the rules against cases worked out by hand; PUCT: test_node.py."""
 
 from collections import Counter
-from math import exp, log, sqrt
+from math import exp
 
 import numpy as np
 import pytest
 
-from tasks.search.rules import draw_index, soft_mix, uct
-
-
-def test_uct_by_hand_and_what_was_never_tried_comes_first() -> None:
-    scores = uct(np.array([[0.5, 0.2]]), np.array([[7.0]]), np.array([[3.0, 0.0]]), exploration=1.4)
-    assert scores[0, 0] == pytest.approx(0.5 + 1.4 * sqrt(log(7) / 3))
-    assert scores[0, 1] == np.inf
+from tasks.search.rules import draw_index, soft_mix
 
 
 def test_soft_mix_by_hand() -> None:

@@ -29,16 +29,6 @@ def test_what_is_done_and_what_is_left_add_up(awaited: dict[str, int], data: st.
     assert tally.solved == len({p for p, reward in came if reward == 1.0} & awaited.keys())
 
 
-def test_completions_that_are_sampled_move_the_bar_before_they_are_evaluated() -> None:
-    tally = Tally({"a": 2, "b": 2})
-    tally.set_sampled(2)
-    assert tally.finished == 2
-    tally.add_completion("a", 0.0)
-    assert tally.finished == 2
-    tally.add_completion("a", 0.0)
-    assert (tally.finished, tally.done) == (2, 1)
-
-
 def test_it_is_drawn_on_a_terminal_and_nowhere_else() -> None:
     ours, theirs = pty.openpty()
     tally, drawn = Tally({"a": 1, "b": 1}), b""

@@ -124,11 +124,6 @@ def test_a_program_that_is_right_once_by_luck_fails_on_siblings() -> None:
                 assert (old != new) == varies
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
-def test_phrasings_differ_in_the_order_of_their_numbers(template: Template) -> None:
-    assert len({program_of(template, phrasing) for phrasing in range(len(template.phrasings))}) >= 2
-
-
 @pytest.mark.parametrize(("template", "phrasing"), CASES)
 def test_no_fixed_word_is_a_number(template: Template, phrasing: int) -> None:
     fixed = re.sub(r"\{\w+\}", "", template.phrasings[phrasing])
