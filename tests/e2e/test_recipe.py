@@ -26,7 +26,7 @@ from pydantic import Field
 
 from tasks.environments.direct import Direct
 from tasks.params.sections import Section
-from tasks.records import Lineage, Problem, Split
+from tasks.records import Problem, Split
 
 
 class Repetition(Direct):

@@ -1,4 +1,4 @@
-"""A search that takes its time: cut short and gone on with, limited, and shown, with a real policy and the sandbox.
+"""A search that is cut short goes on from there, with a real policy and the sandbox.
 
 One whose process is killed: tests/integration/test_shard_runners.py.
 """
