@@ -8,6 +8,7 @@ from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, wri
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.version import compute_version
 from tasks.params.environment import EnvironmentChoice
 from tasks.promote.champion import (
     CHAMPION_FILES,
@@ -126,13 +127,22 @@ def test_a_better_policy_becomes_champion_and_the_last_champions_are_kept(tmp_pa
     assert history[-1].reason == decision(layout).reason
 
 
+def with_weights(layout: Layout, weights: str) -> str:
+    """Write a policy of these weights; returns its version, which a rollback computes again."""
+    write_text(layout.run_policy / "adapter" / "adapter_model.safetensors", weights)
+    version = compute_version(layout.run_policy, "scratch", None)
+    lineage = Lineage(version=version, parent=None, base="scratch", round=6, holds=["adapter"])
+    write_json(layout.run_policy / "lineage.json", lineage)
+    return version
+
+
 def test_a_policy_rolled_back_is_not_promoted_again_and_the_next_is_compared_with_the_current_champion(
-    tmp_path: Path, make_solver: Callable[[Path, str], str]
+    tmp_path: Path,
 ) -> None:
     versions = []
-    for number, code in enumerate(("return 1", "return 2")):
+    for number, weights in enumerate(("one", "two")):
         layout = finished_run(tmp_path, "", before=5, after=15 + 10 * number)
-        versions.append(make_solver(layout.run_policy, f"def solve(problem):\n    {code}\n"))
+        versions.append(with_weights(layout, weights))
         run(layout, PARAMS, None)
     first, second = versions
     roll_back(layout.champion, None, "it rambles", "2026-11-22T18:00:00Z")
@@ -152,7 +162,7 @@ def test_a_policy_rolled_back_is_not_promoted_again_and_the_next_is_compared_wit
     assert list(previous_champions(layout.champion)) == [first, second]
 
     layout = finished_run(tmp_path, "", before=5, after=25)
-    make_solver(layout.run_policy, "def solve(problem):\n    return 2\n")
+    with_weights(layout, "two")
     run(layout, PARAMS, None)
     assert not decision(layout).promoted
     roll_back(layout.champion, second, "it did not", "2026-11-22T19:00:00Z")
