@@ -14,7 +14,7 @@ from tasks.records import Lineage, Selected
 from tasks.trajectories import Trajectory
 from tests.support.chains import retrained
 
-pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SMALL = [
     *["rounds=2", "problems.train=32", "problems.validation=8", "problems.test=8", "problems.siblings=3"],
@@ -60,6 +60,7 @@ def test_every_round_of_full_fine_tuning_moves_the_weights(whole: Layout) -> Non
     assert plainly_loaded(whole.policy(2)).num_parameters() == read_metrics(whole, "bootstrap")["parameters"]
 
 
+@pytest.mark.nightly
 def test_a_run_continues_the_policy_of_an_earlier_one_as_that_was_made(whole: Layout, tmp_path: Path) -> None:
     """With an adapter on it this time, then once more with that adapter; asked as a policy from scratch is."""
     root = make_workspace(tmp_path / "project", [*SMALL, "rounds=1"])
