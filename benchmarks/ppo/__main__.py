@@ -42,7 +42,7 @@ def compute(wanted: Sequence[Cell], results: Path, folder: Path) -> dict[Cell, d
     for name, cell in names.items():
         if cell not in found:
             environment, algorithm, selection, seed = cell
-            found[cell] = compute_cell(folder / f"{environment}-{seed}", folder / "run", cell)
+            found[cell] = compute_cell(folder / f"{environment}-{seed}", cell)
             labels = {"environment": environment, "algorithm": algorithm, "selection": selection, "seed": seed}
             append_figures(results, name, found[cell], **labels)
             print(f"seed {seed} {environment} {algorithm} {selection}: {found[cell]}", file=sys.stderr)

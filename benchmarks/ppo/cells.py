@@ -4,7 +4,6 @@ A round has about COMPLETIONS completions in all, but for LARGER: those of valid
 are independent samples, without a tree, because PPO learns from nothing else.
 """
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -12,10 +11,7 @@ from statistics import fmean
 from benchmarks.support import short_runs
 from benchmarks.support.short_runs import Figures
 from flows.cli.presets import preset
-from tasks.core.metrics_files import read_metrics
 from tasks.environments.measures import PREFIX
-from tasks.layout import Layout
-from tasks.params.params import Params
 
 PROBLEMS, SAMPLES, ROUNDS = 128, 12, 3
 COMPLETIONS = PROBLEMS * SAMPLES
@@ -150,7 +146,7 @@ def digest(cell: Cell) -> str:
     return short_runs.digest(assignments_of(cell), REVISION, bool(cell[2]))
 
 
-def compute_cell(start: Path, folder: Path, cell: Cell) -> Figures:
+def compute_cell(start: Path, cell: Cell) -> Figures:
     """The figures of a run: what the last policy is like, `seconds` of CPU, and what the rounds were like.
 
     `deviation_first` and `deviation_last`: of the rewards of a round. `selected_share`: mean of the rounds.
@@ -158,18 +154,16 @@ def compute_cell(start: Path, folder: Path, cell: Cell) -> Figures:
     params = short_runs.params_of(assignments_of(cell))
     short_runs.make_start(start, short_runs.params_of(assignments_of((cell[0], "", "", cell[3]))))
     if not cell[2]:
-        return _evaluated(start, params, cell, 0)
-    seconds, layout, last = short_runs.compute_rounds(start, folder, params), Layout(folder), params.rounds.last
-    found = _evaluated(folder, params, cell, last) | {"seconds": seconds}
-    found["deviation_first"], found["deviation_last"] = (
-        read_metrics(layout, f"reward@{round}")["epoch/reward_std"] for round in (1, last)
-    )
-    selected = [read_metrics(layout, f"select@{round}")["selected_share"] for round in range(1, last + 1)]
-    found["selected_share"] = fmean(selected)
-    shutil.rmtree(folder)
-    return found
+        return _metrics_of(cell, short_runs.evaluate(start, params))
+    run = short_runs.compute_rounds(start, params)
+    rewards = [round["reward"]["epoch/reward_std"] for round in run.rounds]
+    return _metrics_of(cell, short_runs.evaluate(start, params, run.policy)) | {
+        "seconds": run.seconds,
+        "deviation_first": rewards[0],
+        "deviation_last": rewards[-1],
+        "selected_share": fmean(round["select"]["selected_share"] for round in run.rounds),
+    }
 
 
-def _evaluated(folder: Path, params: Params, cell: Cell, round: int) -> Figures:
-    numbers = short_runs.evaluate(folder, params, round)
+def _metrics_of(cell: Cell, numbers: Figures) -> Figures:
     return {name: numbers[name] for name in (SETTINGS[cell[0]].metric, *MORE.get(cell[0], ()))}

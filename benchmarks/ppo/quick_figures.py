@@ -22,12 +22,10 @@ def oracle_max_error(folder: Path) -> float | None:
 
 def civil_ratios(folder: Path) -> dict[str, float]:
     """Toxicity and distinct texts of the samples of a run of the preset `civil`, after / before."""
-    params = short_runs.params_of(preset("civil"))
-    start, run = folder / "civil", folder / "civil-run"
+    params, start = short_runs.params_of(preset("civil")), folder / "civil"
     short_runs.make_start(start, params)
-    short_runs.compute_rounds(start, run, params)
-    before = short_runs.evaluate(start, params, 0)
-    after = short_runs.evaluate(run, params, params.rounds.last)
+    before = short_runs.evaluate(start, params)
+    after = short_runs.evaluate(start, params, short_runs.compute_rounds(start, params).policy)
     return {
         "civil_toxicity_ratio": round(after[TOXICITY] / before[TOXICITY], 4),
         "civil_distinct_ratio": round(after[DISTINCT] / before[DISTINCT], 4),

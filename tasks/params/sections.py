@@ -268,6 +268,16 @@ class Influence(Section):
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
 
     @property
+    def is_measured(self) -> bool:
+        """Whether the selection needs influence, and so completions to measure it on."""
+        return self.selection not in ("none", "random")
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether influence is measured on completions of validation problems."""
+        return self.is_measured and self.validation == "held_out"
+
+    @property
     def trajectories(self) -> str | None:
         """The file of trajectories that are validation; None where these are the run's own."""
         return None if self.validation in ("held_out", "same_batch") else self.validation

@@ -15,7 +15,6 @@ from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.objective.advantages import single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.token_weights import TokenWeights
-from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
 from tasks.params.sections import Influence
 from tasks.ppo.losses import first_step_losses
@@ -78,7 +77,7 @@ def select_samples(
         if single := single_reward_groups([g.baseline_rewards for g in groups]):
             logger.warning("groups with a single known reward, which is compared with the whole batch: %d", single)
     mixed: list[Selected] = []
-    if own.selection in UNMEASURED:
+    if not own.is_measured:
         samples = samples_in(train)
         found = Measurement([NOT_MEASURED] * len(samples), _select(own, samples, [None] * len(samples), round), {})
     else:

@@ -16,7 +16,6 @@ from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import GroupsBySplit, SampleGroup, read_groups, sample_groups, samples_in
 from tasks.objective.recorded_completions import read_valid_file
 from tasks.objective.sampler_check import check_sampler
-from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
 from tasks.ppo.critic import start_round
 from tasks.ppo.losses import with_ppo_objective
@@ -30,7 +29,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     """Select from this round's training samples, in `update.processes` processes where influence is measured or the
     model is sharded."""
     assert round is not None
-    if params.update.processes > 1 and (params.influence.selection not in UNMEASURED or params.update.sharded):
+    if params.update.processes > 1 and (params.influence.is_measured or params.update.sharded):
         run_in_processes(run_selection, layout, params, round)
     else:
         run_selection(layout, params, round)
@@ -42,11 +41,10 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     by_ppo, own = params.algorithm == "ppo", params.influence
     start = layout.policy(0 if by_ppo and params.update.beta > 0 else round - 1)
     policy = load_policy(start, shard=shard_base if params.update.sharded else None)
-    held_out = own.validation == "held_out" and own.selection not in UNMEASURED
-    splits: list[Split] = ["train", "validation"] if held_out else ["train"]
+    splits: list[Split] = ["train", "validation"] if own.holds_out else ["train"]
     environment = environment_in(layout.root, params)
     groups = read_groups(policy, environment, layout, round, splits, params.update)
-    validation = [] if own.selection in UNMEASURED else _validation(layout, params, round, policy, environment, groups)
+    validation = _validation(layout, params, round, policy, environment, groups) if own.is_measured else []
     train, head = groups["train"], None
     if by_ppo:
         batches: GroupsBySplit = {"train": train} if validation is train else {"train": train, "validation": validation}

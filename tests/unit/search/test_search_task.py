@@ -198,7 +198,7 @@ def test_the_same_seed_writes_the_same_bytes_and_another_seed_others(layout: Lay
     assert written[0][0] != written[2][0]
 
 
-@pytest.mark.parametrize("change", [{"selection": "none"}, {"validation": "same_batch"}])
+@pytest.mark.parametrize("change", [{"selection": "none"}, {"selection": "random"}, {"validation": "same_batch"}])
 def test_without_influence_on_them_no_validation_problems_are_sampled(layout: Layout, change: dict[str, str]) -> None:
     influence = params().influence.model_copy(update=change)
     run(layout, params(simulations=SAMPLES).model_copy(update={"influence": influence}), 1)
