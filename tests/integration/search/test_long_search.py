@@ -1,10 +1,10 @@
-"""A search that takes its time: cut short and gone on with, limited, and shown, with a real policy and the sandbox.
+"""A search that is cut short goes on from there, with a real policy and the sandbox.
 
 One whose process is killed: tests/integration/test_shard_runners.py.
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,12 +50,6 @@ def layout(tmp_path: Path, writer: Path) -> Layout:
     write_jsonl(layout.problems("validation"), VALIDATION)
     shutil.copytree(writer, layout.policy(0))
     return layout
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
-        yield sandbox
 
 
 def params(**search: float | None) -> Params:

@@ -1,6 +1,5 @@
 """The number read from a text: a table of cases, all of GSM8K, and laws; which numbers count as equal."""
 
-import json
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -14,8 +13,6 @@ from tasks.environments.numerals import LONGEST, matches, read_answer
 from tasks.environments.tags import answer_block
 from tasks.evaluators.number import TOLERANCE
 from tasks.records import Result
-
-GSM8K = Path(__file__).parents[4] / "shared/data/gsm8k/train.jsonl"
 
 # fmt: off
 READ: dict[str, int | float | str] = {
@@ -82,24 +79,6 @@ def test_read(text: str) -> None:
     value, expected = read_answer(text), READ.get(text)
     assert value == expected
     assert type(value) is type(expected)
-
-
-@pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not next to this repository")
-def test_all_answers_of_gsm8k_are_read() -> None:
-    lines = GSM8K.read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 7473
-    for line in lines:
-        solution = json.loads(line)["answer"]
-        final = solution.rsplit("####", 1)[1].strip()
-        gold = json.loads(final.replace(",", ""))
-        block = answer_block(f"<think>{solution}</think><answer>{final}</answer>")
-        assert block == final
-        for text in (solution, block, f"<answer>{final}", f"{solution}\n\\boxed{{{final}}}"):
-            value = read_answer(text)
-            assert value == gold
-            assert value is not None
-            assert matches(value, gold)
-            assert not matches(value, gold + 1)
 
 
 NUMBERS = st.decimals(-(10**8), 10**8, places=3).map(lambda number: number.normalize() + 0)
@@ -205,8 +184,3 @@ def test_nasty_text_is_read_in_linear_time(piece: str) -> None:
     for text in (nasty, f"answer is {nasty}", f"\\boxed{{{nasty}}}"):
         assert isinstance(read_answer(text), int | float | str | None)
         assert matches(text, 1) in (False, True)
-
-
-@pytest.mark.parametrize("piece", ["9", "1,000,", "{"])
-def test_a_megabyte_of_digits_or_braces_is_read(piece: str) -> None:
-    assert read_answer(piece * (1_000_000 // len(piece))) is None

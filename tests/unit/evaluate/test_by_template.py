@@ -1,6 +1,5 @@
 """The table of templates against counts by hand, and read back as DVC reads it."""
 
-import csv
 import random
 
 import pytest
@@ -35,12 +34,3 @@ def test_the_hardest_are_of_the_templates_that_training_saw() -> None:
     rows = by_template(OUTCOMES)
     assert [row.template for row in hardest(rows, 2)] == ["fence", "boxes"]
     assert hardest(by_template(OUTCOMES[-1:]), 2) == []
-
-
-def test_the_table_is_read_back() -> None:
-    lines = csv_table(by_template(OUTCOMES)).splitlines()
-    assert lines[0] == "template,operations,seen,problems,greedy,sampled"
-    rows = list(csv.DictReader(lines))
-    assert [row["template"] for row in rows] == ["new, by far", "fence", "boxes", "eggs"]
-    assert list(rows[-1].values()) == ["eggs", "2", "True", "2", "0.5", "0.5"]  # the keys are the head's
-    assert csv_table([]) == "template,operations,seen,problems,greedy,sampled\n"

@@ -9,56 +9,22 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.layout import Layout
-from tasks.model.policy import decode, encode_prompt, load_policy, save_policy
+from tasks.model.policy import decode, encode_prompt, load_policy
 from tasks.model.sampling.sampler import Request, sample
 from tasks.params.params import Params
 from tasks.programs.answer_check import solved_share
 from tasks.programs.code_blocks import code_of
-from tasks.programs.contract import HEADER, prompt_of, workflow_id
+from tasks.programs.contract import prompt_of, workflow_id
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.task import draw_problems, run
 from tasks.seeds import derive_seed
 from tests.support.searches import make_problem
 from tests.support.stage_params import stage_params
-from tests.support.writers import train_writer
+from tests.unit.search.conftest import TRAIN, VALIDATION
 
 SAMPLES, SIMULATIONS = 4, 14
 JUDGES = 3  # completions of a validation problem
-CODES = [
-    HEADER + "    a = n[0] * n[1]\n    return a\n",
-    HEADER + "    a = n[0] * n[1]\n    b = a + n[2]\n    return b\n",
-    HEADER + "    a = n[0] + n[1]\n    b = a * n[2]\n    return b\n",
-    HEADER + "    a = n[0] + n[1]\n    return a\n",
-]
-
-
-def problem(name: str, operation: Callable[[int, int, int], int]) -> Problem:
-    triples = [(3, 4, 5), (6, 2, 9), (8, 7, 2)]
-    return make_problem(name, *[(f"{a} boxes, {b} pens and {c} more?", operation(a, b, c)) for a, b, c in triples])
-
-
-TRAIN = [
-    problem("product", lambda a, b, _: a * b),
-    problem("both", lambda a, b, c: a * b + c),
-    problem("hopeless", lambda a, b, c: a - b - c),
-]
-VALIDATION = [problem("held-out", lambda a, b, c: (a + b) * c)]
-
-
-@pytest.fixture(scope="module")
-def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two policy folders: the first writes all CODES, the second mostly the last two."""
-    folders = [tmp_path_factory.mktemp("policies") / str(number) for number in (0, 1)]
-    corpus = [prompt_of(p.question, "scratch") for p in TRAIN] + CODES
-    for folder, codes in zip(folders, (CODES, [*CODES, *CODES[2:] * 3]), strict=True):
-        save_policy(
-            train_writer(corpus, TRAIN[0].questions, codes, epochs=60, rate=0.01, batch=12),
-            folder,
-            parent=None,
-            round=0,
-        )
-    return folders
 
 
 def params(validation: str = "held_out", **search: float) -> Params:
@@ -188,7 +154,7 @@ def test_completions_are_recorded_with_their_kept_sets(top_p: float, top_k: int,
     assert {w.proposer for w in index_of(layout, 1)} == {"sample", "tree"}
     assert all(len(c.tokens) == len(c.logprobs) == len(c.kept) for c in written)
     assert all(token in own for c in written for token, own in zip(c.tokens, c.kept, strict=True))
-    assert 1 < max(len(own) for c in written for own in c.kept) <= (top_k or 300)
+    assert 1 < max(len(own) for c in written for own in c.kept) <= 5
     certain = [logprob for c in written for logprob, own in zip(c.logprobs, c.kept, strict=True) if len(own) == 1]
     assert set(certain) <= {0.0}
 
@@ -210,31 +176,13 @@ def test_the_same_seed_writes_the_same_bytes_and_another_seed_others(layout: Lay
     assert written[0][0] != written[2][0]
 
 
-def test_the_same_batch_mode_leaves_validation_alone(layout: Layout) -> None:
-    layout.problems("validation").unlink()
-    run(layout, params(validation="same_batch"), 1)
-    assert {w.split for w in index_of(layout)} == {"train"}
-
-
-@pytest.mark.parametrize("selection", ["none", "random"])
-def test_a_selection_without_influence_samples_no_validation_problems(layout: Layout, selection: str) -> None:
-    influence = params().influence.model_copy(update={"selection": selection})
+@pytest.mark.parametrize("change", [{"selection": "none"}, {"selection": "random"}, {"validation": "same_batch"}])
+def test_without_influence_on_them_no_validation_problems_are_sampled(layout: Layout, change: dict[str, str]) -> None:
+    influence = params().influence.model_copy(update=change)
     run(layout, params(simulations=SAMPLES).model_copy(update={"influence": influence}), 1)
     assert {w.split for w in index_of(layout)} == {"train"}
     numbers = json.loads(layout.metrics("search", 1).read_text())
     assert numbers["problems"] == len(TRAIN)
-
-
-def test_a_policy_that_is_always_right_is_not_searched_further(
-    layout: Layout, make_solver: Callable[[Path, str], str]
-) -> None:
-    layout.policy(0).unlink()
-    make_solver(layout.policy(0), CODES[0])
-    known = Problem(problem_id="known", question="3 boxes of 4 pens?", answer=12, source="test")
-    write_jsonl(layout.problems("train"), [known])
-    run(layout, params(temperature=0.01), 1)
-    (workflow,) = [w for w in index_of(layout) if w.split == "train"]
-    assert (workflow.value, workflow.sampled, len(workflow.completions)) == (1.0, SAMPLES, SAMPLES)
 
 
 def test_a_shard_of_each_problem_finds_what_one_of_all_finds(layout: Layout) -> None:

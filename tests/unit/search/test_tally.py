@@ -6,22 +6,6 @@ from hypothesis import strategies as st
 from tasks.search.tally import Tally
 
 
-def test_problems_done_and_solved_are_counted() -> None:
-    tally = Tally({"a": 2, "b": 1, "c": 3})
-    assert str(tally) == "0/3 problems, 0 solved"
-    tally.add_completion("a", 1.0)
-    tally.add_completion("a", 1.0)
-    tally.add_completion("b", 0.5)
-    assert str(tally) == "2/3 problems, 1 solved"
-    tally.close("c")
-    tally.close("c")
-    tally.add_completion("c", 0.0)  # later than it should
-    assert str(tally) == "3/3 problems, 1 solved"
-    tally.add_completion("unknown", 1.0)
-    tally.close("unknown")
-    assert (tally.done, tally.solved, tally.left, tally.completions) == (3, 1, 0, 6)
-
-
 @given(st.dictionaries(st.sampled_from("abc"), st.integers(1, 4)), st.data())
 def test_what_is_done_and_what_is_left_add_up(awaited: dict[str, int], data: st.DataObject) -> None:
     tally = Tally(awaited)

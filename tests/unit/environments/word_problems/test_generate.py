@@ -78,9 +78,8 @@ def test_the_reference_program_gives_the_answer(template: Template, phrasing: in
         assert answer not in values
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_reference_programs_solve_every_problem_and_sibling(seed: int) -> None:
-    for problem in (problem for problems in generate(SIZES, PARAMS, seed).values() for problem in problems):
+def test_reference_programs_solve_every_problem_and_sibling() -> None:
+    for problem in (problem for problems in generate(SIZES, PARAMS, 0).values() for problem in problems):
         solve = workflow(template_of(problem), phrasing_of(problem))
         assert solves(solve, problem.question, problem.answer)
         assert short_and_positive(problem.answer)
