@@ -13,7 +13,6 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.layout import Layout
 from tasks.model.policy import save_policy
 from tasks.params.params import Params
-from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Problem, Workflow
 from tasks.search.journal import Batch, Journal
 from tasks.search.task import run

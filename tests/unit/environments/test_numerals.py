@@ -3,14 +3,12 @@
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tasks.environments.numerals import LONGEST, matches, read_answer
-from tasks.environments.tags import answer_block
 from tasks.evaluators.number import TOLERANCE
 from tasks.records import Result
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params.file import CONVERT, leaf_of, load_params, override, restrict
+from tasks.params.file import CONVERT, leaf_of, load_params, override, restrict, rounds_of
 from tasks.params.params import Params
 from tasks.params.renames import REMOVED, RENAMED, RENAMED_VALUES
 from tasks.params.sections import Lora
@@ -113,9 +113,17 @@ def test_the_first_screen_names_what_people_turn_and_each_is_at_the_head_of_its_
 
 @pytest.mark.parametrize("old", [old for old in RENAMED if "." in old or old == "shard"])
 def test_an_old_name_is_an_error_that_names_the_new_one(file: Path, old: str) -> None:
+    """In the file and on the command line."""
     message = f"no param {old!r}; it was renamed to {RENAMED[old]!r} ({CONVERT})"
     with pytest.raises(GraftError, match=rf"^{re.escape(f'{file}: {message}')}$"):
         override(file, [f"{old}=1"])
+    section, _, leaf = old.rpartition(".")
+    is_there = re.search(rf"(?m)^{section}:", TEXT)
+    file.write_text(
+        re.sub(rf"(?m)^{section}:.*\n", rf"\g<0>  {leaf}: 1\n", TEXT) if is_there and section else f"{TEXT}{old}: 1\n"
+    )
+    with pytest.raises(GraftError, match=r":\d+: no param "):
+        load_params(file)
 
 
 @pytest.mark.parametrize(
@@ -260,9 +268,11 @@ def test_a_file_without_params_is_an_error(file: Path) -> None:
         load_params(file)
 
 
-def test_writing_params_as_they_are_changes_no_byte(file: Path) -> None:
-    values = LEAVES | {"rounds": load_params(SHIPPED).rounds.last}
-    assert override(file, [f"{key}={'null' if value is None else value}" for key, value in values.items()]) == {}
+@pytest.mark.parametrize("key", LEAVES)
+def test_writing_a_param_as_it_is_changes_no_byte(file: Path, key: str) -> None:
+    value = {"rounds": load_params(SHIPPED).rounds.last}.get(key, LEAVES[key])
+    text = "null" if value is None else str(value)
+    assert override(file, [f"{key}={text}"]) == {}
     assert file.read_text() == TEXT
 
 

@@ -1,7 +1,6 @@
 """The stage `search` with a real tiny policy, which half knows a few workflows, and the real sandbox."""
 
 import json
-from collections.abc import Callable
 from math import exp
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.task import draw_problems, run
 from tasks.seeds import derive_seed
-from tests.support.searches import make_problem
 from tests.support.stage_params import stage_params
 from tests.unit.search.conftest import TRAIN, VALIDATION
 
@@ -147,9 +145,8 @@ def test_the_recorded_results_and_tree_of_a_search_are_right(layout: Layout, san
     assert from_inside > 0
 
 
-@pytest.mark.parametrize(("top_p", "top_k"), [(0.9, 0), (1.0, 3)])
-def test_completions_are_recorded_with_their_kept_sets(top_p: float, top_k: int, layout: Layout) -> None:
-    run(layout, params(top_p=top_p, top_k=top_k), 1)
+def test_completions_are_recorded_with_their_kept_sets(layout: Layout) -> None:
+    run(layout, params(top_p=0.9, top_k=5), 1)
     written = [c for w in index_of(layout, 1) for c in w.completions]
     assert {w.proposer for w in index_of(layout, 1)} == {"sample", "tree"}
     assert all(len(c.tokens) == len(c.logprobs) == len(c.kept) for c in written)

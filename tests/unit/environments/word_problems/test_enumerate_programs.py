@@ -1,16 +1,23 @@
 """Enumeration finds the shortest arithmetic that gives all answers, and writes it as a workflow that computes it."""
 
+import json
+import os
+import subprocess
+import sys
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tasks.environments.word_problems.enumerate_programs import Expression, shortest_expressions, write_workflow
+from tasks.environments.word_problems.enumerate_programs import Expression, Values, shortest_expressions, write_workflow
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.plain_programs import is_plain
 
+REPOSITORY = Path(__file__).parents[3]
 QUESTIONS = 3  # the problem and two siblings
 
 LEAVES = st.sampled_from([*(Expression(leaf=f"n[{i}]") for i in range(4)), *(Expression(leaf=c) for c in "12")])
@@ -145,3 +152,23 @@ def test_only_common_quantities_are_used_and_the_likelier_expression_comes_first
     pairs = [("n[2]", "n[10]"), ("n[10]", "n[2]"), ("n[0]", "100"), ("n[0]", "n[0]")]
     order = [Expression("+", Expression(leaf=left), Expression(leaf=right)) for left, right in pairs]
     assert sorted([order[i] for i in (2, 0, 3, 1)], key=lambda e: e.strangeness) == order
+
+
+ASK = """
+import json, sys
+from tasks.environments.word_problems.enumerate_programs import shortest_expressions, write_workflow
+quantities, answers = json.loads(sys.argv[1])
+print(json.dumps([write_workflow(e, "") for e in shortest_expressions(quantities, answers, 3)]))
+"""
+
+
+def test_every_process_finds_the_same_in_the_same_order() -> None:
+    """Also where many are equally likely: (a * b) * c and a * (b * c)."""
+    quantities = [[3, 5, 7, 100], [4, 9, 2, 100], [17, 6, 8, 100]]
+    answers = [a * b * c / 100 for a, b, c, _ in quantities]
+    here = [write_workflow(e, "") for e in shortest_expressions(quantities, answers, 3)]
+    assert len(here) > 5
+    command = [sys.executable, "-c", ASK, json.dumps([quantities, answers])]
+    for seed in ("1", "2"):
+        env = os.environ | {"PYTHONHASHSEED": seed}
+        assert json.loads(subprocess.run(command, env=env, cwd=REPOSITORY, stdout=subprocess.PIPE).stdout) == here
