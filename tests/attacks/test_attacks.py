@@ -20,11 +20,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.programs.answer_check import is_right
+from tasks.programs.answer_check import is_right, solved_share
 from tasks.programs.contract import HEADER
+from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import LAYERS, SANDBOX_DIED, Program, Sandbox
 from tasks.records import Result
-from tests.attacks.attack_list import ADDRESS, ATTACKS, ENDLESS, EXPECTED, QUESTION, SECRET
+from tests.attacks.attack_list import ADDRESS, ATTACKS, EXPECTED, PLAIN, QUESTION, SECRET, right_statuses
 from tests.support.processes import in_sessions
 
 FOLDER = ["hijack.py", "link", "secret.py", "textwrap.py"]
@@ -131,7 +132,7 @@ def run_all(pair: tuple[Sandbox, Sandbox], attacks: dict[str, str]) -> dict[str,
     """Name → result of each attack, in the first of `pair` where it may end by the clock."""
     found = {}
     for sandbox, by_the_clock in zip(pair, (True, False), strict=True):
-        names = [name for name in attacks if (name in ENDLESS) == by_the_clock]
+        names = [name for name in attacks if ("timeout" in right_statuses(name)) == by_the_clock]
         results = sandbox.run([Program(attacks[name], (QUESTION,)) for name in names])
         found.update({name: result for name, (result,) in zip(names, results, strict=True)})
     return found
@@ -167,7 +168,8 @@ def test_nothing_is_reached(surroundings: Surroundings, layers: tuple[str, ...])
         assert len(result.error or "") <= 200
         assert not re.search(r"0x[0-9a-f]{6}|/(?:tmp|root|home|usr|proc)/", result.error or ""), name
         assert result.value is None or type(result.value) in (int, float, str)
-    assert [name for name in ENDLESS if results[name].status == "ok"] == []
+    wrong = {name: r for name, r in results.items() if r.status not in right_statuses(name)}
+    assert wrong == {}
 
 
 @pytest.mark.slow
@@ -222,6 +224,50 @@ NOBODY = ([*_SETPRIV, "--inh-caps=-all"], [*_SETPRIV, *_MAY_READ])
 
 REACHED = "import os, sys; sys.exit(not os.access(sys.executable, os.X_OK))"
 
+SIBLINGS = ("Tom has 2 and 6.", "Ann has 4 and 5.", "Eve has 3 and 10.")
+ANSWERS = (12.0, 20.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "calls = -1\ndef solve(problem):\n    global calls\n    calls += 1\n    return [12, 20, 30][calls]",
+        "def solve(problem, calls=[]):\n    calls.append(1)\n    return [12, 20, 30][len(calls) - 1]",
+        "import math\ndef solve(problem):\n    math.calls = getattr(math, 'calls', -1) + 1\n"
+        "    return [12, 20, 30][math.calls]",
+        "import tasks.programs.operators.builtin as o\ndef solve(problem):\n    o.MAX_BITS += 1\n"
+        "    return [12, 20, 30][o.MAX_BITS - 4097]",
+        "import random\nrandom.seed(0)\ndef solve(problem): return [12, 20, 30][random.seed(random.random()) or 0]",
+        "def solve(problem): return 12",
+    ],
+    ids=["global counter", "default argument", "in a module", "in an operator", "reseeded", "constant"],
+)
+def test_an_answer_for_each_sibling_is_not_to_be_had_by_counting(code: str) -> None:
+    with Sandbox(1.0, 256, allow_weak=False, workers=1) as sandbox:
+        for siblings, answers in ((SIBLINGS, ANSWERS), (SIBLINGS[::-1], ANSWERS[::-1])):
+            (results,) = sandbox.run([Program(code, siblings)])
+            assert {(r.status, r.value) for r in results} == {("ok", 12)}
+            assert solved_share(results, answers) == pytest.approx(1 / 3)
+
+
+def test_chance_is_the_same_for_every_sibling_and_in_every_run() -> None:
+    guess = "import random\ndef solve(problem): return random.choice([12, 20, 30]) + random.random()"
+    with Sandbox(1.0, 256, allow_weak=False, workers=2) as sandbox:
+        runs = [sandbox.run([Program(guess, SIBLINGS)])[0] for _ in range(2)]
+    assert len({result.value for results in runs for result in results}) == 1
+    assert runs[0][0].status == "ok"
+
+
+def test_bombs_for_the_warm_tier_end_alike_in_a_child_of_their_own() -> None:
+    plain = {f"plain: {name}": code for name, code in PLAIN.items() if is_plain(code)}
+    assert len(plain) >= 14
+    bulky = {name: code + "\n#" + " not plain" * 500 for name, code in plain.items()}
+    assert not any(map(is_plain, bulky.values()))
+    with sandboxes() as pair:
+        warm, alone = run_all(pair, plain), run_all(pair, bulky)
+    for name, one in warm.items():
+        assert one == alone[name] or {one.status, alone[name].status} <= right_statuses(name) != {"ok"}, name
+
 
 UNHELD = "import ctypes, json, sys\ncode = json.load(sys.stdin)\nexec(code)\nprint(solve(''))"
 
@@ -233,7 +279,7 @@ def test_the_attacks_are_real(surroundings: Surroundings) -> None:
         code = json.dumps(surroundings.arm(ATTACKS[name]))
         return subprocess.run([sys.executable, "-c", UNHELD], input=code, capture_output=True, text=True).stdout
 
-    for name in ("read", "posix read", "FileIO", "read through a symlink that is there"):
+    for name in ("read", "posix read", "FileIO", "loader", "read through a symlink that is there"):
         assert SECRET in attack(f"files: {name}"), name
     assert attack("verdict: forged print") == '["ok", 7254.5, null]\n' * 2 + "1\n"
     for name in ("environment", "own environment", "a stranger's environment", "libc environment"):
@@ -247,7 +293,7 @@ def test_the_attacks_are_real(surroundings: Surroundings) -> None:
         assert surroundings.harm() == ["a file in the folder"], name
         made = surroundings.folder / "made"
         made.rmdir() if name == "mkdir" else made.unlink()
-    for name in ("os.system", "libc system", "execve", "spawn"):
+    for name in ("os.system", "posix.system", "libc system", "execve", "spawn"):
         attack(f"processes: {name}")
         while not (surroundings.folder / "made").exists():  # a spawned shell may still be on its way
             pass

@@ -3,18 +3,21 @@
 import json
 import os
 import pickle
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from tasks.errors import GraftError
 from tasks.model.foreign_files import REMOTE_CODE
 from tasks.model.policy import load_model, load_policy, load_tokenizer
 from tasks.params.sections import ModelReward
 from tasks.reward.classifier_term import classifier_values
+from tests.support.broken_files import broken, case_numbers
 
 MODELING = """
 import os
@@ -152,3 +155,36 @@ def test_code_of_a_tokenizer_does_not_run(base: Path, marker: Path) -> None:
     except GraftError as error:
         assert REMOTE_CODE in str(error)  # noqa: PT017 (either is right)
     assert not marker.exists()
+
+
+def test_an_adapter_that_lacks_weights_is_no_adapter(tmp_path: Path, save_tiny: Callable[..., None]) -> None:
+    save_tiny(tmp_path / "policy")
+    file = tmp_path / "policy" / "adapter" / "adapter_model.safetensors"
+    weights = load_file(file)
+    del weights[sorted(weights)[0]]
+    save_file(weights, file)
+    with pytest.raises(GraftError, match=r"no complete policy .*Found missing adapter keys"):
+        load_policy(tmp_path / "policy")
+
+
+FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "lineage.json", "adapter/adapter_config.json"]
+FILES += ["model.safetensors", "adapter/adapter_model.safetensors"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_a_broken_file_of_a_policy_is_one_line(name: str, tmp_path: Path, save_tiny: Callable[..., None]) -> None:
+    save_tiny(tmp_path / "policy")
+    file = tmp_path / "policy" / name
+    if not file.exists():
+        pytest.skip(f"a policy of this kind has no {name}")
+    valid = file.read_bytes()
+    load_policy(tmp_path / "policy")
+    for number in case_numbers(40):
+        file.write_bytes(broken(valid, random.Random(number)))
+        try:
+            load_policy(tmp_path / "policy")
+        except GraftError as error:
+            assert str(error).isprintable(), number  # noqa: PT017 (to be read is as right)
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__} in case {number}") from error

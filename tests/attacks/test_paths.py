@@ -1,6 +1,5 @@
 """Law: a name that data brings leads nowhere but where that data lies, and ends in nothing worse than a line."""
 
-import json
 import os
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from flows.reports.search_tree import visible
 from flows.stages.dvc_yaml import round_of
 from tasks.artifacts import read_jsonl, read_text, write_text
 from tasks.errors import GraftError, one_line
-from tasks.params.file import override
+from tasks.params.file import load_params, override
 from tasks.problems.jsonl import read_problems
 from tasks.records import Problem, Workflow
 from tests.support.records import make_workflow
@@ -21,8 +20,34 @@ from tests.support.stage_params import REPOSITORY
 
 CODE = "def solve(problem):\n    return 1\n"
 
-NAMES = ["../x", "/etc/passwd", "..", "a/../../x", "a//b", "a\x00b", "a\nb", "", "~/x", "a" * 300, "\uff0e\uff0e/x"]
-NAMES += ["a\u202eb", "\ud800", "-rf", ".hidden", "a\\..\\b", "a/", "con\x1b[2J", " a", "ä"]
+NAMES = [
+    "../x",
+    "../../../etc/passwd",
+    "/etc/passwd",
+    "..",
+    ".",
+    "",
+    "a/../../x",
+    "a//b",
+    "a/./b",
+    "a\x00b",
+    "a\nb",
+    "a\rb",
+]
+NAMES += [
+    "~/x",
+    "a" * 300,
+    "\u2025/x",
+    "\uff0e\uff0e/x",
+    "..\u2215x",
+    "a\u202eb",
+    "\ud800",
+    "-rf",
+    ".hidden",
+    "a\\..\\b",
+    "a/",
+]
+NAMES += ["con\x1b[2J", " a", "a ", "ä"]
 """What nobody names a problem."""
 
 
@@ -31,13 +56,19 @@ def workflow(problem_id: str) -> str:
     return made.model_copy(update={"problem_id": problem_id}).model_dump_json()
 
 
+def ascii_json(text: str) -> str:
+    import json
+
+    return json.dumps(text)
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "a" * 300] + ["a/b", "a" * 101])
 def test_a_problem_has_a_name_that_is_no_path(name: str, tmp_path: Path) -> None:
-    fields = f'"question": "1?", "answer": 2, "problem_id": {json.dumps(name)}'
+    fields = f'"question": "1?", "answer": 2, "problem_id": {ascii_json(name)}'
     with pytest.raises(GraftError, match="cannot name a file"):
         read_problems("mine.jsonl", "{" + fields + "}", "mine")
     for record, text in ((Problem, f'{{{fields}, "source": "x"}}'), (Workflow, "")):
-        line = text or workflow(problem_id="NAME").replace('"NAME"', json.dumps(name))
+        line = text or workflow(problem_id="NAME").replace('"NAME"', ascii_json(name))
         write_text(tmp_path / "file.jsonl", line + "\n")
         with pytest.raises(GraftError, match=r"file\.jsonl:1: "):
             read_jsonl(tmp_path / "file.jsonl", record)
@@ -67,7 +98,14 @@ def test_a_param_holds_signs_that_a_name_can_have(key: str, value: str, tmp_path
     assert file.read_text() == (REPOSITORY / "params.yaml").read_text()
 
 
-@pytest.mark.parametrize("name", [*NAMES[7:], "0" * 32, "'", "x' or name like '%", "HEAD; touch ran", "--output=ran"])
+def test_a_persons_own_path_may_lie_outside(tmp_path: Path) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text((REPOSITORY / "params.yaml").read_text())
+    override(file, ["problems.path=../elsewhere/problems.jsonl"])
+    assert load_params(file).problems.path == "../elsewhere/problems.jsonl"
+
+
+@pytest.mark.parametrize("name", [*NAMES[5:], "0" * 32, "'", "x' or name like '%", "HEAD; touch ran", "--output=ran"])
 def test_what_is_no_run_is_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # "" is the present folder
     with pytest.raises(GraftError) as caught:

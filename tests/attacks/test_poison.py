@@ -1,8 +1,10 @@
 """No program changes what another one gives, or reads what another one gave: poison_list.py, chance_list.py."""
 
 import json
+import os
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.programs.sandbox.zygote_client import ZygoteClient
 from tests.attacks.attack_list import LIBC, solve
 from tests.attacks.chance_list import CHANCE
-from tests.attacks.poison_list import INNOCENT, QUESTION, poisons
+from tests.attacks.poison_list import INNOCENT, PATCHES, QUESTION, VEHICLES, poisons
 
 INNOCENTS = [Program(code, (QUESTION,)) for code in INNOCENT]
 
@@ -24,7 +26,8 @@ def sandbox() -> Iterator[Sandbox]:
         yield running
 
 
-def test_no_attack_is_plain() -> None:
+def test_the_attacks_are_many_and_none_is_plain() -> None:
+    assert len(poisons()) == len(VEHICLES) + len(PATCHES) >= 140
     assert [name for name, code in poisons().items() if is_plain(code)] == []
     assert all(is_plain(code) for code in INNOCENT)
 
@@ -131,3 +134,20 @@ def test_no_child_has_the_answers_of_those_before(sandbox: Sandbox) -> None:
 def test_the_scanner_is_real(sandbox: Sandbox) -> None:
     own = SCANNER.replace("seen, looked", "kept = 'ZQ' + str(numbers(problem)[0] * 1000003) + 'QZ'\n    seen, looked")
     assert sandbox.run([Program(own, (QUESTION,))])[0][0].value == 5
+
+
+def test_no_call_says_which_processes_exist(sandbox: Sandbox) -> None:
+    """The kernel's answers on the process id of this test and on one that no process has are the same refusals."""
+    look = solve(
+        "c = sys.modules['ctypes']\n"
+        "libc = c.CDLL(None, use_errno=True)\n"
+        "calls = libc.clock_gettime, libc.clock_getres\n"
+        "seen = [(f(~int(problem) << 3 | 2, bytes(16)), c.get_errno()) for f in calls]\n"
+        "owner = int(problem).to_bytes(4, 'little')\n"
+        "return str([*seen, libc.syscall(202, owner, 6, 0, 0), c.get_errno()])",
+        LIBC,
+    )
+    missing = str(int(Path("/proc/sys/kernel/pid_max").read_text()) - 1)
+    one, other = sandbox.run([Program(look, (str(os.getpid()), missing))])[0]
+    assert one == other
+    assert one.value == "[(-1, 1), (-1, 1), -1, 1]"

@@ -15,6 +15,10 @@ def sandbox() -> Iterator[Sandbox]:
         yield made
 
 
+def test_there_are_at_least_forty_different_cheats() -> None:
+    assert len({code for _, code in CHEATS}) == len(CHEATS) >= 40
+
+
 @pytest.mark.parametrize(("name", "code"), CHEATS, ids=[name for name, _ in CHEATS])
 def test_a_cheat_fails(sandbox: Sandbox, name: str, code: str) -> None:
     for outcome in run_unit_tests(sandbox, [(code, LIST), (code, CHECK)]):
