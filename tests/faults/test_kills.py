@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 
@@ -179,19 +178,3 @@ def test_a_killed_run_leaves_no_process(fresh: Path, ends_well: Callable[[Path],
         assert ("RUNNING",) not in database.execute("select status from runs").fetchall()
     override(fresh / "params.yaml", ['machine.tracking.uri=""'])
     ends_well(fresh)
-
-
-def test_a_run_whose_mlflow_process_is_killed_says_what_is_missing(
-    fresh: Path, undisturbed: Bytes, prefect_url: str
-) -> None:
-    override(fresh / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
-    process = begin(fresh, "reward@1", "retrain", PREFECT_API_URL=prefect_url, TINY_SECONDS="3")
-    (worker,) = [
-        one for one in psutil.Process(process.pid).children() if "tasks.tracking.mlflow_worker" in one.cmdline()
-    ]
-    worker.kill()
-    _, told = process.communicate(timeout=400)
-    assert process.returncode == 0
-    line = told.splitlines()[-1]  # the one before says that the tiny stages measure no influence
-    assert line.startswith("warning: MLflow (sqlite:///mlflow.db): its process ended with -9")
-    assert bytes_of(fresh) == undisturbed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import servers, tiny_project
+from tests.support import postgres, servers, tiny_project
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +46,15 @@ def done(by_graft: Path, copy: Callable[[Path], Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
+def database() -> Iterator[postgres.Postgres]:
+    """Postgres, where it is installed."""
+    if postgres.PROGRAMS is None:
+        pytest.skip(postgres.ABSENT)
+    with postgres.cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Servers]:
     """Prefect's and MLflow's servers, each on a file."""
     with servers.both(tmp_path_factory.mktemp("on-sqlite")) as running:
@@ -56,3 +65,11 @@ def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Serv
 def prefect_api(on_sqlite: servers.Servers) -> str:
     """The address of that Prefect, which all tests share: look for your own runs by their workspace."""
     return f"{on_sqlite.prefect.url}/api"
+
+
+@pytest.fixture(scope="session")
+def on_postgres(tmp_path_factory: pytest.TempPathFactory, database: postgres.Postgres) -> Iterator[servers.Servers]:
+    """The same, each on a database of its own."""
+    folder = tmp_path_factory.mktemp("on-postgres")
+    with servers.both(folder, database.make("prefect"), database.make("mlflow")) as running:
+        yield running

@@ -39,17 +39,18 @@ class Server:
 
 
 class Servers(NamedTuple):
-    """Both, beside each other."""
+    """Both, beside each other. `store` says what they keep their records in."""
 
     prefect: Server
     mlflow: Server
+    store: str
 
 
 @contextmanager
-def both(folder: Path) -> Iterator[Servers]:
-    """Started at the same moment, which halves the wait."""
-    with prefect_server(folder) as first, mlflow_server(folder) as second:
-        yield Servers(first.ready(), second.ready())
+def both(folder: Path, prefect: str = "", mlflow: str = "") -> Iterator[Servers]:
+    """Started at the same moment, which halves the wait; on Postgres where addresses of its databases are given."""
+    with prefect_server(folder, prefect) as first, mlflow_server(folder, mlflow) as second:
+        yield Servers(first.ready(), second.ready(), "postgres" if prefect else "sqlite")
 
 
 def free_port() -> int:
@@ -60,8 +61,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def prefect_server(folder: Path) -> Iterator[Server]:
-    """Started, and ended afterwards; its first answer is for `ready` to wait for."""
+def prefect_server(folder: Path, database: str = "") -> Iterator[Server]:
+    """Started, and ended afterwards; its first answer is for `ready` to wait for.
+
+    `database` is the address of a Postgres database, without the scheme; SQLite in the folder where there is none.
+    """
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     settings = {
@@ -70,18 +74,20 @@ def prefect_server(folder: Path) -> Iterator[Server]:
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "true",
     }
+    if database:
+        settings["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = f"postgresql+asyncpg://{database}"
     command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with _running(command, folder, url, "/api/health", settings) as server:
         yield server
 
 
 @contextmanager
-def mlflow_server(folder: Path, port: int | None = None) -> Iterator[Server]:
+def mlflow_server(folder: Path, database: str = "", port: int | None = None) -> Iterator[Server]:
     """The same for MLflow; artifacts lie in the folder and pass through the server."""
     port = port or free_port()
     url = f"http://127.0.0.1:{port}"
     settings = {
-        "MLFLOW_BACKEND_STORE_URI": "sqlite:///mlflow.db",
+        "MLFLOW_BACKEND_STORE_URI": f"postgresql://{database}" if database else "sqlite:///mlflow.db",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
     }
