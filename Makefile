@@ -2,7 +2,7 @@
 #   make retrain                          run the main job; ARGS="--rounds 1 -S seed=1" are handed to graft retrain
 #   make test                             lint, types, import contracts, every law in its cheapest instance: 10 minutes
 #   make test-all                         and the slow tests: faults, real servers, browser, clusters, all chains
-#   make test-nightly                     and many more examples, broken files, and the tests of the benchmarks
+#   make test-nightly                     and many more examples and broken files
 #   make browser                          chromium, which some tests look at pages in; by apt-get, as root
 #   make postgres                         Postgres, which some tests start servers on; the same way
 #   make docs                             the pages of docs/ as a site in site/, reference pages generated anew

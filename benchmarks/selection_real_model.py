@@ -69,8 +69,7 @@ VARIANTS = {
     ),
     "trusted": (
         "influence.selection=none",
-        "curriculum.problems=16",
-        "curriculum.discount=0",
+        "search.problems=16",
         "update.prompts_per_step=4",
         *_EIGHT_COMPLETIONS,
     ),

@@ -11,7 +11,7 @@ REWARDS = "rewards.jsonl"
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths of a run's artifacts. Round 0 contains only the initial policy, empty searches and empty standings."""
+    """Paths of a run's artifacts. Round 0 contains only the initial policy and empty standings."""
 
     root: Path
 
@@ -45,10 +45,6 @@ class Layout:
     def tree(self, number: int) -> Path:
         """Picture of the most informative search tree of a round."""
         return self.round(number) / "tree.svg"
-
-    def searches(self, number: int) -> Path:
-        """Outcomes of the searches of the rounds up to this one."""
-        return self.round(number) / "searches.jsonl"
 
     def trajectories(self, number: int) -> Path:
         return self.round(number) / "trajectories.jsonl"

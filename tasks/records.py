@@ -171,8 +171,7 @@ class Completion(Record):
     """Tokens of one completion and their log-probabilities, both [T].
 
     Log-probabilities are at the sampling temperature (at 1 for greedy decoding). The last token is the end-of-text
-    token unless the completion was cut at its length limit. A revision is written by another model: its tokens are
-    the policy's for the same text, and `logprobs` is [] = unknown.
+    token unless the completion was cut at its length limit.
     """
 
     tokens: list[int]
@@ -185,9 +184,8 @@ class Completion(Record):
         return Completion(tokens=self.tokens[:end], logprobs=self.logprobs[:end], kept=self.kept[:end])
 
 
-Proposer = Literal["coldstart", "sample", "tree", "revision"]
-"""Origin of a workflow: the search without a policy, an independent sample, a rollout from a node of the tree, or the
-operators' model, which revised another workflow or wrote a new one."""
+Proposer = Literal["coldstart", "sample", "tree"]
+"""Origin of a workflow: the search without a policy, an independent sample, or a rollout from a node of the tree."""
 
 
 class Workflow(Record):
@@ -205,7 +203,7 @@ class Workflow(Record):
     prior: float  # probability of its most likely completion; 1 if the policy did not write it
     result: Result
     sibling_results: list[Result]
-    completions: list[Completion] = []  # empty if no policy wrote it, or if it is a revision too long to learn from
+    completions: list[Completion] = []  # empty if no policy wrote it
     sampled: int = 0  # the first `sampled` of `completions` are independent samples; the others come from the tree
     perturbed_results: list[Result] = Field(default=[], exclude_if=not_)
     """Its results on its question with other quantities; only for right workflows of a problem with one answer."""
@@ -217,22 +215,12 @@ class TreeNode(Record):
     problem_id: str
     node_id: str
     parent_id: str | None
-    statement: str  # for a revision: what was changed, in the model's words
+    statement: str
     depth: int
     visits: int
     value: float  # mean reward of the simulations through this node
     prior: float  # 1 if the policy did not write it
     terminal: bool
-
-
-class SearchOutcome(Record):
-    """Outcome of a train problem's search: a line of `rounds/*/searches.jsonl`, after those of earlier rounds."""
-
-    problem_id: ProblemId
-    round: int
-    samples: int  # independent completions with a known result
-    right: int  # of these: on the problem and all siblings
-    signal: bool  # its completions, those of the tree included, solve different shares of problem and siblings
 
 
 class Engine(Record):

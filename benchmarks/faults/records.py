@@ -22,14 +22,15 @@ from tasks.layout import Layout
 from tasks.params.file import override
 from tasks.records import Result
 from tests.support import finished_run, tiny_project
+from tests.support.broken_files import broken
 from tests.support.groups import make_group
-from tests.support.hostile_values import CONTROLS, hostile_params, hostile_record
+from tests.support.hostile_values import CONTROLS, hostile_record
 
 LIMIT = 10
 """Seconds of processor time of a call."""
 
 RUNS, PARAMS = 10, 16
-"""Hostile runs and params files; those of more draws are in the nightly tests."""
+"""Hostile runs and broken params files; those of more draws are in the nightly tests."""
 
 RETURNS = (
     *("None", "float('nan')", "float('inf')", "[0.5]", "'0.5'", "1j", "object()", "10**400", "1e300"),
@@ -105,11 +106,11 @@ def _outcome(call: Call) -> str | None:
 def _params(folder: Path) -> Iterator[Call]:
     """`graft status` in a project with a hostile params.yaml."""
     root, chance = tiny_project.make(folder / "project"), random.Random(0)
-    text = (root / "params.yaml").read_text()
+    valid = (root / "params.yaml").read_bytes()
     for number in range(PARAMS):
-        (root / "params.yaml").write_bytes(hostile_params(text, chance))
+        (root / "params.yaml").write_bytes(broken(valid, chance))
         yield Call(f"params {number}", root, ["-m", "flows.cli.main", "status"])
-    (root / "params.yaml").write_text(text)
+    (root / "params.yaml").write_bytes(valid)
     for assignment in ("rounds=1000000000", "rounds=100000", "problems.train=1000000000000", "seed=1e999"):
         yield Call(f"-S {assignment}", root, ["-m", "flows.cli.main", "stage", "problems", "-S", assignment])
 

@@ -49,11 +49,7 @@ SHIPPED, INFLUENCE = "as shipped", "influence"
 METHODS: dict[str, tuple[str, ...]] = {
     SHIPPED: (),
     INFLUENCE: ("influence.selection=positive",),
-    "MoPPS": ("curriculum.problems=180",),
-    "dynamic sampling": ("curriculum.groups=180",),
 }
-"""Of 360 train problems, some 290 have a signal in a round."""
-
 ROUND = ("search", "collect", "reward", "select", "update")
 
 

@@ -75,8 +75,7 @@ class Variant:
         (count, group), (held_out, completions) = self.training(problems), self.held_out
         steps = math.ceil(STEPS * problems / PROBLEMS)
         sizes = {
-            "curriculum.problems": count,
-            "curriculum.discount": 0.0,
+            "search.problems": count,
             **dict.fromkeys(SAMPLES, group),
             "update.prompts_per_step": math.ceil((count + held_out * self.mixed) / steps),
             "update.advantages": "none" if self.rule == "noise_corrected" else "group",

@@ -88,7 +88,6 @@ _SIZES = (
     "problems.validation=128",
     *(f"{name}={SAMPLES}" for name in _SAMPLES),
     f"rounds={ROUNDS}",
-    "curriculum.discount=0",
     "evaluation.samples=8",
     "evaluation.ks=[1, 4]",
 )
@@ -138,7 +137,7 @@ def assignments_of(cell: Cell) -> list[str]:
     if not name:
         return own
     selection = SELECTIONS[name]
-    return [*own, f"algorithm={algorithm}", f"curriculum.problems={selection.problems}", *selection.assignments]
+    return [*own, f"algorithm={algorithm}", f"search.problems={selection.problems}", *selection.assignments]
 
 
 def digest(cell: Cell) -> str:

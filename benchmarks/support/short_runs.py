@@ -34,9 +34,8 @@ from tasks.params.params import Params
 from tasks.ppo.value_head import zero_head
 from tasks.records import Problem
 from tasks.reward.metrics import RewardTotals
-from tasks.search.curriculum import candidates
 from tasks.search.policy_search import SplitProblem
-from tasks.search.task import draw_validation
+from tasks.search.task import draw_problems as draw_some
 
 Figures = dict[str, float]
 
@@ -104,11 +103,10 @@ def read_problems(start: Path, params: Params) -> tuple[list[Problem], list[Prob
 def draw_problems(
     params: Params, train: Sequence[Problem], validation: Sequence[Problem], round: int
 ) -> list[SplitProblem]:
-    """Those that the stage search draws for a round where no earlier one counts (`curriculum.discount` 0)."""
-    chosen = set(candidates([p.problem_id for p in train], [], params.curriculum, params.seed, round))
-    held_out = draw_validation(validation, params.influence.n, params.seed, round)
-    drawn = [problem for problem in train if problem.problem_id in chosen]
-    return [*(("train", problem) for problem in drawn), *(("validation", problem) for problem in held_out)]
+    """Those that the stage search draws for a round."""
+    chosen = draw_some(train, params.search.problems, params.seed, "train", round)
+    held_out = draw_some(validation, params.influence.n, params.seed, "validation", round)
+    return [*(("train", problem) for problem in chosen), *(("validation", problem) for problem in held_out)]
 
 
 def evaluate(start: Path, params: Params, policy: Policy | None = None) -> Figures:

@@ -50,8 +50,7 @@ def tree(
     """Draw the search tree of one train problem: what the policy wrote, how often, and with what result.
 
     A line is a statement with the number of completions that contain it (×), their mean reward (value) and its
-    probability under the policy (p). Green: it solves the problem and its siblings. The line of a revised workflow is
-    the model's description of the change.
+    probability under the policy (p). Green: it solves the problem and its siblings.
     """
     from flows.preflight import project_root
     from flows.reports.search_tree import draw_tree

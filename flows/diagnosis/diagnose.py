@@ -108,7 +108,7 @@ def diagnosis_params(params: Params) -> Params:
     return params.model_copy(
         update={
             "search": params.search.model_copy(
-                update={"samples": params.update.group_size, "simulations": params.update.group_size, "revisions": 0}
+                update={"samples": params.update.group_size, "simulations": params.update.group_size}
             ),
         }
     )

@@ -21,7 +21,7 @@ from tasks.params.params import Params
 from tasks.promotion_records import Promotion
 from tasks.records import Choice
 from tasks.redaction import redacted
-from tasks.reward.metrics import plateau_remarks, spread_remarks
+from tasks.reward.metrics import plateau_remarks
 from tasks.statistics.intervals import CONFIDENCE
 
 
@@ -100,7 +100,7 @@ def _remarks(layout: Layout, params: Params, record: RunRecord) -> list[str]:
     return [
         f"In brackets intervals of {100 * CONFIDENCE:g} % over the problems.",
         *([f"Best: {read_json(layout.best, Choice).reason}."] if params.evaluation.every else []),
-        *(f"{remark}." for remark in (*plateau_remarks(rewards), *spread_remarks(rewards))),
+        *(f"{remark}." for remark in plateau_remarks(rewards)),
         "",
     ]
 

@@ -52,7 +52,6 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     metrics["adapter_parameters"] = adapter
     save_policy(policy, layout.policy(0), parent, round=0)
     write_jsonl(layout.standings(0), [])  # no round has been measured yet
-    write_jsonl(layout.searches(0), [])  # nor searched
     write_text(layout.curves(0), HEADER)
     write_json(layout.metrics("bootstrap"), metrics)
 

@@ -93,8 +93,7 @@ def group_candidates(
         share = agrees * solved_share(environment, problem, results)
         is_hard = share < 1 and environment.is_right(problem, workflow.result)
         for place, completion in enumerate(workflow.completions):
-            rest: Proposer = "revision" if workflow.proposer == "revision" else "tree"
-            proposer: Proposer = "sample" if place < workflow.sampled else rest
+            proposer: Proposer = "sample" if place < workflow.sampled else "tree"
             order = derive_seed(seed, "trajectories", problem.problem_id, workflow.workflow_id, place)
             members.append(GroupCandidate(workflow, completion, proposer, agrees, share, order, is_hard))
     return sorted(members, key=lambda member: member.order)

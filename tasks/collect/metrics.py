@@ -9,7 +9,7 @@ COUNTED = 1000
 
 
 class TrajectoryCounts:
-    """Counts per split; for train groups also full ones and the shares of the tree (with revisions), of distinct
+    """Counts per split; for train groups also full ones and the shares of the tree, of distinct
     workflows, and of the most frequent workflow of all problems together."""
 
     def __init__(self, group_size: int) -> None:

@@ -78,9 +78,8 @@ class Labelled(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """difference = 0, < 0, ≤ 0 or ≠ 0 in variables."""
+    """difference = 0 in variables."""
 
-    sign: str
     difference: Any
 
 
@@ -156,7 +155,7 @@ def _equal(one: Value, other: Value) -> bool:
         case Labelled(), _:
             return are_equal(one.value, other)
         case Relation(), Relation():
-            return one.sign == other.sign and _proportional(one, other)
+            return _proportional(one, other)
         case Region(), _:
             return _same_regions(one, other)
         case Series(), Series():
@@ -373,13 +372,13 @@ def _same_curves(one: Labelled, other: Labelled | Relation) -> bool:
                 return False
             if len(each.label) != 1:
                 return False
-            each = Relation("=", sympy.Symbol(each.label, real=True) - exact(each.value.value))
+            each = Relation(sympy.Symbol(each.label, real=True) - exact(each.value.value))
         curves.append(each)
-    return curves[0].sign == curves[1].sign == "=" and _proportional(*curves)
+    return _proportional(*curves)
 
 
 def _proportional(one: Relation, other: Relation) -> bool:
-    """Whether the difference of one is that of the other times a constant, a positive one for inequalities."""
+    """Whether the difference of one is that of the other times a constant."""
     names = sorted(one.difference.free_symbols | other.difference.free_symbols, key=str)
     for shift in range(3):
         point = {
@@ -387,8 +386,5 @@ def _proportional(one: Relation, other: Relation) -> bool:
         }
         first, second = (each.difference.xreplace(point).doit() for each in (one, other))
         if first.is_finite and second.is_finite and not first.is_zero and not second.is_zero:
-            factor = first / second
-            if one.sign not in ("=", "≠") and not factor.is_positive:
-                return False
-            return _same_exactly(one.difference, factor * other.difference)
+            return _same_exactly(one.difference, first / second * other.difference)
     return False

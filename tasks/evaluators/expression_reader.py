@@ -211,7 +211,7 @@ def _equation(sides: list[str]) -> Value:
             return values[-1]
         raise ValueError("a chain of different values")
     left, right = map(plain, values)
-    return Relation("=", left - right)
+    return Relation(left - right)
 
 
 def _is_label(text: str) -> bool:
@@ -235,7 +235,7 @@ def _label(text: str) -> str:
 
 
 def _inequality(sides: list[str], signs: list[str]) -> Value:
-    """A region of one variable, or an inequality in several."""
+    """A region of one variable."""
     if r"\in" in signs or "=" in signs or (r"\ne" in signs and len(signs) > 1):
         raise ValueError("a chain of different relations")
     sizes = [side[1:-1] if re.fullmatch(r"\|[^|]+\|", side) and _is_label(side[1:-1]) else None for side in sides]
@@ -253,11 +253,7 @@ def _inequality(sides: list[str], signs: list[str]) -> Value:
             points = sympy.Intersection(points, sympy.Interval(0, sympy.oo))
             return Region(sympy.Union(points, sympy.imageset(lambda number: -number, points)), _label(size))
         return Region(points, _label(sides[place]) if sides[place] else "")
-    if len(signs) > 1:
-        raise ValueError("a chain of inequalities")
-    left, right = (plain(_scalar(side)) for side in sides)
-    difference = right - left if signs[0] in (">", r"\ge") else left - right
-    return Relation({">": "<", r"\ge": "≤", r"\le": "≤", r"\ne": "≠"}.get(signs[0], signs[0]), difference)
+    raise ValueError("an inequality in several variables")
 
 
 def _half_line(sign: str, number: Any, on_the_left: bool) -> Any:

@@ -59,14 +59,6 @@ def shown_share(result: Result) -> float:
     return verdict.shown_passed / verdict.shown if isinstance(verdict, CodeVerdict) and verdict.shown else 0.0
 
 
-def without_hidden(result: Result) -> Result:
-    """The result with the counts of the shown tests alone, for prompts."""
-    if not isinstance(result.value, CodeVerdict):
-        return result
-    shown = result.value.model_copy(update={"hidden_passed": 0, "hidden": 0, "ending": ""})
-    return result.model_copy(update={"value": shown})
-
-
 def unit_tests_of(problem: Problem) -> str | None:
     """The unit tests of a problem as text, for `Program.tests`; None for other answers."""
     return json.dumps(problem.answer, sort_keys=True) if problem.evaluator == UNIT_TESTS else None

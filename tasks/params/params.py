@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from tasks.params.curriculum import Curriculum
 from tasks.params.environment import EnvironmentChoice
 from tasks.params.fields import Algorithm, VllmDtype
 from tasks.params.machine import Machine
@@ -36,7 +35,6 @@ class Params(Section):
     problems: Problems
     policy: PolicyParams
     bootstrap: Bootstrap
-    curriculum: Curriculum
     search: Search
     vllm: VllmDtype | None
     sandbox: SandboxParams
@@ -80,24 +78,6 @@ class Params(Section):
                 "null: set influence.selection to none, or policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
             )
         return influence
-
-    @field_validator("operators")
-    @classmethod
-    def _check_revisions(cls, operators: Operators, others: ValidationInfo) -> Operators:
-        search, policy = others.data.get("search"), others.data.get("policy")
-        if search is None or policy is None or not search.revisions:
-            return operators
-        if operators.backend == "none":
-            raise ValueError(
-                f"search.revisions is {search.revisions}, but there is no model to write them: set operators.backend "
-                "to openai or policy, or search.revisions to 0"
-            )
-        if operators.backend == "policy" and policy.base == "scratch":
-            raise ValueError(
-                f"search.revisions is {search.revisions}, but a policy from scratch cannot read its prompts: "
-                "set operators.backend to openai, policy.base to a model, or search.revisions to 0"
-            )
-        return operators
 
     @field_validator("vllm")
     @classmethod

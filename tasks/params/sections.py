@@ -162,8 +162,7 @@ class Bootstrap(Section):
 class Search(Section):
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Annotated[int, Field(ge=1, le=65_536, strict=True)]
-    revisions: CountFrom0
-    rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
+    problems: Count | None
     temperature: Temperature
     top_p: Annotated[float, Field(gt=0, le=1)]
     top_k: CountFrom0
@@ -172,11 +171,6 @@ class Search(Section):
     def _check_simulations(self) -> "Search":
         if self.simulations < self.samples:
             raise ValueError(f"simulations ({self.simulations}) must be at least samples ({self.samples})")
-        if self.revisions > self.simulations - self.samples:
-            raise ValueError(
-                f"revisions ({self.revisions}) must be at most simulations − samples "
-                f"({self.simulations - self.samples}): they are completions too"
-            )
         return self
 
 

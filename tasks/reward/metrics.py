@@ -162,29 +162,6 @@ def plateau_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
     return describe_plateau("The mean reward", levels, differ, "give harder or easier problems, or stop earlier")
 
 
-def spread_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
-    """A remark if neither the deviation of the rewards has fallen since the first round nor their mean risen.
-
-    `rounds` holds the metrics of each round, in order; the mean has risen if it has by more than CHANCE of its standard
-    errors. A deviation that stays is no bad sign while the mean rises: of rewards from 0 to R with mean m it is at most
-    √(m (R − m)), which rises until half of the problems are solved. None for groups of one.
-    """
-    first, last = min(rounds), max(rounds)
-    before, after = rounds[first], rounds[last]
-    if first == last or any("mean_reward_error" not in numbers for numbers in (before, after)):
-        return []
-    spread = [numbers["epoch/reward_std"] for numbers in (before, after)]
-    means = [numbers["epoch/mean_reward"] for numbers in (before, after)]
-    error = math.hypot(before["mean_reward_error"], after["mean_reward_error"])
-    if spread[1] < spread[0] or means[1] - means[0] > CHANCE * error or not any(spread):
-        return []
-    return [
-        f"The deviation of the rewards has not fallen from round {first} to {last} ({spread[0]:.3f} → {spread[1]:.3f}),"
-        f" nor has their mean risen by more than chance ({means[0]:.3f} → {means[1]:.3f}): the updates hardly change "
-        "what the policy writes; raise update.learning_rate or update.clip_high, or lower update.beta"
-    ]
-
-
 def _is_solved(environment: Environment, trajectory: Trajectory) -> bool:
     return any(correctness(environment, trajectory.problem, member) == 1 for member in trajectory.members)
 

@@ -1,4 +1,4 @@
-"""Node of a search tree, backpropagation, and the records of a tree; the same for every proposer and selection rule."""
+"""Node of a search tree, backpropagation, and the records of a tree."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +17,6 @@ class Node:
     depth: int = 0
     terminal: bool = False  # a complete program
     closed: bool = False  # no node below can be selected
-    revision: bool = False  # a rewritten workflow; `statement` describes the change
     visits: int = 0
     pending: int = 0  # simulations through this node that are not backed up yet
     started: int = 0  # simulations that began at this node
@@ -70,10 +69,7 @@ def _with_ancestors(node: Node | None) -> list[Node]:
 
 
 def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
-    """The lines of `trees.jsonl`: the tree in preorder, without leaves of one visit and reward 0, which are most of it.
-
-    Revisions are kept, as each describes a change in words.
-    """
+    """The lines of `trees.jsonl`: the tree in preorder, without leaves of one visit and reward 0, most of all."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -98,4 +94,4 @@ def node_id(node: Node) -> str:
 
 
 def _is_informative(node: Node) -> bool:
-    return bool(node.children) or node.visits > 1 or node.total > 0 or node.revision
+    return bool(node.children) or node.visits > 1 or node.total > 0

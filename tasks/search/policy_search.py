@@ -73,19 +73,12 @@ class PolicySearch:
         self._run_wave([*rollouts, *((tree, rollout) for tree in validation for rollout in tree.samples(held_out))])
 
     def explore(self, trees: Sequence[PolicyTree]) -> None:
-        """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem.
-
-        For an unsolved problem the last `search.revisions` of the simulations are reserved for revisions.
-        """
+        """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem."""
         while wave := [(tree, rollout) for tree in trees for rollout in self._propose(tree)]:
             self._run_wave(wave)
 
     def _propose(self, tree: PolicyTree) -> list[Rollout]:
-        search = self.params.search
-        reserved = 0 if tree.solved else search.revisions
-        count = min(WAVE_SIZE, search.simulations - reserved - tree.completions)
-        seed = derive_seed(self.params.seed, "search", self.round)
-        rollouts = tree.propose(count, rule=search.rule, seed=seed)
+        rollouts = tree.propose(min(WAVE_SIZE, self.params.search.simulations - tree.completions))
         if not rollouts:
             self.tally.close(tree.problem.problem_id)
         return rollouts

@@ -1,52 +1,38 @@
 """Search tree of one problem with the policy as prior: nodes are prefixes of completions, cut at statement ends.
 
-The first wave is independent samples from the policy. After that a rule selects a prefix, the policy completes it, and
+The first wave is independent samples from the policy. After that PUCT selects a prefix, the policy completes it, and
 the statements of the completion become nodes. The prior of a statement is the policy's probability of its tokens. One
 minus the priors of a node's children is the probability that sampling there gives a new statement, so the tree is as
 wide as the policy is uncertain.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp
-from random import Random
 
 import numpy as np
 
 from tasks.programs.answer_check import failure_reason
 from tasks.records import AskedProblem, Completion, Result
 from tasks.search.node import Node, backpropagate, begin_simulation
-from tasks.search.rules import AFLOW_BEST, EXPLORATION, Rule, draw_index, puct, soft_mix, uct
-from tasks.seeds import derive_seed
 
 WAVE_SIZE = 4
 """Rollouts that a tree starts before their results are backpropagated: more fill a batch, fewer know more."""
 
+EXPLORATION = 1.5
+"""c of PUCT, for values in [0, 1]."""
+
 NEGLIGIBLE = 1e-3  # unexpanded prior below this is taken as 0
 
 
-def select_node(root: Node, rule: Rule, exploration: float, rng: Random) -> Node | None:
-    """The node to continue from; None if no node is open.
+def select_node(root: Node, exploration: float = EXPLORATION) -> Node | None:
+    """The node to continue from, by PUCT from the root; None if no node is open.
 
-    `puct` and `uct` descend; pending simulations count as visits with reward 0 ("virtual loss"), so that a wave spreads
-    out. With `rng`, `aflow` draws from the root and the best open nodes, `random` from all open nodes uniformly.
-    `enumerate` takes the open nodes in turn, the oldest first.
+    Pending simulations count as visits with reward 0 ("virtual loss"), so that a wave spreads out.
     """
-    if rule in ("puct", "uct"):
-        return _descend(root, rule, exploration)
-    open_nodes = [node for node in _preorder(root) if node.unexpanded > 0]
-    if not open_nodes:
-        return None
-    if rule == "random":
-        return rng.choice(open_nodes)
-    return min(open_nodes, key=lambda node: node.started) if rule == "enumerate" else _draw_soft_mix(open_nodes, rng)
-
-
-def _descend(root: Node, rule: Rule, exploration: float) -> Node | None:
     node = root
     while not root.closed:
-        best = _best(node, rule, exploration)
+        best = _best(node, exploration)
         if best is node:
             return node
         node.closed = best is None
@@ -54,46 +40,24 @@ def _descend(root: Node, rule: Rule, exploration: float) -> Node | None:
     return None
 
 
-def _best(node: Node, rule: Rule, exploration: float) -> Node | None:
+def _best(node: Node, exploration: float) -> Node | None:
     """The child to descend to, or `node` itself to expand it; None if no node below is open.
 
-    Expansion counts as an unvisited child. With `puct` its prior is `node.unexpanded`, and an unvisited child has its
-    parent's value ("first play urgency"). `uct` has no prior and expands at once, but only while a node has at most
-    √visits children ("progressive widening", Coulom 2007).
+    By Q + c · P · √N(parent) / (1 + n)  (Silver et al. 2017, AlphaGo Zero, Methods, "Select"). Expansion counts as an
+    unvisited child with `node.unexpanded` as prior, and an unvisited child has its parent's value ("first play
+    urgency").
     """
-    tried = node.visits + node.pending
+    widens = node.unexpanded > 0
     children = [child for child in node.children if not child.closed]
-    widens = node.unexpanded > 0 and (rule == "puct" or not children or len(node.children) ** 2 <= tried)
     arms = [node] * widens + children
     if not arms:
         return None
     visits = np.array([0] * widens + [child.visits + child.pending for child in children], dtype=np.float64)
     total = np.array([0.0] * widens + [child.total for child in children])
     value = np.where(visits > 0, total / np.maximum(visits, 1), node.value)
-    parent_visits = np.full(len(arms), float(tried))
-    if rule == "uct":
-        scores = uct(value, parent_visits, visits, exploration)
-    else:
-        prior = np.array([node.unexpanded] * widens + [child.prior for child in children])
-        scores = puct(value, prior, parent_visits, visits, exploration)
+    prior = np.array([node.unexpanded] * widens + [child.prior for child in children])
+    scores = value + exploration * prior * np.sqrt(float(node.visits + node.pending)) / (1 + visits)
     return arms[int(scores.argmax())]
-
-
-def _draw_soft_mix(open_nodes: list[Node], rng: Random) -> Node:
-    """AFlow's draw; the root, a fresh start, scores 0."""
-    root = [node for node in open_nodes if node.parent is None]
-    best = sorted((node for node in open_nodes if node.parent), key=lambda node: -node.value)[:AFLOW_BEST]
-    scores = np.array([[0.0] * len(root) + [node.value for node in best]])
-    probabilities = soft_mix(scores, np.ones(scores.shape, dtype=bool))
-    return [*root, *best][int(draw_index(probabilities, np.array([rng.random()]))[0])]
-
-
-def _preorder(root: Node) -> Iterator[Node]:
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(node.children))
 
 
 @dataclass
@@ -115,14 +79,12 @@ class FoundWorkflow:
     from_node: Node | None
     samples: list[Completion] = field(default_factory=list)  # independent ones
     rollouts: list[Completion] = field(default_factory=list)  # those that continue a node
-    revision_completions: list[Completion] = field(default_factory=list)  # revisions short enough to learn
-    revisions: int = 0  # number of revisions with this code
     perturbed_results: list[Result] = field(default_factory=list)  # only of problems without siblings
 
     @property
     def completions(self) -> list[Completion]:
         """All of them, the independent samples first."""
-        return self.samples + self.rollouts + self.revision_completions
+        return self.samples + self.rollouts
 
 
 class PolicyTree:
@@ -140,7 +102,6 @@ class PolicyTree:
         self.workflows: dict[str, FoundWorkflow] = {}
         self.completions = 0
         self.right = 0  # completions with reward 1
-        self.revision_counts: Counter[str] = Counter()  # by kind of outcome
         self._ends_statement, self._text_of, self._longest = ends_statement, text_of, longest
         self._prefix = {self.root: Completion(tokens=[], logprobs=[])}
         self._child: dict[tuple[Node, tuple[int, ...]], Node] = {}
@@ -158,12 +119,11 @@ class PolicyTree:
         """Independent samples, the first wave."""
         return [Rollout(None, self._next_row()) for _ in range(count)]
 
-    def propose(self, wave: int, exploration: float = EXPLORATION, rule: Rule = "puct", seed: int = 0) -> list[Rollout]:
+    def propose(self, wave: int, exploration: float = EXPLORATION) -> list[Rollout]:
         """Up to `wave` rollouts; [] if every completion so far is right or no node is open."""
         rollouts: list[Rollout] = []
         while len(rollouts) < wave and self.root.value < 1.0:
-            rng = Random(derive_seed(seed, "choose", self.problem.problem_id, self.completions))
-            node = select_node(self.root, rule, exploration, rng)
+            node = select_node(self.root, exploration)
             if node is None:
                 break
             begin_simulation(node)

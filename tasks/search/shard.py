@@ -7,30 +7,26 @@ model.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import exp
 from pathlib import Path
 
 from tasks.core.terminal import print_remark
 from tasks.environments.lookup import environment_in
 from tasks.environments.runner import make_runner
-from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import LOAD_LOCK, SCRATCH, Policy, ServedModel, encode_completion
+from tasks.model.policy import LOAD_LOCK, ServedModel
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.model.sampling.vllm.serve import load_sampled_policy
 from tasks.objective.advantages import has_signal
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.contract import workflow_id
-from tasks.programs.operators.reply_cache import CachedModel
-from tasks.records import AskedProblem, Problem, SearchOutcome, TreeNode, Workflow
+from tasks.records import AskedProblem, Problem, TreeNode, Workflow
 from tasks.search.answer_support import count_support, run_perturbed_questions
 from tasks.search.journal import Journal
 from tasks.search.node import node_id, tree_records
 from tasks.search.policy_search import PolicySearch, SplitProblem
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
-from tasks.search.revisions.problem_revisions import Reviser, revision_metrics
 from tasks.search.tally import current_tally
 from tasks.search.tree_drawing import TreeRank, example_tree, tree_rank
 
@@ -52,7 +48,6 @@ class SearchShard:
     solved: list[str]
     workflows: list[Workflow]
     nodes: list[TreeNode]
-    outcomes: list[SearchOutcome]  # of the train problems
     example: ExampleTree | None
     metrics: dict[str, float]
     support: dict[str, float]  # solved train problems by kind of evidence
@@ -77,56 +72,39 @@ def search_shard(
     environment = environment_in(root, params)
     with LOAD_LOCK:
         policy = load_sampled_policy(layout.policy(round - 1), served)
-    _check_reviser(policy, params)
     journal = _journal(layout, round, f"{inputs}-{number}")
     operators = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, operators) as runner:
         search = PolicySearch(policy, environment, runner, params, round, journal, current_tally())
-        searched = search_problems(search, problems, operators)
+        searched = search_problems(search, problems)
     log_usage(operators, layout, f"search@{round}")
     return searched
 
 
-def search_problems(
-    search: PolicySearch, problems: Sequence[SplitProblem], operators: CachedModel | None = None
-) -> SearchShard:
-    """Search the train problems, sample groups for the validation problems; `operators`: the model that revises."""
-    environment, params = search.environment, search.params
+def search_problems(search: PolicySearch, problems: Sequence[SplitProblem]) -> SearchShard:
+    """Search the train problems, sample groups for the validation problems."""
+    environment = search.environment
     trees = search.make_trees(problems)
     train = [tree for tree in trees if tree.asked.split == "train"]
     search.sample(train, [tree for tree in trees if tree.asked.split != "train"])
     if environment.asks_siblings:
         search.explore(train)
-    if params.search.revisions and operators:
-        encode = partial(encode_completion, search.policy)
-        Reviser(environment, operators, search.runner, encode, params, search.round).revise(train)
     if environment.asks_siblings:
         run_perturbed_questions(trees, search.runner)
     workflows = [workflow for tree in trees for workflow in workflow_records(tree)]
     best = example_tree(train) if train else None
     of_train = [workflow for workflow in workflows if workflow.split == "train"]
-    outcomes = [outcome_of(tree, search.round) for tree in train]
     varied = {tree.problem.problem_id for tree in train if tree.problem.answers_vary}
     return SearchShard(
         asked=[tree.asked for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
         workflows=workflows,
         nodes=[node for tree in train for node in _nodes(tree)],
-        outcomes=outcomes,
         example=ExampleTree(tree_rank(best), _nodes(best), best.problem) if best else None,
-        metrics=_metrics(train, outcomes) | (revision_metrics(train) if params.search.revisions else {}),
+        metrics=_metrics(train),
         support=count_support(of_train, varied) if environment.asks_siblings else {},
         all_vary=len(varied) == len(train),
     )
-
-
-def _check_reviser(policy: Policy, params: Params) -> None:
-    """Refuse an earlier policy that was made from scratch; params are checked for `policy.base: scratch` before."""
-    if params.search.revisions and params.operators.backend == "policy" and policy.base == SCRATCH:
-        raise GraftError(
-            f"search.revisions is {params.search.revisions}, but policy.base is a policy made from scratch, which "
-            "cannot read the prompts of revisions: set operators.backend to openai, or search.revisions to 0"
-        )
 
 
 def _journal(layout: Layout, round: int, name: str) -> Journal:
@@ -141,36 +119,23 @@ def _nodes(tree: PolicyTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
 
 
-def outcome_of(tree: PolicyTree, round: int) -> SearchOutcome:
-    """The outcome of a problem's search. Completions whose result failed, and so is unknown, do not count."""
-    known = [f for f in tree.workflows.values() if f.completions and failure_reason(f.results) is None]
-    return SearchOutcome(
-        problem_id=tree.problem.problem_id,
-        round=round,
-        samples=sum(len(found.samples) for found in known),
-        right=sum(len(found.samples) for found in known if found.reward == 1.0),
-        signal=has_signal(found.reward for found in known),
-    )
-
-
 def workflow_records(tree: PolicyTree) -> list[Workflow]:
     """A record for each workflow of the tree."""
     return [_record(tree.asked, workflow) for workflow in tree.workflows.values()]
 
 
 def _record(asked: AskedProblem, workflow: FoundWorkflow) -> Workflow:
-    written = workflow.samples + workflow.rollouts
     return Workflow(
         problem_id=asked.problem_id,
         split=asked.split,
         workflow_id=workflow_id(workflow.code),
         code=workflow.code,
-        proposer="sample" if workflow.samples else "tree" if workflow.rollouts else "revision",
+        proposer="sample" if workflow.samples else "tree",
         parent_id=node_id(workflow.from_node) if workflow.from_node else None,
         depth=workflow.leaf.depth,
-        visits=len(written) + workflow.revisions,
+        visits=len(workflow.completions),
         value=round_significant(workflow.reward),
-        prior=round_significant(max((exp(sum(c.logprobs)) for c in written), default=1.0)),
+        prior=round_significant(max(exp(sum(c.logprobs)) for c in workflow.completions)),
         result=workflow.results[0],
         sibling_results=workflow.results[1:],
         completions=workflow.completions,
@@ -184,7 +149,7 @@ def round_significant(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _metrics(trees: Sequence[PolicyTree], outcomes: Sequence[SearchOutcome]) -> dict[str, float]:
+def _metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
     best = [max(each.reward for each in tree.workflows.values()) for tree in trees]
     sampled = [max((f.reward for f in tree.workflows.values() if f.samples), default=0.0) for tree in trees]
     return {
@@ -193,5 +158,11 @@ def _metrics(trees: Sequence[PolicyTree], outcomes: Sequence[SearchOutcome]) -> 
         "workflows": sum(len(tree.workflows) for tree in trees),
         "solved": sum(value == 1.0 for value in best),
         "solved_by_samples": sum(value == 1.0 for value in sampled),
-        "with_signal": sum(outcome.signal for outcome in outcomes),
+        "with_signal": sum(map(_has_signal, trees)),
     }
+
+
+def _has_signal(tree: PolicyTree) -> bool:
+    """Whether completions solve different shares; those whose result failed, and so is unknown, do not count."""
+    known = [found for found in tree.workflows.values() if failure_reason(found.results) is None]
+    return has_signal(found.reward for found in known)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.nightly
 
 def test_a_short_run_draws_the_problems_that_the_stage_search_does(tmp_path: Path) -> None:
     layout = Layout(real_project.make(tmp_path))
-    override(tmp_path / "params.yaml", ["curriculum.problems=4", "curriculum.discount=0"])
+    override(tmp_path / "params.yaml", ["search.problems=4"])
     params = load_params(tmp_path / "params.yaml")
     train, validation = read_problems(tmp_path, params)
     assert len(train) > 4

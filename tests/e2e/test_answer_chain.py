@@ -1,42 +1,41 @@
-"""The real chain in the environment `answer`, and in one of the user's own."""
+"""The real chain in the environment `answer`, with algorithm ppo and a selection by influence."""
 
-from pathlib import Path
+import csv
+from statistics import fmean
 
 import pytest
+from safetensors.torch import load_file
 
 from benchmarks.support.sums import write_sums
-from benchmarks.support.workspace import graft, make_workspace
+from benchmarks.support.workspace import make_workspace
 from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
 from tasks.layout import Layout
+from tasks.records import Selected
 from tasks.trajectories import Trajectory, read_rewarded
+from tests.support.chains import retrained
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SMALL = [
-    *["problems.source=jsonl", "problems.path=sums.jsonl"],
+    *["environment=answer", "problems.source=jsonl", "problems.path=sums.jsonl", "rounds=2"],
     *["problems.train=60", "problems.validation=16", "problems.test=20"],
     *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=400", "bootstrap.epochs=12"],
     *["bootstrap.learning_rate=0.004", "policy.max_new_tokens=48"],
-    *["influence.selection=positive", "influence.completions=4", "update.epochs=3"],
+    *["algorithm=ppo", "influence.similarity=dot", "influence.n=8", "update.epochs=8"],
+    *["influence.selection=positive", "influence.completions=4"],
     *["evaluation.samples=10", "evaluation.ks=[1, 5]"],
     *["machine.tracking.uri="],
 ]
 
 
-def retrained(root: Path, *assignments: str) -> Layout:
-    write_sums(root / "sums.jsonl", 96, siblings=3, seed=0)
-    ended = graft(root, "retrain", *(part for each in assignments for part in ("-S", each)))
-    assert (ended.returncode, ended.stderr) == (0, ""), f"{ended.stdout}\n{ended.stderr}"
-    return Layout(root)
-
-
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """Two rounds from scratch."""
-    root = make_workspace(tmp_path_factory.mktemp("answers") / "project", [*SMALL, "rounds=2"])
-    return retrained(root, "environment=answer")
+    root = make_workspace(tmp_path_factory.mktemp("answers") / "project", SMALL)
+    write_sums(root / "sums.jsonl", 96, siblings=3, seed=0)
+    return retrained(root)
 
 
 def test_groups_are_sampled_and_no_tree_is_searched(answers: Layout) -> None:
@@ -55,18 +54,37 @@ def test_rewards_are_right_answers_and_the_form(answers: Layout) -> None:
             assert reward.reward == pytest.approx(float(right) + 0.5 * sum(form.values()))
 
 
-def test_the_form_is_learnt(answers: Layout) -> None:
+def test_the_form_is_learnt_and_selection_has_its_certificate(answers: Layout) -> None:
     first, last = (read_metrics(answers, f"reward@{round}") for round in (1, 2))
     assert 0 < first["hard_format/mean"] < last["hard_format/mean"]
     assert 0 < first["mark/mean"] < last["mark/mean"]
-    assert first["hard_format/std"] > 0
+    assert read_metrics(answers, "select@1")["certificate_slope"] == pytest.approx(-1, abs=0.05)
+    assert {line.selected for line in read_jsonl(answers.selection(1), Selected)} == {True, False}
 
 
-def test_a_step_of_it_can_be_looked_at_and_its_page_shows_the_form(answers: Layout) -> None:
-    told = graft(answers.root, "diagnose", "--problems", "2")
-    assert told.returncode == 0, told.stderr
-    assert "hard_format" in told.stdout
+def test_the_value_head_is_in_the_folder_of_each_rounds_policy(answers: Layout) -> None:
+    assert not answers.value_head(0).exists()
+    first, second = (load_file(answers.value_head(round)) for round in (1, 2))
+    assert first.keys() == second.keys() == {"weight", "bias"}
+    assert not (first["weight"] == second["weight"]).all()
+    assert (answers.run_policy / "value_head.safetensors").exists()
+
+
+def by_epoch(layout: Layout, round: int, name: str) -> list[float]:
+    rows = list(csv.DictReader(layout.steps(round).read_text().splitlines()))
+    epochs = sorted({int(row["epoch"]) for row in rows})
+    return [fmean(float(row[name]) for row in rows if int(row["epoch"]) == epoch) for epoch in epochs]
+
+
+def test_the_values_explain_more_and_more_of_the_returns(answers: Layout) -> None:
+    explained = by_epoch(answers, 1, "explained_variance")
+    assert explained[-1] > max(explained[0], 0.03)
+    assert abs(by_epoch(answers, 1, "value")[0]) < abs(by_epoch(answers, 2, "value")[0])  # the head was carried
+
+
+def test_the_page_shows_the_form_and_the_explained_variance(answers: Layout) -> None:
     page = read_text(answers.page)
     assert "hard_format" in page
     assert "&lt;think&gt;" in page
     assert "<think>" not in page
+    assert "that the values explain" in page

@@ -12,6 +12,7 @@ from tasks.layout import Layout
 from tasks.records import ProblemOutcome
 from tasks.statistics.intervals import difference_interval
 from tasks.trajectories import read_rewarded
+from tests.support.chains import retrained
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
@@ -27,9 +28,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def functions(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     root = make_workspace(tmp_path_factory.mktemp("code") / "project", SMALL)
-    ended = graft(root, "retrain")
-    assert (ended.returncode, ended.stderr) == (0, ""), f"{ended.stdout}\n{ended.stderr}"
-    return Layout(root)
+    return retrained(root)
 
 
 def _shares(layout: Layout, when: str) -> dict[str, float]:

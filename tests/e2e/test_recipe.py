@@ -7,9 +7,9 @@ import pytest
 from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
-from tasks.layout import Layout
 from tasks.records import Problem
 from tasks.trajectories import Reward
+from tests.support.chains import retrained
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -82,9 +82,7 @@ def test_a_recipe_is_one_folder(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "__init__.py").write_text(RECIPE)
     (folder / "preset.yaml").write_text(PRESET)
-    ended = graft(root, "retrain", "--preset", "repetition")
-    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
-    layout = Layout(root)
+    layout = retrained(root, preset="repetition", warns=True)
     assert [len(str(problem.answer).split()) for problem in read_jsonl(layout.problems("train"), Problem)] == [3] * 12
     assert "letters" in read_jsonl(layout.rewards(1), Reward)[0].terms
     assert read_metrics(layout, "bootstrap")["pairs"] == 200

@@ -1,4 +1,4 @@
-"""The real chain on questions with contexts, in the columns of HotpotQA, in both built-in environments."""
+"""The real chain on questions with contexts, in the columns of HotpotQA."""
 
 import json
 import re
@@ -10,12 +10,11 @@ import pytest
 from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
-from tasks.layout import Layout
 from tasks.records import Attempt, Problem
 from tasks.trajectories import Reward, Trajectory
+from tests.support.chains import retrained
 from tests.support.models import save_base
 from tests.support.policies import MakePolicy
-from tests.support.tiers import nightly_but_first
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -40,17 +39,12 @@ def lines() -> Iterator[str]:
         yield json.dumps({"id": f"q{number}", "context": context, "supporting_facts": facts, **row})
 
 
-@pytest.mark.parametrize("environment", nightly_but_first(["workflow", "answer"]))
-def test_texts_contexts_and_fields_go_through_all_stages(
-    environment: str, tmp_path: Path, make_policy: MakePolicy
-) -> None:
+def test_texts_contexts_and_fields_go_through_all_stages(tmp_path: Path, make_policy: MakePolicy) -> None:
     root = make_workspace(tmp_path / "project", SMALL)
     (root / "hotpot.jsonl").write_text("\n".join(lines()))
     (root / "shown.jsonl").write_text(json.dumps({"question": "Capital?", "completion": "Rome"}))
     save_base(make_policy, root / "base")
-    ended = graft(root, "retrain", "-S", f"environment={environment}")
-    assert (ended.returncode, ended.stderr) == (0, ""), f"{ended.stdout}\n{ended.stderr}"
-    layout = Layout(root)
+    layout = retrained(root)
     problems = read_jsonl(layout.problems("train"), Problem)
     assert {problem.evaluator for problem in problems} == {"f1"}
     assert {len(problem.siblings) for problem in problems} == {2}
@@ -61,7 +55,7 @@ def test_texts_contexts_and_fields_go_through_all_stages(
         asked = next(p for p in problems if p.problem_id == group.problem_id) if group.split == "train" else None
         assert asked is None or group.problem.question == asked.siblings[0].question  # round 1 asks the next variant
         assert group.problem.question in group.prompt
-        assert {len(m.sibling_results) for m in group.members} == {2 if environment == "workflow" else 0}
+        assert {len(m.sibling_results) for m in group.members} == {2}
     assert all(reward.terms.keys() >= {"correctness", "runs"} for reward in read_jsonl(layout.rewards(1), Reward))
     assert read_jsonl(layout.evaluation("after") / "attempts.jsonl", Attempt)
     assert read_metrics(layout, "evaluate@after")["problems"] == 6

@@ -6,6 +6,7 @@ Damage of the cache itself is judged by `graft` alone: `dvc` takes a write-prote
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,6 +100,26 @@ def test_without_any_cache_all_is_computed_again(done: Path) -> None:
     graft(done, "stage", "problems", "coldstart", "bootstrap", "evaluate@before")
     assert ran(done) == ["problems", "coldstart", "bootstrap", "evaluate@before"]
     assert (done / "dvc.lock").read_bytes() == lock
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("days", nightly_but_first([400, -4000]))
+def test_times_of_files_mean_nothing(done: Path, days: int, ends_well: Callable[[Path], None]) -> None:
+    """Old, or of the future; and of one the content has changed as well, with its times as they were."""
+    then = time.time() + days * 86_400
+    for path in [done / "dvc.lock", done / "params.yaml", *(done / "run").rglob("*"), *(done / ".dvc").rglob("*")]:
+        os.utime(path, (then, then))
+    changed = done / "run" / "rounds" / "1" / "selection.jsonl"
+    content = changed.read_bytes()
+    changed.write_bytes(content[:-2] + b"!\n")
+    os.utime(changed, (then, then))
+    told = graft(done, "stage", *ADDRESSES)
+    assert [line.split()[0] for line in told.stdout.splitlines() if "unchanged" not in line] == ["select@1"]
+    ends_well(done)
+    ran(done)
+    shutil.rmtree(done / "run")
+    ends_well(done)
+    assert ran(done) in ([], ["promote"])
 
 
 def contents(folder: Path) -> dict[str, bytes]:

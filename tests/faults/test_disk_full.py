@@ -3,14 +3,12 @@
 import random
 import re
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
-from tests.support.servers import mlflow_server
+from tests.support.aftermath import ADDRESSES
 from tests.support.small_disk import Ballast, mount, mounted
 from tests.support.tiny_project import graft, ran
 
@@ -68,24 +66,6 @@ def test_a_full_disk_where_prefect_keeps_its_history(done: Path, disk: Path) -> 
     assert re.fullmatch(
         r"graft: prefect: its server did not start, or ended \(.+\); graft doctor checks the disk.*\n", told.stderr
     )
-
-
-def test_a_full_disk_under_mlflows_server(done: Path, disk: Path, undisturbed: Bytes, prefect_url: str) -> None:
-    """It costs a warning and no result; with room again the next run is recorded whole."""
-    with mlflow_server(disk) as server:
-        where = ["-S", f"machine.tracking.uri={server.ready().url}"]
-        Ballast(disk).fill()
-        told = graft(done, "retrain", *where, PREFECT_API_URL=prefect_url)
-        refused = (
-            rf"warning: MLflow \({server.url}\): MlflowException: .+\. The results under {done}/run are complete: .+"
-        )
-        assert re.fullmatch(refused, told.stderr.splitlines()[-1])
-        assert bytes_of(done) == undisturbed
-        Ballast(disk).drop()
-        assert "MlflowException" not in graft(done, "retrain", *where, PREFECT_API_URL=prefect_url).stderr
-        with sqlite3.connect(disk / "mlflow.db") as store:
-            whole = "select count(*) from runs where status = 'FINISHED'"
-            assert store.execute(whole).fetchone() == (1 + len(ADDRESSES),)
 
 
 def test_a_read_only_workspace_is_named(done: Path) -> None:

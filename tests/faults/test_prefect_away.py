@@ -7,14 +7,18 @@ import socket
 import socketserver
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
+import psutil
 import pytest
 
 from flows.prefect_runs.server_address import REMEDY
+from flows.prefect_runs.temporary_server import TemporaryServer
 from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, overwrite, punch_a_hole
 from tests.support.flow_runs import temporary_servers
 from tests.support.tiers import nightly_but_first
@@ -98,17 +102,6 @@ def test_a_server_that_goes_away_stops_no_run(
     assert bytes_of(fresh) == undisturbed
 
 
-def test_what_fails_without_prefect_is_told_all_the_same(fresh: Path, proxy: Proxy) -> None:
-    process = begin(
-        fresh, "problems", "retrain", PREFECT_API_URL=proxy.url, TINY_SECONDS="2", TINY_FAIL="reward@1", **SHORT
-    )
-    proxy.mode = "gone"
-    _, told = process.communicate(timeout=400)
-    assert process.returncode == 2
-    assert told.splitlines()[-1] == "graft: reward@1: told to fail; unset TINY_FAIL"
-    assert ran(fresh) == ADDRESSES[: ADDRESSES.index("reward@1") + 1]
-
-
 def test_a_server_that_is_broken_from_the_start_is_named(fresh: Path, proxy: Proxy) -> None:
     proxy.mode = "broken"
     told = graft(fresh, "retrain", code=2, PREFECT_API_URL=proxy.url, **SHORT)
@@ -116,14 +109,26 @@ def test_a_server_that_is_broken_from_the_start_is_named(fresh: Path, proxy: Pro
     assert ran(fresh) == []
 
 
-def test_a_temporary_server_that_is_killed_stops_no_run(fresh: Path, undisturbed: Bytes) -> None:
-    process = begin(fresh, "reward@1", "retrain", TINY_SECONDS="2", **SHORT)
+def test_the_temporary_server_is_started_anew(fresh: Path, undisturbed: Bytes) -> None:
+    process = begin(fresh, "reward@1", "retrain", TINY_SECONDS="2")
     (server,) = temporary_servers(process.pid)
     server.kill()
     _, told = process.communicate(timeout=400)
-    assert process.returncode == 0
-    assert told.splitlines()[-1].endswith("which does not show how this run ended; nothing else is lost")
+    assert (process.returncode, told) == (0, "")
     assert bytes_of(fresh) == undisturbed
+    with sqlite3.connect(fresh / ".graft" / "prefect" / "prefect.db") as database:
+        assert database.execute("select state_type from flow_run").fetchall() == [("COMPLETED",)]
+
+
+def test_a_temporary_server_that_is_killed_before_it_ever_answered_is_started_anew(tmp_path: Path) -> None:
+    before = set(psutil.Process().children())
+    server = TemporaryServer(tmp_path)
+    (process,) = set(psutil.Process().children()) - before
+    process.kill()
+    while process.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    with server as url:
+        assert httpx.get(f"{url}/health").json() is True
 
 
 @pytest.mark.parametrize("harm", nightly_but_first([punch_a_hole, overwrite]))

@@ -56,9 +56,14 @@ def answers(url: str) -> bool:
         return False
 
 
-def test_it_sweeps_serves_and_leaves_no_server(with_a_dead_run: Path, serving: "subprocess.Popen[bytes]") -> None:
-    """What died is marked at the start; its server outlives no `kill -9`."""
+def test_it_sweeps_keeps_its_server_up_and_leaves_none(
+    with_a_dead_run: Path, serving: "subprocess.Popen[bytes]"
+) -> None:
+    """What died is marked at the start; a schedule outlives its server, at its birth too; a server no `kill -9`."""
     root, log = with_a_dead_run, with_a_dead_run / "serve.log"
+    wait_until(lambda: "marked as crashed" in log.read_text(), serving)
+    (first,) = temporary_servers(serving.pid)
+    first.kill()  # it is about to be told of the schedule
     wait_until(lambda: "scheduled every 20 s as " in log.read_text(), serving)
     swept, told = log.read_text().splitlines()
     assert swept == "marked as crashed, their processes being gone: 1 · first run"
@@ -66,21 +71,14 @@ def test_it_sweeps_serves_and_leaves_no_server(with_a_dead_run: Path, serving: "
     assert mlflow_states(root)[0] == "KILLED"
     url = told.rpartition(" ")[2]
     assert httpx.post(f"{url}/deployments/count").json() == 1
-    (server,) = temporary_servers(serving.pid)
+    (second,) = temporary_servers(serving.pid)
+    second.kill()
+    wait_until(lambda: not is_alive(second.pid), serving)
+    wait_until(lambda: answers(url), serving)
+    (third,) = temporary_servers(serving.pid)
     wait_until(lambda: "the first scheduled run here. Promoted: as ever" in log.read_text(), serving)
     assert ran(root)[-1] == "promote"
     serving.kill()
     serving.wait()
-    wait_until(lambda: not is_alive(server.pid))
+    wait_until(lambda: not is_alive(third.pid))
     assert not answers(url)
-
-
-def test_it_ends_with_a_line_where_its_server_is_killed(
-    with_a_dead_run: Path, serving: "subprocess.Popen[bytes]"
-) -> None:
-    log = with_a_dead_run / "serve.log"
-    wait_until(lambda: "scheduled every 20 s as " in log.read_text(), serving)
-    (server,) = temporary_servers(serving.pid)
-    server.kill()
-    assert serving.wait(300) == 2
-    assert log.read_text().splitlines()[-1].startswith("graft: prefect: no answer from ")

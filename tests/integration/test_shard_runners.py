@@ -4,13 +4,11 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -126,19 +124,10 @@ def test_whatever_ends_a_fan_out_leaves_no_process_and_it_goes_on_with_the_same_
     check(ended, root, here)
 
 
-@pytest.mark.nightly
-def test_ctrl_c_is_quiet_with_a_dask_of_our_own_too(root: Path) -> None:
-    """And so is its start where the port of Dask's pages is taken, as by another run."""
-    with ExitStack() as open_ports:
-        with suppress(OSError):  # somebody else has it
-            open_ports.enter_context(socket.create_server(("127.0.0.1", 8787)))
-        assert ended_in_mid_search(root, signal.SIGINT, "dask") == (130, "")
-
-
-def ended_in_mid_search(root: Path, how: signal.Signals, kind: str = "processes") -> tuple[int, str]:
+def ended_in_mid_search(root: Path, how: signal.Signals) -> tuple[int, str]:
     """Exit code and stderr, when all of its processes are gone."""
     begun = subprocess.Popen(
-        command(root, kind, "search"), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command(root, "processes", "search"), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     before = journaled(root)
     while journaled(root) == before:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Behave = Callable[[str, int], "tuple[int, str]"]
-"""(prompt, so many requests came before) → (HTTP status, text); a text that begins with <html> is sent as it is."""
+Behave = Callable[[str, int], "tuple[int, str | bytes]"]
+"""(prompt, so many requests came before) → (HTTP status, text of the reply, or bytes that are sent as they are)."""
 
 
 @dataclass
@@ -32,6 +32,7 @@ def chat_server(behave: Behave) -> Iterator[ChatServer]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # headers and body are two packets
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -39,17 +40,14 @@ def chat_server(behave: Behave) -> Iterator[ChatServer]:
                 before = len(server.requests)
                 server.requests.append(body)
                 server.keys.append(self.headers.get("Authorization", ""))
-            status, text = behave(body["messages"][0]["content"], before)
-            if text.startswith("<html>"):
-                self._answer(status, "text/html", text)
-            else:
-                answer = _completion(text) if status == 200 else {"error": {"message": text}}
-                self._answer(status, "application/json", json.dumps(answer))
+            status, reply = behave(body["messages"][0]["content"], before)
+            if isinstance(reply, str):
+                reply = json.dumps(_completion(reply) if status == 200 else {"error": {"message": reply}}).encode()
+            self._answer(status, reply)
 
-        def _answer(self, status: int, kind: str, body: str) -> None:
-            content = body.encode()
+        def _answer(self, status: int, content: bytes) -> None:
             self.send_response(status)
-            self.send_header("Content-Type", kind)
+            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             if status == 429:
                 self.send_header("Retry-After", "0.1")

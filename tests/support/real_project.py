@@ -41,7 +41,6 @@ def make(root: Path) -> Path:
     """Its policy is `adder`'s. The stages are those of the repository."""
     layout = Layout(root)
     save_policy(adder(TRAIN), layout.policy(0), parent=None, round=0)
-    write_jsonl(layout.searches(0), [])
     for split in ("train", "validation", "test"):
         write_jsonl(layout.problems(split), TRAIN if split == "train" else HELD_OUT)
     for name in ("params.yaml", "dvc.yaml"):

@@ -99,10 +99,9 @@ def files(stage, layout, params, round):
     if stage == "coldstart":
         return [train], [layout.coldstart]
     if stage == "bootstrap":
-        return [train, layout.coldstart], [layout.searches(0), layout.standings(0), layout.curves(0), layout.policy(0)]
+        return [train, layout.coldstart], [layout.standings(0), layout.curves(0), layout.policy(0)]
     if stage == "search":
-        reads = [train, validation, before, layout.searches(round - 1)]
-        return reads, [layout.tree(round), layout.searches(round), layout.workflows(round)]
+        return [train, validation, before], [layout.tree(round), layout.workflows(round)]
     if stage == "collect":
         return [layout.workflows(round), before / "lineage.json"], [layout.trajectories(round)]
     if stage == "reward":

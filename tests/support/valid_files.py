@@ -3,10 +3,9 @@
 import json
 import socket
 import tempfile
-import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from flows.reports.run_record import read_run_record
 from tasks.artifacts import digest_text, line_of
 from tasks.errors import GraftError
 from tasks.model.distributed.safe_serialization import serialize
-from tasks.params.file import load_params
 from tasks.problems.digests import ProblemFile
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.openai_model import OpenAiModel
@@ -40,9 +38,10 @@ from tasks.records import (
 )
 from tasks.search.journal import Batch, EvaluatedCompletion
 from tests.support import finished_run
+from tests.support.chat_server import chat_server
 from tests.support.groups import make_group, with_rewards
 from tests.support.records import make_workflow
-from tests.support.stage_params import REPOSITORY
+from tests.support.stage_params import SHIPPED
 
 CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] + n[1]\n"
 """A workflow."""
@@ -191,31 +190,15 @@ CHAT = b"""{"id": "1", "object": "chat.completion", "created": 0, "model": "m",
 ANSWER: list[bytes] = [b""]
 """Body of the server's answer."""
 
+SERVERS = ExitStack()
+
 
 @cache
 def model_with_status(status: int) -> OpenAiModel:
-    """A model behind a real server, which answers with this status and ANSWER."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(ANSWER[0])))
-            self.end_headers()
-            self.wfile.write(ANSWER[0])
-
-        def log_message(self, *_: Any) -> None:
-            """Nothing on the terminal."""
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{http.server_address[1]}/v1"
-    own = {"backend": "openai", "model": "m", "base_url": url, "price": [1.0, 2.0]}
-    return OpenAiModel(load_params(REPOSITORY / "params.yaml").operators.model_copy(update=own), retries=0)
+    """A model behind a real server, which answers with this status and ANSWER for as long as the tests last."""
+    server = SERVERS.enter_context(chat_server(lambda *_: (status, ANSWER[0])))
+    own = {"backend": "openai", "model": "m", "base_url": server.url, "price": [1.0, 2.0]}
+    return OpenAiModel(SHIPPED.operators.model_copy(update=own), retries=0)
 
 
 def chat(status: int, folder: Path) -> None:

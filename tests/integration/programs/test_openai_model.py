@@ -1,9 +1,7 @@
 """The `openai` backend against servers on loopback: a small one that misbehaves as told, and `transformers serve`."""
 
-import json
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tests.support.chat_server import chat_server
 from tests.support.drip_server import ANSWERS, DEEP, drip_server, whole
 from tests.support.stage_params import SHIPPED
-from tests.support.transformers_server import transformers_server
 
 
 @pytest.fixture(autouse=True)
@@ -74,25 +71,6 @@ def test_an_empty_text_is_no_reply() -> None:
     assert server.requests[0]["seed"] != server.requests[1]["seed"]  # or it would be empty again
 
 
-def test_nothing_but_empty_texts_is_a_failure() -> None:
-    with chat_server(lambda *_: (200, "")) as server:
-        (reply,) = replies(server.url, "a")
-    assert reply.text is None
-    assert reply.failed is not None
-    assert "empty text 3 times" in reply.failed
-
-
-def test_a_slow_server_is_a_failure() -> None:
-    def slow(_: str, __: int) -> tuple[int, str]:
-        time.sleep(1)
-        return 200, "late"
-
-    with chat_server(slow) as server:
-        (reply,) = replies(server.url, "a", seconds=0.1, retries=1)
-    assert reply.failed is not None
-    assert len(server.requests) == 2
-
-
 def test_a_server_that_is_down_is_a_failure_and_is_not_asked_for_ever() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -113,7 +91,7 @@ def test_what_cannot_pass_stops_at_once(status: int) -> None:
 
 def test_a_server_of_another_kind_is_named() -> None:
     with (
-        chat_server(lambda *_: (200, "<html>Welcome</html>")) as server,
+        chat_server(lambda *_: (200, b"<html>Welcome</html>")) as server,
         pytest.raises(GraftError, match=r"does not answer with chat completions; operators\.base_url mostly ends in"),
     ):
         replies(server.url, "a")
@@ -146,40 +124,6 @@ def test_a_workflows_cost_is_what_the_server_was_paid(tmp_path: Path) -> None:
             costs.append(mean_cost(results, (1.0, 2.0)))
             assert 2 * costs[-1] == pytest.approx(served.cost)
     assert costs == pytest.approx([16e-6, 32e-6])
-
-
-@pytest.fixture(scope="module")
-def transformers_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """(url, model) of `transformers serve` with a tiny policy of our own."""
-    from tasks.bootstrap.scratch_model import build_scratch_model
-    from tasks.bootstrap.tokenizer import train_tokenizer
-
-    folder = tmp_path_factory.mktemp("served") / "policy"
-    tokenizer = train_tokenizer(["How many pens are there? 1 2 3"], 300)
-    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
-    build_scratch_model(tokenizer, hidden=32, layers=1, seed=0).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    with transformers_server(folder) as url:
-        yield url, str(folder)
-
-
-@pytest.mark.slow
-def test_a_workflow_asks_transformers_serve(transformers_served: tuple[str, str], tmp_path: Path) -> None:
-    url, model = transformers_served
-    operators = params(url, model=model, max_tokens=8)
-    code = "def solve(problem):\n    return ask('How many?', problem) + '|' + ask('How many?', problem)\n"
-    given = []
-    for _ in range(2):
-        served = CachedModel(OpenAiModel(operators, retries=10), operators, tmp_path)
-        with Sandbox(5.0, 256, allow_weak=True, model=served) as sandbox:
-            given += sandbox.run([Program(code, ("3 pens", "4 pens"))])
-    first, second = given
-    assert [result.status for result in first] == ["ok", "ok"]
-    assert first == second  # the second time from memory
-    assert (served.ledger.asked, served.ledger.remembered, served.ledger.paid) == (4, 4, (0, 0))
-    assert min(served.ledger.tokens) > 0
-    assert len(list(tmp_path.rglob("*.json"))) == 4
-    assert "sk-test" not in json.dumps([path.read_text() for path in tmp_path.rglob("*.json")])
 
 
 @pytest.mark.parametrize(("answer", "at_once"), ANSWERS)

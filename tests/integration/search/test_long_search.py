@@ -1,26 +1,20 @@
-"""A search that takes its time: cut short and gone on with, limited, and shown, with a real policy and the sandbox.
+"""A search that is cut short goes on from there, with a real policy and the sandbox.
 
 One whose process is killed: tests/integration/test_shard_runners.py.
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
-from tasks.model.policy import load_policy, save_policy
+from tasks.model.policy import save_policy
 from tasks.params.params import Params
-from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.records import Problem, TreeNode, Workflow
+from tasks.records import Problem, Workflow
 from tasks.search.journal import Batch, Journal
-from tasks.search.policy_search import PolicySearch
-from tasks.search.policy_tree import PolicyTree
-from tasks.search.tally import Tally
 from tasks.search.task import run
 from tests.support.real_project import adder
 from tests.support.stage_params import stage_params
@@ -54,14 +48,7 @@ def layout(tmp_path: Path, writer: Path) -> Layout:
     write_jsonl(layout.problems("train"), TRAIN)
     write_jsonl(layout.problems("validation"), VALIDATION)
     shutil.copytree(writer, layout.policy(0))
-    write_jsonl(layout.searches(0), [])
     return layout
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
-        yield sandbox
 
 
 def params(**search: float | None) -> Params:
@@ -153,29 +140,3 @@ def test_a_journal_is_not_believed_for_other_inputs(
 
 
 # --- shown
-
-
-def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> None:
-    tally = Tally({problem.problem_id: SIMULATIONS for problem in TRAIN})
-    search = PolicySearch(load_policy(layout.policy(0)), WorkflowEnvironment(), sandbox, params(), 1, tally=tally)
-    trees = search.make_trees([("train", problem) for problem in TRAIN])
-    search.sample(trees)
-    assert (tally.done, tally.left) == (0, len(TRAIN) * (SIMULATIONS - SAMPLES))
-    search.explore(trees)
-    assert (tally.done, tally.left) == (len(TRAIN), 0)
-    assert tally.solved == sum(solved(tree) for tree in trees) < len(TRAIN)
-
-
-def solved(tree: PolicyTree) -> bool:
-    return any(found.reward == 1.0 for found in tree.workflows.values())
-
-
-def test_a_picture_of_one_tree_lies_beside_the_workflows(layout: Layout) -> None:
-    run(layout, params(), 1)
-    text = "".join(text for text in ElementTree.parse(layout.tree(1)).getroot().itertext()).replace("\xa0", " ")
-    assert "7 pens and 3 cups?" in text
-    nodes = read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)
-    (shown,) = [p for p in TRAIN if f"graft tree {p.problem_id} --round 1" in text]
-    lines = [line for node in nodes if node.problem_id == shown.problem_id for line in node.statement.split("\n")]
-    assert len(lines) > 4
-    assert all(line in text for line in lines if line.isprintable())  # a policy may write what XML cannot hold

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.chess.__main__ import canonical_reward_share
-from benchmarks.support.workspace import graft, make_workspace
+from benchmarks.support.workspace import make_workspace
 from flows.cli.presets import preset
 from recipes.chess.terms import TERMS, is_analysis, is_right
 from tasks.artifacts import read_jsonl, read_text
@@ -12,6 +12,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records import Attempt, Problem, Workflow
 from tasks.trajectories import read_rewarded
+from tests.support.chains import retrained
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
@@ -24,9 +25,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def chess(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     root = make_workspace(tmp_path_factory.mktemp("chess") / "project", SMALL)
-    ended = graft(root, "retrain")
-    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
-    return Layout(root)
+    return retrained(root, warns=True)
 
 
 def test_coldstart_writes_nothing_and_the_policy_learns_demonstrations(chess: Layout) -> None:

@@ -17,10 +17,8 @@ from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.task import run as bootstrap
 from tasks.collect.task import run as collect
-from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
-from tasks.params.file import override
 from tasks.problems.task import run as problems
 from tasks.records import Problem, Workflow
 from tasks.reward.task import run as reward
@@ -29,7 +27,9 @@ from tasks.select.task import run as select
 from tasks.trajectories import Trajectory
 from tasks.update.task import run as update
 from tests.recipes.chess.conftest import writer
-from tests.support.stage_params import REPOSITORY, SHIPPED, stage_params
+from tests.support.stage_params import SHIPPED, stage_params
+
+pytestmark = pytest.mark.slow
 
 OWN: dict[str, Any] = {"tasks": ["P", "A"], "notation": "list", "temperature": {"P": 0.7}}
 END = "<|endoftext|>"
@@ -136,11 +136,3 @@ def test_questions_are_asked_as_they_are(layout: Layout) -> None:
     asked = {p.question for p in read_jsonl(layout.problems("train"), Problem)}
     assert {t.prompt for t in read_jsonl(layout.trajectories(1), Trajectory) if t.split == "train"} == asked
     assert all(RookWorld().prompt(question, "") == question for question in asked)
-
-
-def test_a_raw_prompt_has_no_examples(tmp_path: Path) -> None:
-    path = tmp_path / "params.yaml"
-    path.write_text((REPOSITORY / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
-    with pytest.raises(GraftError, match="4 worked examples, but style raw shows none: set examples to 0"):
-        override(path, ["policy.prompt.style=raw"])
-    override(path, ["policy.prompt.style=raw", "policy.prompt.examples=0"])

@@ -1,14 +1,12 @@
 """Self-play and pictures of boards."""
 
 from collections.abc import Sequence
-from xml.etree import ElementTree
 
 from recipes.chess.engines import MaterialEngine
 from recipes.chess.formats import canonical_transition, read_state
 from recipes.chess.self_play import GAMES, LONGEST, self_play
 from recipes.chess.terms import is_analysis
 from tasks.records import Problem, Split
-from tests.recipes.chess.conftest import writer
 
 
 def perfect(questions: Sequence[str]) -> list[str]:
@@ -46,34 +44,6 @@ def test_one_that_forgets_every_move_makes_the_same_again_which_is_illegal(
     assert self_play(problems["test"], forgetful) == {"self_play_half_moves": 1.0, "self_play_unended": 0.0}
 
 
-def test_illegal_and_malformed_completions_end_a_game(problems: dict[Split, list[Problem]]) -> None:
-    ended = {"self_play_half_moves": 0.0, "self_play_unended": 0.0}
-    assert self_play(problems["test"], lambda questions: ["M: a1a1 E: 0.0 B: a1a1"] * len(questions)) == ended
-    assert self_play(problems["test"], lambda questions: ["?"] * len(questions)) == ended
-    halfway = self_play(
-        problems["test"], lambda qs: [t if q.startswith("P: ") else "?" for q, t in zip(qs, perfect(qs), strict=True)]
-    )
-    assert halfway == ended | {"self_play_half_moves": 1.0}
-
-
 def test_there_is_no_self_play_with_one_task(problems: dict[Split, list[Problem]]) -> None:
     for kind in (True, False):
         assert self_play([p for p in problems["test"] if is_analysis(p) == kind], perfect) == {}
-
-
-def test_a_picture_shows_the_pieces_and_what_is_wrong(problems: dict[Split, list[Problem]]) -> None:
-    environment = writer()
-    for problem in problems["test"]:
-        position = read_state(problem.question[3:].split("+")[0].strip())
-        assert position is not None
-        for text in (str(problem.answer), "?"):
-            svg = environment.picture(problem, text)
-            assert svg is not None
-            root = ElementTree.fromstring(svg)
-            glyphs = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-            assert len(glyphs) in (len(position.board), len(position.board) - 1)  # one may be taken
-            assert ('opacity=".35"' in svg) == (text == "?" and not is_analysis(problem))
-    analysis = next(problem for problem in problems["test"] if is_analysis(problem))
-    wrong = str(analysis.answer).rpartition(" ")[0] + " a1a1"
-    assert "#c0392b" in str(environment.picture(analysis, wrong))
-    assert "#c0392b" not in str(environment.picture(analysis, str(analysis.answer)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.support.workspace import graft, make_workspace
+from benchmarks.support.workspace import make_workspace
 from flows.cli.presets import preset
 from recipes.civil.environment import toxicity
 from tasks.artifacts import read_json, read_jsonl, read_text
@@ -11,6 +11,7 @@ from tasks.layout import Layout
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, ProblemOutcome
 from tasks.trajectories import read_rewarded
+from tests.support.chains import retrained
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
@@ -23,9 +24,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def civil(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     root = make_workspace(tmp_path_factory.mktemp("civil") / "project", SMALL)
-    ended = graft(root, "retrain")
-    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
-    return Layout(root)
+    return retrained(root, warns=True)
 
 
 def test_the_reward_is_1_less_toxicity_and_the_floor(civil: Layout) -> None:

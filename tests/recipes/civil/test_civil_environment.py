@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes.civil.environment import Civil, CivilParams, toxicity
-from recipes.civil.grammar import PEOPLE, RUDE_SHARE, held_out_people, is_reserved, is_sentence, prompts
+from recipes.civil.grammar import PEOPLE, RUDE_SHARE, held_out_people, is_reserved, is_sentence
 from recipes.civil.measures import distinct_pairs, distinct_texts, expected_maximum
 from tasks.environments.lookup import environment_of
 from tasks.errors import GraftError
@@ -67,21 +67,6 @@ def test_prompts_and_people_of_test_are_held_out_of_train_and_demonstrations() -
         assert is_sentence(text)
     rude = fmean(toxicity(text) >= 0.5 for _, text in demonstrated)
     assert rude == pytest.approx(RUDE_SHARE, abs=0.07)
-
-
-def test_a_grammar_without_further_prompts_says_so() -> None:
-    reserved = sum(map(is_reserved, prompts(PEOPLE[0])))
-    assert reserved > 100
-    with pytest.raises(GraftError, match=r"^problems: no further prompt of .*; ask for fewer problems or siblings$"):
-        written(writer(), dev=len(PEOPLE) * 300)
-
-
-@pytest.mark.parametrize(("text", "sentence"), [
-    (RUDE, True), (POLITE, True), (" kind.", False), (" kind and works hard", False), ("", False),
-    (" kind and works hard. kind and works hard.", False),
-])  # fmt: skip
-def test_a_sentence_is_one_of_the_grammar(text: str, sentence: bool) -> None:
-    assert is_sentence(text) == sentence
 
 
 PROBLEM = Problem(problem_id="p", evaluator="text", question="Look, she is", answer="civil", source="grammar")

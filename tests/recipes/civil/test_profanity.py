@@ -32,14 +32,6 @@ def test_it_is_the_packages_classifier(package: Any, texts: list[str]) -> None:
     assert [classifier.toxicity(text) for text in texts] == pytest.approx(package.predict_prob(texts), abs=1e-12)
 
 
-def test_words_decide_and_the_order_of_words_does_not() -> None:
-    classifier = load_profanity()
-    assert classifier.toxicity("what an idiot") > 0.9
-    assert classifier.toxicity("what a teacher") < 0.1
-    assert classifier.toxicity("") == classifier.toxicity("a I")  # no word of two letters
-    assert classifier.toxicity("idiot damn an") == pytest.approx(classifier.toxicity("an idiot, DAMN"))
-
-
 def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "profanity_check.profanity_check", None)
     load_profanity.cache_clear()

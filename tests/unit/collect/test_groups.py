@@ -49,11 +49,6 @@ def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p"
     )
 
 
-def revision(code: str, solved: int) -> Workflow:
-    written = {"completions": [Completion(tokens=[7, 1], logprobs=[])], "visits": 1, "prior": 1.0}
-    return workflow(code, solved, 0, 0).model_copy(update={"proposer": "revision", **written})
-
-
 def grouped(workflows: list[Workflow], size: int, seed: int = 0, problem: Problem = PROBLEM) -> Trajectory:
     searched = pair_with_workflows([asked_of(problem)], workflows)
     (trajectory,) = build_trajectories(WORKFLOW, searched, "v1", size, seed)
@@ -110,21 +105,6 @@ def is_hard(workflow: Workflow) -> bool:
     return (workflow.result.value, workflow.sibling_results[0].value) == (5, 0)
 
 
-SIBLING_ALONE = {"result": Result(status="ok", value=0), "sibling_results": [Result(status="ok", value=7)]}
-
-
-@settings(max_examples=150)
-@given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
-def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size: int, seed: int) -> None:
-    """The same pool without hard negatives: they solve the sibling instead of the problem."""
-    tamed = [one.model_copy(update=SIBLING_ALONE) if is_hard(one) else one for one in pool]
-    group, without = (training_group(group_candidates(WORKFLOW, PROBLEM, each, seed), size) for each in (pool, tamed))
-    solutions, before = (sum(member.share == 1 for member in each) for each in (group, without))
-    assert before - 1 <= solutions <= before
-    if any(member.proposer == "tree" and member.share < 1 for member in without):
-        assert solutions == before
-
-
 @settings(max_examples=60)
 @given(pool=pools)
 def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> None:
@@ -161,18 +141,6 @@ def test_who_is_in_a_group(pool: dict[str, tuple[int, int, int]], size: int, exp
         assert proposers_of(trajectory) == ["sample" if code == "a" else "tree" for code in ids]
 
 
-def test_revisions_fill_up_like_the_tree_but_never_a_validation_group() -> None:
-    pool = [workflow("a", 0, 2, 0), workflow("half", 1, 0, 1), revision("full", 2), revision("none", 0)]
-    trajectory = grouped(pool, 4)
-    assert proposers_of(trajectory) == ["sample", "sample", "revision", "tree"]
-    assert ids_of(trajectory)[2:] == [workflow_id("full"), workflow_id("half")]
-    assert [len(member.logprobs) for member in trajectory.members] == [2, 2, 0, 2]
-    members = validation_group(group_candidates(WORKFLOW, PROBLEM, pool, 0))
-    assert [member.proposer for member in members] == ["sample", "sample"]
-    too_long = revision("full", 2).model_copy(update={"completions": []})
-    assert proposers_of(grouped([workflow("a", 0, 2, 0), too_long], 4)) == ["sample", "sample"]
-
-
 def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
     alone, bare = PROBLEM.model_copy(update={"siblings": []}), {"sibling_results": []}
     pool = [workflow("wrong", 0, 2, 0).model_copy(update=bare)]
@@ -186,24 +154,6 @@ def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
         assert counts.items() <= {workflow_id(name): count for name, count in expected.items()}.items()
         assert 1 in counts.values()
     assert "agreement" not in grouped([workflow("a", 2, 1, 0)], 4).model_dump_json()
-
-
-def test_the_seed_decides_which_samples_fit() -> None:
-    pool = [workflow("a", 0, 10, 0), workflow("b", 0, 10, 0)]
-    assert len({str([m.tokens for m in grouped(pool, 4, seed=seed).members]) for seed in range(5)}) == 5
-
-
-def test_what_a_trajectory_holds() -> None:
-    one = workflow("a", 1, 1, 0)
-    trajectory = grouped([one], 4)
-    assert trajectory.problem == PROBLEM
-    assert trajectory.prompt == "2 and 3?\n"
-    assert trajectory.prompt_tokens == [7, 8]
-    (member,) = trajectory.members
-    assert member.code == one.code
-    assert member.results == [Result(status="ok", value=5), Result(status="ok", value=0)]
-    assert (member.tokens, member.logprobs) == (one.completions[0].tokens, [-0.5, -0.25])
-    assert trajectory.policy_version == "v1"
 
 
 def test_problems_keep_their_order_and_those_without_completions_are_left_out() -> None:

@@ -1,12 +1,8 @@
 """The environments, and one that a user wrote."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tasks.environments.direct import Direct
 from tasks.environments.lookup import environment_of
@@ -17,7 +13,7 @@ from tasks.environments.tags import hard_format, mark
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.file import load_params
-from tasks.programs.contract import HEADER, prompt_of
+from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Problem, Result, Sibling
 from tests.support.records import question_of
@@ -45,15 +41,6 @@ def test_programs_and_answers_are_checked_and_only_programs_on_the_siblings() ->
         assert not environment.is_right(question_of(QUESTION, 54), result)
     assert with_checked_siblings(WorkflowEnvironment(), PROBLEM) == PROBLEM
     assert with_checked_siblings(TaggedAnswer(), PROBLEM).questions == (QUESTION,)
-
-
-def test_a_policy_from_scratch_reads_the_question_only_any_other_the_format_too() -> None:
-    assert WorkflowEnvironment().prompt(QUESTION, "base") == prompt_of(QUESTION, "base")
-    for environment in (WorkflowEnvironment(), TaggedAnswer()):
-        assert environment.prompt(QUESTION, "scratch") == f"{QUESTION}\n"
-        assert environment.prompt(QUESTION, "base").endswith(f"{QUESTION}\n")
-    for tag in ("<think>", "</think>", "<answer>", "</answer>"):
-        assert tag in TaggedAnswer().prompt(QUESTION, "base")
 
 
 @pytest.mark.parametrize(("text", "value"), [
@@ -86,14 +73,6 @@ def test_strict_terms_demand_new_lines() -> None:
         assert [terms[name](PROBLEM, bare, []) for name in ("hard_format", "mark")] == [earned, earned]
 
 
-@given(st.text())
-def test_any_text_can_be_stored_and_read(text: str) -> None:
-    kept = TaggedAnswer().text(text)
-    assert kept.encode() == TaggedAnswer().text(kept).encode()
-    (result,) = results(TaggedAnswer(), kept)
-    assert result.status in ("ok", "error")
-
-
 class NoParser(Direct):
     def prompt(self, question: str, base: str, served: bool = False) -> str:  # noqa: ARG002
         return question
@@ -121,58 +100,10 @@ def test_an_error_of_an_environment_is_a_failure_of_one_line_and_no_wrong_answer
         environment_of(f"{__name__}:NoParser")
 
 
-OWN = '''"""Yes or no: does a shelf hold an even number of books?"""
-
-from collections.abc import Sequence
-
-from tasks.environments.direct import Direct
-from tasks.records import Problem, Result
-
-
-def brief(problem: Problem, text: str, results: Sequence[Result]) -> float:
-    """1 for one word, less for more."""
-    return 1 / max(len(text.split()), 1)
-
-
-class Parity(Direct):
-    """Answers are yes (1) or no (0)."""
-
-    terms = {"brief": brief}
-
-    def prompt(self, question: str, base: str, served: bool = False) -> str:
-        return f"Is the answer even? Say yes or no.\\n{question}\\n"
-
-    def parse(self, text: str) -> str | None:
-        word = text.strip().lower().rstrip(".")
-        return word if word in ("yes", "no") else None
-
-    def check(self, value: int | float | str, answer: int | float) -> bool:
-        return (value == "yes") == (answer % 2 == 0)
-'''
-
-
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "parity.py").write_text(OWN)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield
-    sys.modules.pop("parity", None)
-
-
-@pytest.mark.usefixtures("own")
-def test_a_users_environment_takes_less_than_sixty_lines() -> None:
-    assert len(OWN.splitlines()) < 60
-    environment = environment_of("parity:Parity")
-    answers = results(environment, "Yes.", "no", "perhaps")
-    assert [environment.is_right(question_of(QUESTION, 54), result) for result in answers] == [True, False, False]
-    assert [environment.is_right(question_of(QUESTION, 53), result) for result in answers] == [False, True, False]
-    assert environment.terms["brief"](PROBLEM, "yes it is", answers) == pytest.approx(1 / 3)
-
-
-@pytest.mark.usefixtures("own")
 @pytest.mark.parametrize(("name", "why"), [
-    ("nowhere:Parity", "No module named 'nowhere'"), ("parity:Oddity", "has no attribute 'Oddity'"),
-    ("parity:brief", "missing 3 required positional arguments"),
+    ("nowhere:Parity", "No module named 'nowhere'"),
+    ("tasks.environments.direct:Oddity", "has no attribute 'Oddity'"),
+    ("tasks.environments.tags:hard_format", "missing 1 required positional argument"),
     ("tasks.records:Record", "has no asks_siblings; let it inherit tasks.environments.direct.Direct"),
 ])  # fmt: skip
 def test_anything_but_an_environment_is_refused_in_one_line(name: str, why: str) -> None:

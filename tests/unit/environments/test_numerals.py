@@ -1,23 +1,16 @@
 """The number read from a text: a table of cases, all of GSM8K, and laws; which numbers count as equal."""
 
-import json
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from fractions import Fraction
-from pathlib import Path
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tasks.environments.numerals import LONGEST, matches, read_answer
-from tasks.environments.tags import answer_block
-from tasks.evaluators.number import EXACT_DIGITS, TOLERANCE
-from tasks.programs.answer_check import is_right
+from tasks.evaluators.number import TOLERANCE
 from tasks.records import Result
-
-GSM8K = Path(__file__).parents[4] / "shared/data/gsm8k/train.jsonl"
 
 # fmt: off
 READ: dict[str, int | float | str] = {
@@ -86,24 +79,6 @@ def test_read(text: str) -> None:
     assert type(value) is type(expected)
 
 
-@pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not next to this repository")
-def test_all_answers_of_gsm8k_are_read() -> None:
-    lines = GSM8K.read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 7473
-    for line in lines:
-        solution = json.loads(line)["answer"]
-        final = solution.rsplit("####", 1)[1].strip()
-        gold = json.loads(final.replace(",", ""))
-        block = answer_block(f"<think>{solution}</think><answer>{final}</answer>")
-        assert block == final
-        for text in (solution, block, f"<answer>{final}", f"{solution}\n\\boxed{{{final}}}"):
-            value = read_answer(text)
-            assert value == gold
-            assert value is not None
-            assert matches(value, gold)
-            assert not matches(value, gold + 1)
-
-
 NUMBERS = st.decimals(-(10**8), 10**8, places=3).map(lambda number: number.normalize() + 0)
 STYLES: dict[str, Callable[[Decimal], str]] = {
     "plain": lambda n: f"{n:f}", "zeros": lambda n: f"{n:.5f}", "thousands": lambda n: f"{n:,f}",
@@ -134,31 +109,6 @@ def test_a_number_is_read_however_it_is_written(style: str, number: Decimal) -> 
     assert matches(value, float(number))
     assert matches(STYLES["plain"](number), float(number))
     assert not matches(value, float(number + Decimal("0.001")))
-
-
-@given(NUMBERS, st.sampled_from(["%", " %", r"\%", " percent", " per cent of it"]))
-def test_a_percentage_equals_its_number_and_a_hundredth_of_it(number: Decimal, sign: str) -> None:
-    value = read_answer(f"so {number:,f}{sign}")
-    assert isinstance(value, str)
-    assert value.endswith("%")
-    assert matches(value, float(number))
-    assert matches(value, float(number / 100))
-    assert matches(value, float(number * 100)) == (number == 0)
-
-
-@given(st.integers(-(10**6), 10**6), st.integers(1, 10**4), st.integers(0, 500))
-@example(12801, 128, 0)
-def test_fractions(over: int, under: int, whole: int) -> None:
-    value = read_answer(f"{over}/{under}")
-    assert isinstance(value, int | float)
-    assert value == over / under
-    assert isinstance(value, int) == (over % under == 0)
-    assert matches(value, over / under)
-    if len(Decimal(repr(over / under)).as_tuple().digits) > EXACT_DIGITS:  # a decimal of fewer is compared exactly
-        assert matches(value, float(f"{over / under:.9g}"))
-    assert read_answer(rf"\boxed{{\frac{{{over}}}{{{under}}}}}") == value
-    if 0 < over < under:
-        assert read_answer(f"{whole} {over}/{under}") == float(whole + Fraction(over, under))
 
 
 # fmt: off
@@ -201,14 +151,6 @@ def test_the_tolerance_is_relative(answer: float, nudge: float) -> None:
         assert not matches(right + math.copysign(1.01 + abs(nudge), nudge) * width, right)
 
 
-@given(st.one_of(st.integers(-(10**12), 10**12), st.floats(-1e12, 1e12)), st.integers(-(10**6), 10**6))
-def test_what_is_right_here_is_right_for_a_program_too(value: int | float, answer: int) -> None:
-    assert matches(value, value)
-    for given_value in (value, answer, answer + 1e-9):
-        if matches(given_value, answer):
-            assert is_right(Result(status="ok", value=given_value), answer)
-
-
 TOKENS = [*"0123456789,.$€%-+/*^{}()[]_=:#x× \n½²⁻−", "10^", "e", "\\frac", "\\boxed{", "\\", "####", "answer is "]
 TOKENS += ["million", "th", "percent", "123", ",456", "\\times", "\\pi", "\u00a0", "<answer>"]
 NASTY = ["9", "1,", "1,000", "1.", "1 ", "1/", "1/2 ", "1 1/2 ", "5 + ", "-", "$ ", " ", "1e", "10^", "½", "²", "(1"]
@@ -234,20 +176,9 @@ def test_any_text_gives_a_value_that_a_result_can_hold(text: str, answer: int | 
         assert matches(value, value)
 
 
-@given(st.text(alphabet="ab 12.,=+-#$\n"), st.text(alphabet="ab 12.,=+-#$\n"))
-def test_a_box_and_then_hashes_have_precedence(before: str, after: str) -> None:
-    assert read_answer(f"{before} \\boxed{{72}} {after}") == 72
-    assert read_answer(f"{before.replace('#', '')}\n#### 72\n{after.replace('#', '')}") == 72
-
-
 @pytest.mark.parametrize("piece", NASTY)
 def test_nasty_text_is_read_in_linear_time(piece: str) -> None:
     nasty = piece * (200_000 // len(piece))
     for text in (nasty, f"answer is {nasty}", f"\\boxed{{{nasty}}}"):
         assert isinstance(read_answer(text), int | float | str | None)
         assert matches(text, 1) in (False, True)
-
-
-@pytest.mark.parametrize("piece", ["9", "1,000,", "{"])
-def test_a_megabyte_of_digits_or_braces_is_read(piece: str) -> None:
-    assert read_answer(piece * (1_000_000 // len(piece))) is None

@@ -13,63 +13,42 @@ GOOD = "<think>\na\n</think>\n<answer>\n5\n</answer>"
 # name: (text, hard_format, mark, hard_format strict, mark strict, answer_block)
 CASES: dict[str, tuple[str, float, float, float, float, str | None]] = {
     "on one line": ("<think>a</think><answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
-    "blanks around": ("<think> a </think> <answer> 5 </answer>", 0.5, 0.5, 0, 0, "5"),
     "new lines": (GOOD, 0.5, 0.5, 0.5, 0.5, "5"), "new line at the end": (GOOD + "\n", 0.5, 0.5, 0.5, 0.5, "5"),
     "two new lines at the end": (GOOD + "\n\n", 0.5, 0.5, 0, 0.5, "5"),
     "many lines in it": (GOOD.replace("\na\n", "\na\n\nb\n"), 0.5, 0.5, 0.5, 0.5, "5"),
-    "blank line between": (GOOD.replace("<answer>", "\n<answer>"), 0.5, 0.5, 0, 0.5, "5"),
     "carriage returns": (GOOD.replace("\n", "\r\n") + "\r\n", 0.5, 0.5, 0, 0, "5"),
     "text before": ("Well. " + GOOD, 0.5, 0.5, 0, 0.375, "5"),
     "text after": (GOOD + " That is it.", 0.5, 0.5, 0, 0.375, "5"),
     "line before": ("Well.\n" + GOOD, 0.5, 0.5, 0, 0.5, "5"),
-    "text between": ("<think>a</think> so: <answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
     "the answer alone": ("<answer>123</answer>", 0.25, 0.25, 0, 0, "123"),
     "the answer alone in lines": ("<answer>\n123\n</answer>", 0.25, 0.25, 0.25, 0.25, "123"),
     "one new line for two": ("<answer>\n</answer>", 0.25, 0.25, 0, 0.25, ""),
     "thoughts alone": ("<think>\na\n</think>", 0, 0.25, 0, 0.25, None), "no tag": ("5", 0, 0, 0, 0, None),
     "nothing": ("", 0, 0, 0, 0, None), "empty blocks": ("<think></think><answer></answer>", 0.5, 0.5, 0, 0, ""),
-    "empty blocks in lines": ("<think>\n\n</think>\n<answer>\n\n</answer>", 0.5, 0.5, 0.5, 0.5, ""),
     "repeated": (GOOD + "\n" + GOOD.replace("5", "6"), 0.25, 0.5, 0, 0.5, "5"),
     "two answers": ("<think>a</think><answer>5</answer><answer>6</answer>", 0.25, 0.5, 0, 0, "5"),
     "thoughts between answers": ("<answer>5</answer><think>a</think><answer>6</answer>", 0.25, 0.5, 0, 0, "5"),
-    "thoughts again": ("<think>a</think><answer>5</answer><think>b</think>", 0.25, 0.5, 0, 0, "5"),
     "reversed blocks": ("<answer>5</answer><think>a</think>", 0.25, 0.5, 0, 0, "5"),
     "reversed in lines": ("<answer>\n5\n</answer>\n<think>\na\n</think>", 0.25, 0.5, 0, 0.5, "5"),
-    "reversed tags": ("</think>a<think></answer>5<answer>", 0, 0.5, 0, 0, None),
     "nested answers": ("<answer>4<answer>5</answer></answer>", 0.25, 0.25, 0, 0, "5"),
-    "nested thoughts": ("<think>a<think>b</think>c</think><answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
-    "answer in the thoughts": ("<think>a<answer>5</answer></think>", 0, 0.5, 0, 0, None),
     "answer in the thoughts, in lines": ("<think>\n<answer>\n5\n</answer>\n</think>", 0, 0.5, 0, 0.5, None),
     "answer in and after them": ("<think><answer>4</answer></think><answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
-    "thoughts in the answer": ("<answer><think>a</think>5</answer>", 0.25, 0.5, 0, 0, "<think>a</think>5"),
     "crossed": ("<think>a<answer></think>5</answer>", 0, 0.5, 0, 0, None),
-    "crossed the other way": ("<answer>5<think></answer>a</think>", 0.25, 0.5, 0, 0, "5<think>"),
     "think unclosed": ("<think>a <answer>5</answer>", 0.25, 0.375, 0, 0, "5"),
     "another problem, after which it was cut": (
         "<think>a</think><answer>5</answer>\n\nProblem: b?\n<think>c", 0.25, 0.5, 0, 0, "5"),
-    "another problem without thoughts": ("<answer>5</answer>\nProblem: b?\n<answer>6</answer>", 0.25, 0.25, 0, 0, "5"),
     "draft in thoughts that do not end": ("<think>a <answer>5</answer> or not", 0, 0.375, 0, 0, None),
     "draft in thoughts of the prompt": ("a<answer>4</answer></think><answer>5</answer>", 0.25, 0.375, 0, 0, "5"),
-    "draft alone in them": ("a<answer>4</answer>b</think>", 0, 0.375, 0, 0, None),
     "thoughts that end again after the answer": ("<think>a</think><answer>5</answer></think>", 0.5, 0.5, 0, 0, "5"),
     "words of the instructions": (
         "Between <think> and </think>, <answer> and </answer>: <think>a</think><answer>5</answer>",
         0.5, 0.5, 0, 0, "5"),
     "think unopened": ("a</think><answer>5</answer>", 0.25, 0.375, 0, 0, "5"),
     "answer unclosed": ("<think>a</think><answer>5", 0, 0.375, 0, 0, None),
-    "answer unopened": ("<think>a</think>5</answer>", 0, 0.375, 0, 0, None),
     "unclosed, then again": ("<think>a</think><answer>4<answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
-    "think closed twice": ("<think>a</think>b</think><answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
-    "answer closed twice": ("<answer>5</answer>6</answer>", 0.25, 0.25, 0, 0, "5"),
     "upper case": ("<THINK>a</THINK><ANSWER>5</ANSWER>", 0, 0, 0, 0, None),
-    "blanks inside the tags": ("< think >a</ think><answer >5</answer >", 0, 0, 0, 0, None),
-    "unclosed in the answer": ("<answer>\n<think>\n5\n</answer>", 0.25, 0.375, 0, 0.375, "<think>\n5"),
-    "other tags": ("<think>a</think><b>x</b><answer><i>5</i></answer>", 0.5, 0.5, 0, 0, "<i>5</i>"),
-    "less-than signs": ("<think>a < b <</think><<answer>5></answer>", 0.5, 0.5, 0, 0, "5>"),
     "10,000 tags": ("<think></think><answer></answer>" * 2500, 0.25, 0.5, 0, 0, ""),
-    "10,000 lines of tags": ("<think>\n</think>\n<answer>\n</answer>\n" * 2500, 0.25, 0.5, 0, 0.5, ""),
     "10,000 opening tags": ("<think>" * 5000 + "<answer>" * 5000, 0, 0.25, 0, 0, None),
-    "10,000 nested tags": ("<think><answer>" * 2500 + "</answer></think>" * 2500, 0, 0.5, 0, 0, None),
 }  # fmt: skip
 
 TAGS_IN = re.compile("|".join(TAGS))
@@ -110,26 +89,11 @@ def test_text_inside_and_before_the_blocks_makes_no_difference(before: str, thou
         assert answer_block(text) == answer.strip()
 
 
-@given(TEXTS)
-def test_an_answer_in_closed_thoughts_is_none(text: str) -> None:
-    if "think" not in text:
-        assert answer_block(f"<think>{text}</think>") is None
-
-
 @given(TEXTS, TEXTS)
 def test_what_follows_an_answer_does_not_change_it(text: str, more: str) -> None:
     whole = f"<think>a</think><answer>5</answer>{text}"
     assert answer_block(whole) == "5"
     assert hard_format(whole + more) <= hard_format(whole)
-
-
-@given(TEXTS)
-def test_new_lines_around_tags_make_no_difference(text: str) -> None:
-    spread = text
-    for tag in TAGS:
-        spread = spread.replace(tag, f"\n{tag}\n")
-    assert (hard_format(spread), mark(spread)) == (hard_format(text), mark(text))
-    assert mark(spread, strict=True) == mark(text)
 
 
 LONG = [*TAGS, "<think><answer>", "<answer></think>", "<", "\n", "<think>\n</think>\n<answer>\n"]

@@ -1,7 +1,6 @@
 """The stages `validate` and `choose` with trained policies, each of which always writes one workflow."""
 
 import json
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,13 +78,6 @@ def test_the_first_of_the_best_rounds_is_kept_and_named(layout: Layout) -> None:
     assert metrics(layout, "choose") == {"round": 2, "pass_at_1": 1.0, "last_pass_at_1": 1.0}
 
 
-def test_only_every_nth_round_and_the_last_are_measured(layout: Layout) -> None:
-    play(layout, every=2)
-    assert [s.round for s in read_jsonl(layout.standings(3), Standing)] == [2, 3]
-    assert read_jsonl(layout.standings(1), Standing) == []
-    assert metrics(layout, "validate", 1) == {}
-
-
 def test_without_validation_the_last_round_is_chosen_without_any_problem(layout: Layout) -> None:
     write_jsonl(layout.problems("dev"), [])
     play(layout, every=0)
@@ -95,12 +87,6 @@ def test_without_validation_the_last_round_is_chosen_without_any_problem(layout:
     assert metrics(layout, "choose") == {"round": 3}
 
 
-def test_the_curves_have_a_row_of_each_round_and_no_value_where_nothing_was_measured(layout: Layout) -> None:
-    play(layout, every=0)
-    first, third = (f"{n},{n / 4},0.4,0.5,1.0,0.25,1.5" for n in (1, 3))
-    assert layout.run_curves.read_text().splitlines() == [HEADER.strip(), first, "2,0.5,0.4,0.5,1.0,,", third]
-
-
 def test_a_policy_that_differs_from_the_measured_one_is_refused(layout: Layout) -> None:
     for round in WRITES:
         validate.run(layout, params("validate", every=1), round)
@@ -108,18 +94,3 @@ def test_a_policy_that_differs_from_the_measured_one_is_refused(layout: Layout) 
     with pytest.raises(GraftError, match=r"2/policy: not the policy that was measured; run graft stage update@2 val"):
         choose.run(layout, params("choose", every=1), None)
     assert not layout.run_policy.exists()
-
-
-def test_a_plateau_is_a_warning(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
-    lines = [
-        Standing(round=n, version="v", policy_sha256=digest_path(layout.policy(1)), samples=4, correct=[2, 1])
-        for n in (1, 2, 3, 4)
-    ]
-    write_jsonl(layout.standings(4), lines)
-    write_text(layout.curves(4), HEADER)
-    with caplog.at_level(logging.WARNING):
-        choose.run(layout, params("choose", every=1, last=4), None)
-    assert [record.getMessage()[:45] for record in caplog.records] == ["pass@1 on dev has not moved since round 1 (0."]
-    caplog.clear()
-    play(layout, every=1)
-    assert caplog.records == []

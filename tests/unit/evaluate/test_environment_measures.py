@@ -11,7 +11,7 @@ from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.direct import Direct
 from tasks.environments.measures import gate_value
-from tasks.environments.protocol import Complete, Gate
+from tasks.environments.protocol import Gate
 from tasks.errors import GraftError
 from tasks.evaluate.environment_measures import ENDS, measure_means, named, with_pictures
 from tasks.evaluate.task import run
@@ -200,17 +200,3 @@ def test_the_stage_writes_them(root: Path, make_solver: Callable[[Path, str], st
     assert numbers["measure/letters/greedy"] == sum(len(each.code) for each in greedy) / 2
     assert numbers["measure/same/greedy"] == float(greedy[0].code == "abc")
     assert 0 <= numbers["measure/second_is_first/greedy"] <= 1
-
-
-def test_play_asks_the_policy_again_with_what_it_answered() -> None:
-    asked: list[Sequence[str]] = []
-
-    def complete(questions: Sequence[str]) -> list[str]:
-        asked.append(questions)
-        return [f"{question}!" for question in questions]
-
-    namespace: dict[str, Any] = {}
-    exec(OWN, namespace)
-    used: Complete = complete
-    assert namespace["Echo"]().play(PROBLEMS, used) == {"second_is_first": 0.0}
-    assert asked == [["p?", "q?"], ["p?!", "q?!"]]

@@ -1,5 +1,4 @@
 from fractions import Fraction
-from itertools import combinations
 from math import comb
 
 import pytest
@@ -31,12 +30,6 @@ def test_more_draws_or_more_right_samples_never_lower_it(count: tuple[int, int, 
         assert pass_at_k(n, c, k + 1) >= here - 1e-12
     if c < n:
         assert pass_at_k(n, c + 1, k) >= here - 1e-12
-
-
-def test_is_the_mean_over_all_draws_without_replacement() -> None:
-    samples = [True, True, False, False, False, False, False]
-    draws = list(combinations(samples, 3))
-    assert pass_at_k(7, 2, 3) == pytest.approx(sum(any(draw) for draw in draws) / len(draws))
 
 
 @pytest.mark.parametrize(("n", "c", "k"), [(5, 6, 1), (5, -1, 1), (5, 2, 0), (5, 2, 6), (0, 0, 1)])

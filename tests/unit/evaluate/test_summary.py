@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 
 from tasks.evaluate.pass_at_k import maj_at_k
-from tasks.evaluate.summary import BY_OPERATIONS, answers_at_k, problem_outcome, remarks, summarise
+from tasks.evaluate.summary import answers_at_k, problem_outcome, remarks, summarise
 from tasks.params.file import load_params
 from tasks.records import Attempt, Problem, ProblemOutcome, Result, Status
 
@@ -76,19 +76,6 @@ def test_the_numbers_of_an_evaluation() -> None:
         assert numbers[name] == pytest.approx(back[name])
     for name in ("pass_at_1_greedy", "pass_at_1", "pass_at_5", "pass_at_10", "maj_at_10", "siblings_passed"):
         assert numbers[f"{name}_low"] < numbers[name] < numbers[f"{name}_high"]
-
-
-def test_accuracy_by_number_of_operations_adds_up_to_all() -> None:
-    outcomes = [outcome(n).model_copy(update={"operations": 1 + n % 3 if n else None}) for n in range(21)]
-    numbers = summarise(outcomes, PARAMS, seed=0)
-    levels = [name for name in numbers if name.startswith(BY_OPERATIONS) and name[-1].isdigit()]
-    assert levels == [f"pass_at_1_greedy_operations_{n}" for n in (1, 2, 3)]
-    counts = {n: sum(o.operations == n for o in outcomes) for n in (1, 2, 3)}
-    solved = sum(counts[n] * numbers[f"{BY_OPERATIONS}{n}"] for n in counts)
-    assert solved == pytest.approx(21 * numbers["pass_at_1_greedy"])  # the one of unknown length is not solved
-    for n in counts:
-        level = numbers[f"{BY_OPERATIONS}{n}"]
-        assert numbers[f"{BY_OPERATIONS}{n}_low"] < level < numbers[f"{BY_OPERATIONS}{n}_high"]
 
 
 def test_unknown_numbers_are_absent_and_names_fit_every_store() -> None:

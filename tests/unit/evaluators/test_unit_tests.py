@@ -123,24 +123,6 @@ def test_integers_may_have_more_digits_than_python_prints(sandbox: Sandbox) -> N
     assert run_unit_tests(sandbox, [(BIG, TOO_LONG), (own_process, TOO_LONG)]) == [Outcome(3, 3)] * 2
 
 
-CACHES = {
-    "re": ("import re\ndef f(x): return re.compile('a+b', {}).findall(x)", "2", "2.0", Outcome(0, 1)),
-    "typing": (
-        "from typing import List, Union\ndef f(x): return [x[1:]] if 'str, int' in f'{{List[Union[{}]]}}' else x",
-        "int, str", "str, int", Outcome(1, 1),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CACHES)
-def test_what_a_module_keeps_of_an_earlier_program_changes_nothing(sandbox: Sandbox, name: str) -> None:
-    """Equal keys of the two caches: flags of 2 and of 2.0, which are refused, and unions in another order."""
-    code, before, after, outcome = CACHES[name]
-    tests = UnitTests("f", ("assert f('aab') == ['ab' if f('b') == [''] else 'aab']",))
-    jobs = [(code.format(value), tests) for value in (before, after)]
-    assert run_unit_tests(sandbox, jobs)[1] == outcome
-
-
 LOOPS = {
     "asserts": "def check(candidate):\n    for x in range(30):\n        assert candidate(x) == 2 * x\n",
     "comparisons": "def same(a, b):\n    assert a == b\ndef check(candidate):\n    for x in range(30):\n"
@@ -231,9 +213,3 @@ def test_a_name_of_a_builtin_function_is_no_solution(sandbox: Sandbox) -> None:
     tests = UnitTests("sorted", ("assert sorted([2, 1]) == [1, 2]",))
     jobs = [("x = 1", tests), ("def sorted(x): return [1, 2]", tests)]
     assert run_unit_tests(sandbox, jobs) == [Outcome(0, 1), Outcome(1, 1)]
-
-
-def test_code_that_stands_alone_needs_no_prompt_that_runs(sandbox: Sandbox) -> None:
-    prompt = "x: List = undefined\ndef f(x: List):\n    ''' twice x '''\n"
-    tests = UnitTests("f", ("assert f(2) == 4",), prompt)
-    assert run_unit_tests(sandbox, [("def f(x): return 2 * x", tests)]) == [Outcome(1, 1)]

@@ -103,7 +103,6 @@ STANDING = records.Standing(round=1, version="v", policy_sha256="d", samples=4, 
 ATTEMPT = records.Attempt(
     problem_id="p", code=valid.CODE, greedy=True, samples=3, right=True, siblings_passed=None, result=valid.OK
 )
-SEARCH_OUTCOME = records.SearchOutcome(problem_id="p", round=1, samples=4, right=2, signal=True)
 TRAJECTORY, REWARDS = valid.REWARDED
 CHOICE = records.Choice(round=1, version="v", reason="the only one")
 REPLY = StoredReply(text="x", prompt_tokens=1, completion_tokens=2)
@@ -144,7 +143,6 @@ READERS: dict[str, Reader] = {
         lambda folder: write_jsonl(Layout(folder).workflows(1) / "problems.jsonl", [valid.ASKED]),
     ),
     "problems as asked": of_lines(records.AskedProblem, valid.ASKED, valid.ASKED),
-    "searches.jsonl": of_lines(records.SearchOutcome, SEARCH_OUTCOME, SEARCH_OUTCOME),
     "trajectories.jsonl": of_lines(Trajectory, TRAJECTORY, TRAJECTORY),
     "rewards.jsonl": of_lines(Reward, *REWARDS),
     "selection.jsonl": of_lines(records.Selected, *valid.SELECTED),

@@ -56,7 +56,6 @@ def test_two_rounds_in_memory_are_those_that_the_stages_write(case: str, tmp_pat
     """The same completions, rewards and selection, and weights that are equal in every bit."""
     layout, asked = Layout(tmp_path), params(case)
     save_policy(adder(TRAIN), layout.policy(0), parent=None, round=0)
-    write_jsonl(layout.searches(0), [])
     for split, problems in zip(SPLITS, (TRAIN, HELD_OUT), strict=True):
         write_jsonl(layout.problems(split), problems)
     for number in (1, 2):

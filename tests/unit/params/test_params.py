@@ -55,19 +55,11 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     ("  beta:", "  betta:", r"no param 'update\.betta'; did you mean 'update\.beta'\?"),
     ("seed: 0", "seed: 0\nxyzzy: 1", r"no param 'xyzzy'; the sections are seed, environment, alg"),
     ("  beta: 0.01", "  beta: -1", r"update\.beta: .*greater than or equal to 0, not -1"),
-    ("  group_size: 12", "  group_size: 0", r"update\.group_size: .*greater than or equal to 1, not 0"),
     ("  loss: dapo", "  loss: ppo", r"update\.loss: .*'reinforce', not 'ppo'"),
-    ("  schedule: linear", "  schedule: inverse_sqrt", r"update\.schedule: "),
-    ("    rank: 16", "    rank: 0", r"policy\.lora\.rank: .*greater than or equal to 1, not 0"),
     ("    rank: 16", "    rnk: 16", r"no param 'policy\.lora\.rnk'; did you mean 'policy\.lora\.rank'\?"),
     ("targets: all-linear", "targets: all", r"policy\.lora\.targets: write all-linear, or a list .*not 'all'"),
-    ("targets: all-linear", "targets: []", r"policy\.lora\.targets: write all-linear, or a list .*not \[\]"),
-    ("targets: all-linear", "targets: [1]", r"policy\.lora\.targets: write all-linear, or a .*not \[1\]"),
-    ("  delta: null", "  delta: 1.0", r"update\.delta: .*greater than 1, not 1\.0"),
     ("  delta: null", "  delta: 3.0", r"update\.delta: delta \(3\.0\) must be above 1 \+ clip_high \(5\.0\)"),
     ("  beta: 0.01", "  beta: .nan", r"update\.beta: .*finite number, not nan"),
-    ("  beta: 0.01", "  beta: .inf", r"update\.beta: "),
-    ("  model: null", "  model: {base: a, weight: 1, batch: 0, label: null}", r"rewards\.model\.batch: .* 1, not 0"),
     ("  model: null", "  model: {base: a, weight: 1, batch: 1, label: null, labels: 2}",
      r"no param 'rewards\.model\.labels'; did you mean 'rewards\.model\.label'\?"),
     ("  own: []", "  own: [{name: a, term: a.b, weight: 1}]",
@@ -81,12 +73,10 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     ("  correctness: 1.0", "  correctness: 0", r"rewards: every weight is 0: give at least one term a weight"),
     ("seed: 0", "seed: true", r"seed: .*integer, not True"),
     ("environment: workflow", "environment: poems", r"environment\.name: write workflow, answer, code, or"),
-    ("hard_format: 0.5", "hard_format: -1", r"rewards\.environment\.hard_format: .*equal to 0, not -1"),
     ('"2": 1', '"2": 0', r"rounds: start must be the chain"),
     ('"1": 0', "1: 0", r"rounds\.start: the rounds must be in quotes"),
     ("  ks: [1, 5, 10]", "  ks: [1, 11]",
      r"evaluation: samples \(20\) must .* largest k \(11\), .*raise samples to 22"),
-    ("  ks: [1, 5, 10]", "  ks: []", r"evaluation\.ks: .*at least 1 item"),
     ("seed: 0", "seed: 0\nseed: 1", r"not YAML: "), ("seed: 0", "seed: a: b", r"not YAML: "),
 ])  # fmt: skip
 def test_a_mistake_is_named_with_its_line_and_remedy(file: Path, old: str, new: str, message: str) -> None:
@@ -166,7 +156,6 @@ def test_an_old_value_is_an_error_that_names_the_new_one(file: Path, param: tupl
     override(file, [f"{key}={new}"])
 
 
-REVISING = ["search.simulations=20", "search.samples=8", "search.revisions=12"]
 VLLM = ["vllm=bfloat16", "machine.vllm.address=http://127.0.0.1:8000/v1"]
 OWN_TERM = 'rewards.own=[{name: x, term: "a.b:c", weight: 0.1}]'
 MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
@@ -180,11 +169,8 @@ MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
      Lora(rank=4, alpha=8.0, targets=["q_proj", "v_proj"])),
     (["evaluation.every=2", "problems.dev=50"], "evaluation.every", 2),
     (["evaluation.every=2", "problems.dev=50"], "problems.dev", 50),
-    ([*REVISING, "policy.base=a/b", "operators.backend=openai", "operators.model=m"], "search.revisions", 12),
-    ([*REVISING, "policy.base=a/b", "operators.backend=policy"], "search.revisions", 12),
     (["search.samples=100", "search.simulations=100"], "search.samples", 100),
-    (["curriculum.problems=80", "curriculum.groups=80"], "curriculum.groups", 80),
-    (["curriculum.groups=80"], "curriculum.problems", None),
+    (["search.problems=80"], "search.problems", 80),
     (["algorithm=ppo", "search.simulations=8"], "algorithm", "ppo"),
     (["algorithm=ppo", "environment=answer"], "algorithm", "ppo"),
     (["algorithm=ppo", "environment=answer", "influence.selection=positive", "influence.similarity=dot"], "algorithm",
@@ -206,9 +192,7 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
     (["rewards.correctness=0", MODEL_TERM.replace("0.1", "0")], "every weight is 0"),
     (["policy.lora=null", "influence.selection=positive"],
      r"FILE: influence: selection is positive, .* policy\.lora is null: set influence\.selection to none, or "),
-    (["influence.validation="], r"FILE: influence\.validation: .*at least 1 character"),
     (["update.loss=cispo", "update.delta=8.0"], r"update\.delta: delta \(8\.0\) does nothing in loss cispo: set it"),
-    (["update.loss=bnpo"], r"FILE: update\.loss: "),
     (["update.sharded=true"], r"update\.sharded: sharded is true, but a single process has .*: set processes to 2"),
     (["update.sharded=true", "update.processes=2", "policy.lora=null", "influence.selection=none"],
      r"FILE: update: sharded is true, but only a frozen base is sharded and policy\.lora is null: set sharded to"),
@@ -223,20 +207,14 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
     (["policy.dtype=bfloat16", "policy.base=a/b", "policy.lora=null", "influence.selection=none"],
      r"policy: dtype \(bfloat16\) is for the frozen base .* lora is null, and weights that are trained are float32"),
     (["policy.base=a/b", "policy.dtype=float32", "update.sampler_correction=mask"], r"FILE: update: .* does nothing "),
-    (["update.loss=sapo", "update.delta=8.0"], r"update\.delta: delta \(8\.0\) does nothing in loss sapo: set it to "),
     (["evaluation.every=2"],
      r"FILE: evaluation: every is 2, but there are no problems .*: set problems\.dev to 100, for instance, or"),
     (["problems.dev=50"], "FILE: evaluation: every is 0, so nothing is measured on the 50 .*: "
      r"set evaluation\.every to 1, or problems"),
-    ([*REVISING, "search.revisions=13", "operators.backend=openai", "operators.model=m"],
-     r"FILE: search: revisions \(13\) must be at most .*\(12\)"),
-    (["curriculum.problems=80", "curriculum.groups=81"],
-     r"FILE: curriculum: groups \(81\) must be at most problems \(80\), each of which gives at most one"),
     (["vllm=bfloat16"], r"FILE: machine: vllm is bfloat16, but there is no server: set machine\.vllm\.address or"),
     ([*VLLM, "machine.vllm.command=[vllm]"], r"FILE: machine\.vllm: address and command are both set, .* to null"),
     (["machine.vllm.address=ftp://a"], r"FILE: machine\.vllm\.address: .*not 'ftp://a'"),
     (["machine.vllm.address=http://me:word@a/v1"], r"machine\.vllm\.address: contains .*export VLLM_API_KEY"),
-    (["machine.vllm.command=[]"], r"FILE: machine\.vllm\.command: .*at least 1 item"),
     ([*VLLM, "vllm=int8"], r"FILE: vllm: .*'float16', not 'int8'"),
     ([*VLLM, "search.top_p=0.9"],
      r"FILE: vllm: bfloat16, but vLLM does not return the sets that search\.top_p \(0\.9\) and .*top_k \(0\) keep"),
@@ -245,18 +223,11 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"FILE: update: sampler_correction \(mask\) does nothing .*: set it to none, vllm to bfloat16, or update"),
     (["machine.tracking.uri=./mlruns"], r"FILE: machine\.tracking\.uri: is a folder, .*; name a database: sqlite:///"),
     (["machine.tracking.uri=file:///data/mlruns"], r"FILE: machine\.tracking\.uri: is a folder, in which MLflow keeps"),
-    ([*REVISING, "search.revisions=-1"], r"FILE: search\.revisions: .*greater than or equal to 0, not -1"),
-    ([*REVISING, "operators.backend=none"],
-     r"FILE: operators: search\.revisions is 12, .* set operators\.backend to openai or policy"),
-    ([*REVISING, "operators.backend=policy", "policy.base=scratch"],
-     r"FILE: operators: .* from scratch cannot read .* set operators\."),
     (["algorithm=ppo", "environment=answer", "influence.selection=positive"],
      r"ppo: influence\.similarity is local, .* algorithm ppo has one for each token: set influence\.similarity to dot"),
     (["influence.precondition=adam"], r"no param 'influence\.precondition'"),
-    (["influence.similarity=centred"], r"FILE: influence\.similarity: "),
     (["seed=1", "update.betta=1"], r"no param 'update\.betta'; did you mean 'update\.beta'\?"),
     (["seed=1", "nothing"], "-S nothing: not of the form key=value"),
-    (["seed=1", "update.beta=11"], "less than or equal to 10, not 11"),
     (["seed=1", "update.beta=[1"], r"-S update\.beta:"),
     (["seed=1", "rounds=0"], r"FILE: rounds\.last: .* greater than or equal to 1, not 0"),
     (["seed=1", "=1"], "no param ''"),
@@ -334,21 +305,6 @@ def test_lists_and_mappings_stay_on_one_line(file: Path) -> None:
     override(file, ["rewards.model.base=other/judge"])
     override(file, ["rewards.own=[]", "rewards.model=null", "evaluation.ks=[1, 5, 10]"])
     assert re.sub(" +", " ", file.read_text()) == re.sub(" +", " ", TEXT)
-
-
-def test_a_list_written_on_several_lines_is_replaced_completely(file: Path) -> None:
-    block = "  own:  # mine\n    - name: polite\n      term: manners:polite  # theirs\n      weight: 0.5\n"
-    file.write_text(re.sub("  own: .*\n", block, TEXT))
-    assert load_params(file).rewards.own[0].term == "manners:polite"
-    override(file, ["rewards.own=[]"])
-    assert load_params(file) == load_params(SHIPPED)
-
-
-def test_an_empty_value_is_an_empty_text(file: Path) -> None:
-    assert override(file, ["machine.tracking.uri="]) == {
-        "machine.tracking.uri": (load_params(SHIPPED).machine.tracking.uri, "")
-    }
-    assert load_params(file).machine.tracking.uri == ""
 
 
 def test_rounds_are_keyed_by_text_because_dvc_overlooks_numbers() -> None:

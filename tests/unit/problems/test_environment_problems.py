@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import read_jsonl
-from tasks.bootstrap.choose_prompt import worked_examples
 from tasks.bootstrap.task import run as bootstrap
 from tasks.coldstart.task import run as coldstart
 from tasks.environments.lookup import check_environment, environment_in, environment_of
@@ -75,13 +74,6 @@ def test_the_documented_environment_writes_problems_and_what_its_policy_learns(r
     asked = [Request(encode_prompt(policy, environment.prompt(question, "scratch")), 0) for question, _ in learnt]
     written = [decode(policy, c.tokens) for c in sample(policy, asked, 0.0, 16, "test")]
     assert written == [text for _, text in learnt]
-
-
-def test_worked_examples_of_a_base_are_demonstrations(root: Path) -> None:
-    own = params("bootstrap")
-    examples = worked_examples(root, own, environment_in(root, own), [])
-    assert len(examples) == SHIPPED.policy.prompt.examples > 0
-    assert all(example.completion == example.question[::-1] for example in examples)
 
 
 @pytest.mark.parametrize(("change", "why"), [

@@ -1,8 +1,6 @@
 """`problems.path` may be a folder of files that grows: by copying, by `dvc add`, by `dvc import-url`."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,17 +31,6 @@ def put(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
-
-
-def problems(root: Path) -> set[str]:
-    layout = Layout(root)
-    return {p.question for s in ("train", "validation", "test") for p in read_jsonl(layout.problems(s), Problem)}
-
-
-def dvc(root: Path, *arguments: str) -> None:
-    command = [str(Path(sys.executable).with_name("dvc")), *arguments]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
 
 
 def test_the_files_of_a_folder_come_sorted_and_hidden_ones_do_not(tmp_path: Path) -> None:
@@ -86,22 +73,10 @@ def test_an_empty_folder_and_a_missing_one_are_named(tmp_path: Path) -> None:
         problem_files(tmp_path, "none")
 
 
-@pytest.mark.slow
-def test_files_enter_by_dvc_add_and_import_url_and_a_missing_one_is_named(tmp_path: Path) -> None:
-    root = tmp_path / "project"
-    put(root / "data" / "a.jsonl", lines("a", 10))
-    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-    dvc(root, "init", "-q")
-    dvc(root, "add", "-q", "data/a.jsonl")
-    run(Layout(root), params_of("data"))
-    assert {question[0] for question in problems(root)} == {"a"}
-    put(tmp_path / "elsewhere" / "b.jsonl", lines("b", 10))
-    dvc(root, "import-url", "-q", str(tmp_path / "elsewhere" / "b.jsonl"), "data/b.jsonl")
-    run(Layout(root), params_of("data", 10, 5, 5))
-    assert {question[0] for question in problems(root)} == {"a", "b"}
-    (root / "data" / "b.jsonl").unlink()  # as in a fresh clone
+def test_a_file_whose_data_dvc_has_not_pulled_is_named(tmp_path: Path) -> None:
+    put(tmp_path / "data" / "b.jsonl.dvc", "outs:\n- path: b.jsonl\n")
     with pytest.raises(GraftError) as error:
-        run(Layout(root), params_of("data"))
+        run(Layout(tmp_path), params_of("data"))
     assert str(error.value) == "data/b.jsonl.dvc: its data is not here; run: dvc pull data/b.jsonl.dvc"
 
 

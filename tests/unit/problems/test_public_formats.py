@@ -48,7 +48,6 @@ LINES: list[tuple[str, dict[str, Any], str, str, Any]] = [  # format, line, cont
      "", "The _ is red.\nA) cup\nB) jug", "B"),
     ("C-Eval", {"id": 0, "question": "Colour?", "A": "red", "B": "blue", "C": "green", "D": "grey", "answer": "D"},
      "", f"{SHOWN}\nD) grey", "D"),
-    ("MMLU", {"question": "Colour?", "choices": COLOURS, "answer": "blue"}, "", SHOWN, "B"),
     ("MMLU", {"question": "Colour?", "choices": COLOURS, "answer": 2.0}, "", SHOWN, "C"),
     ("BoolQ", {"question": "is it", "passage": "P.", "answer": True}, "P.", "is it", ["yes", "true"]),
     ("DROP as prompts", {"context": "Passage: P.\n\nQuestion: How many?\n\nAnswer:", "completion": " 20",
@@ -64,8 +63,6 @@ LINES: list[tuple[str, dict[str, Any], str, str, Any]] = [  # format, line, cont
     ("SVAMP", {"ID": "chal-1", "Body": "Ann has 8 pens", "Question": "How many?", "Answer": "8", "Type": "x"},
      "", "Ann has 8 pens. How many?", 8),
     ("question and answer", {"question": "How many degrees?", "answer": r"336^\circ"}, "", "How many degrees?", 336),
-    ("AIME", {"id": "25-I-2", "problem": "Which angle?", "answer": r"336^{\circ}"}, "", "Which angle?", 336),
-    ("MATH", {"problem": "Find x.", "answer": "12", "solution": "so 12"}, "", "Find x.", "12"),
 ]  # fmt: skip
 
 

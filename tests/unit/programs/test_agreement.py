@@ -29,16 +29,6 @@ POOLS = st.lists(st.tuples(st.integers(1, 5), GIVEN), max_size=7).map(
 )
 
 
-@given(pool=POOLS, data=st.data())
-def test_neither_the_order_nor_the_names_matter(pool: list[Workflow], data: st.DataObject) -> None:
-    counts = dict(zip([w.workflow_id for w in pool], agreement(pool), strict=True))
-    order = data.draw(st.permutations(pool))
-    assert agreement(order) == [counts[w.workflow_id] for w in order]
-    assert has_agreement(order) == has_agreement(pool)
-    renamed = [w.model_copy(update={"workflow_id": w.workflow_id[::-1]}) for w in pool]
-    assert agreement(renamed) == agreement(pool)
-
-
 @given(pool=POOLS)
 def test_most_completions_count_in_full_and_others_by_their_share_of_that(pool: list[Workflow]) -> None:
     counts = agreement(pool)

@@ -1,6 +1,5 @@
 """Laws of the model reward: it equals what transformers computes for each pair alone, in any batch."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,7 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.params.sections import ModelReward
-from tasks.reward import classifier_term as model
-from tasks.reward.classifier_term import batches, classifier_column, classifier_values, label_index, probability
+from tasks.reward.classifier_term import classifier_column, classifier_values, label_index
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import with_fields
 
@@ -96,40 +94,6 @@ def test_batch_size_and_order_change_no_value(
     assert classifier_values(tmp_path, params(folder, 4, label), PAIRS[::-1])[::-1] == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_padding_token_that_the_tokenizer_appends_is_ignored(tmp_path: Path) -> None:
-    """With the end-of-text token as padding, the token before it decides, alone as in a batch."""
-    from tokenizers.processors import TemplateProcessing
-    from transformers import AutoTokenizer
-
-    folder = make(tmp_path / "judge", "qwen2", pad_token_id=1)
-    before = classifier_values(tmp_path, params(folder), PAIRS)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    end = tokenizer.convert_ids_to_tokens(1)
-    adding = TemplateProcessing(single=f"$A {end}", pair=f"$A $B {end}", special_tokens=[(end, 1)])
-    tokenizer.backend_tokenizer.post_processor = adding
-    tokenizer.save_pretrained(folder)
-    assert classifier_values(tmp_path, params(folder), PAIRS) == pytest.approx(before, abs=1e-6)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"pad_token_id": None}))
-    last = classifier_values(tmp_path, params(folder), PAIRS)  # none named: the last token is the one, whatever it is
-    assert last == pytest.approx(alone(folder, 1), abs=1e-6)
-    assert last != pytest.approx(before, abs=1e-3)
-
-
-def test_a_decoder_whose_tokens_are_all_in_use_reads_one_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from transformers import AutoConfig, AutoTokenizer
-
-    folder = make(tmp_path / "judge", "qwen2")
-    config, tokenizer = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    every = list(range(len(tokenizer)))
-    assert model._unused_token(config, tokenizer, [{"input_ids": every}]) is None
-    assert model._unused_token(config, tokenizer, [{"input_ids": every[:7]}, {"input_ids": every[8:]}]) == 7
-    monkeypatch.setattr(model, "_unused_token", lambda *_: None)
-    assert classifier_values(tmp_path, params(folder, 8), PAIRS) == pytest.approx(alone(folder, 1), abs=1e-6)
-
-
 def test_text_that_is_too_long_for_the_model_is_cut_at_its_end(tmp_path: Path) -> None:
     folder = make(tmp_path / "judge", "bert", max_position_embeddings=24)
     same, shorter = [("7?", "7" * count) for count in (500, 1000)], ("7?", "7")
@@ -137,25 +101,6 @@ def test_text_that_is_too_long_for_the_model_is_cut_at_its_end(tmp_path: Path) -
     assert first == second != pytest.approx(third, abs=1e-6)
     question = classifier_values(tmp_path, params(folder), [("7" * 500, "x"), ("7" * 400, "x"), ("7" * 500, "y")])
     assert question[0] == question[1] != pytest.approx(question[2], abs=1e-6)  # the text is still there
-
-
-def test_a_model_of_several_labels_at_once_has_a_sigmoid_for_each(tmp_path: Path) -> None:
-    import torch
-
-    logits = torch.tensor([0.0, 2.0, -1.0])
-    assert probability(logits, 0, "multi_label_classification") == 0.5
-    assert probability(logits, 0, None) == pytest.approx(float(logits.double().softmax(0)[0]), abs=1e-15)
-    assert probability(logits[1:2], 0, None) == pytest.approx(1 / (1 + 2.718281828459045**-2))
-    folder = make(tmp_path / "judge", "bert", 3, problem_type="multi_label_classification")
-    of_each = [classifier_values(tmp_path, params(folder, 4, label), PAIRS[:1])[0] for label in range(3)]
-    assert sum(of_each) != pytest.approx(1, abs=1e-3)
-
-
-def test_a_batch_holds_texts_of_similar_lengths() -> None:
-    lengths = [3, 9, 1, 9, 4, 7]
-    assert [[lengths[place] for place in group] for group in batches(lengths, 2)] == [[9, 9], [7, 4], [3, 1]]
-    assert sorted(place for group in batches(lengths, 4) for place in group) == list(range(6))
-    assert list(batches([], 4)) == []
 
 
 def named(*names: str) -> Any:

@@ -35,7 +35,3 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     bins = reward_histogram([0.0, 0.3, 1.7], 0.0, 1.7)
     write_text(Layout(tmp_path).reward_histogram(2), histogram_csv(bins))
     assert read_histogram(Layout(tmp_path), 2) == bins
-
-
-def test_rewards_that_are_all_0_without_a_weight_are_in_the_first_bin() -> None:
-    assert reward_histogram([0.0, 0.0], 0.0, 0.0)[0].completions == 2

@@ -62,23 +62,6 @@ def test_a_round_whose_rewards_are_all_alike_is_warned_about(tmp_path: Path, cap
     assert "round 1: rewards.polite is 1.01 for every completion: it teaches nothing" in caplog.text
 
 
-def test_a_sandbox_that_dies_stops_the_stage_with_nothing_written(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    write_jsonl(layout.trajectories(1), [group_of(RIGHT, DIED)])
-    with pytest.raises(GraftError, match=r"trajectories\.jsonl: 1 rewards \(50%\) could not be computed"):
-        run(layout, PARAMS, 1)
-    assert not layout.rewards(1).exists()
-    assert not layout.metrics("reward", 1).exists()
-
-
-def test_a_broken_line_is_named(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    layout.trajectories(2).parent.mkdir(parents=True)
-    layout.trajectories(2).write_text('{"problem_id": "p"}\n')
-    with pytest.raises(GraftError, match=r"trajectories\.jsonl:1: split: Field required"):
-        run(layout, PARAMS, 2)
-
-
 # --- terms of the user's own
 
 
@@ -93,9 +76,6 @@ def polite(problem, text, results):
         time.sleep(60)
     return text.count("please") + len(results) / 100
 """
-
-
-LINE = MANNERS[: MANNERS.index("raise ValueError")].count("\n") + 1
 
 
 def with_terms(root: Path, *assignments: str) -> Params:
@@ -154,15 +134,6 @@ def test_a_completion_that_a_user_term_fails_on_has_no_reward_and_is_counted(tmp
     assert metrics["polite/mean"] == pytest.approx(1.51)
 
 
-def test_more_failures_than_allowed_stop_the_stage_with_nothing_written(tmp_path: Path, allow: Allow) -> None:
-    allow(0.3)
-    params = with_terms(tmp_path)
-    message = r"polite \(manners:polite\) has failed on 1 of 3 .* ValueError: rude \(manners"
-    with pytest.raises(GraftError, match=message):
-        rewarded_by(tmp_path, params, "please", "rude", "")
-    assert not Layout(tmp_path).rewards(1).exists()
-
-
 @pytest.mark.parametrize(("text", "kind"), [("rude", "ValueError: rude"), ("please", "sandbox")])
 def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(
     tmp_path: Path, text: str, kind: str, allow: Allow
@@ -176,22 +147,6 @@ def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(
     with pytest.raises(GraftError, match=rf"no reward of a train completion could be computed; workflow .*{kind}"):
         run(layout, params, 1)
     assert not layout.rewards(1).exists()
-
-
-def test_failures_of_all_kinds_count_together(tmp_path: Path, allow: Allow) -> None:
-    allow(0.4)
-    params, layout = with_terms(tmp_path), Layout(tmp_path)
-    group = group_of(RIGHT, RIGHT, DIED, RIGHT, codes=["please", "rude", "", "x"])
-    write_jsonl(layout.trajectories(1), [group])
-    message = rf"2 rewards \(50%\) .*instance: polite: ValueError: rude \(manners\.py:{LINE}\); fix"
-    with pytest.raises(GraftError, match=message):
-        run(layout, params, 1)
-
-
-def test_a_user_term_with_weight_0_is_not_called(tmp_path: Path) -> None:
-    params = with_terms(tmp_path, 'rewards.own=[{name: polite, term: "manners:polite", weight: 0}]')
-    rewards, _ = rewarded_by(tmp_path, params, "rude", "rude")
-    assert [(set(reward.terms), reward.status) for reward in rewards] == [({"correctness"}, "ok")] * 2
 
 
 def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:

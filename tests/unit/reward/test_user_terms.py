@@ -1,7 +1,6 @@
 """Laws of terms of the user's own: each call in a process that can be ended, and no call spoils another's."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,10 +42,6 @@ def crashes():
 def raises():
     raise ValueError("not\\nthis one")
 
-def closes_all():
-    os.closerange(0, 256)
-    time.sleep(3600)
-
 def starts(path):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     Path(path).write_text(str(child.pid))
@@ -72,32 +67,12 @@ def called(root: Path, text: str, seconds: float = LONG) -> TermValue:
         return call(PROBLEM, text, [])
 
 
-def test_a_real_number_is_a_term(root: Path) -> None:
-    plain, ones = ["1", "-2.5", "True", "1e9"], ["float32(0.5)", "float64(0.25)", "int64(3)"]
-    with TermProcess(root, "terms:by_text", LONG) as call:
-        found = [
-            call(PROBLEM, text, []) for text in [*plain, "fractions.Fraction(1, 4)", *(f"numpy.{n}" for n in ones)]
-        ]
-    assert found == [TermValue(value) for value in (1.0, -2.5, 1.0, 1e9, 0.25, 0.5, 0.25, 3.0)]
-
-
-NO_NUMBER, OUTSIDE = "which is no number", "not a number from -1e+09 to 1e+09"
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("None", f"TypeError: it returned None, a NoneType, {NO_NUMBER}"),
-        ("'text'", f"TypeError: it returned 'text', a str, {NO_NUMBER}"),
-        ("1j", f"TypeError: it returned 1j, a complex, {NO_NUMBER}"),
-        ("numpy.array([1.0])", f"TypeError: it returned array([1.]), a ndarray, {NO_NUMBER}"),
-        ("math.nan", f"ValueError: it returned nan, {OUTSIDE}"),
-        ("-math.inf", f"ValueError: it returned -inf, {OUTSIDE}"),
-        ("numpy.float32('nan')", f"ValueError: it returned np.float32(nan), {OUTSIDE}"),
-        ("2e9", f"ValueError: it returned 2000000000.0, {OUTSIDE}"),
-        ("10**400", f"ValueError: it returned 1{'0' * 39}…, {OUTSIDE}"),
+        ("None", "TypeError: it returned None, a NoneType, which is no number"),
+        ("10**400", f"ValueError: it returned 1{'0' * 39}…, not a number from -1e+09 to 1e+09"),
         ("raises()", f"ValueError: not this one (terms.py:{LINE})"),
-        ("sys.exit('enough')", "SystemExit: enough (<string>:1)"),
         ("os._exit(7)", "its process ended with exit code 7"),
         ("crashes()", "its process was ended by SIGSEGV"),
     ],
@@ -113,10 +88,6 @@ def test_anything_else_fails_with_its_cause_and_the_next_call_succeeds(root: Pat
 def test_a_call_that_takes_too_long_is_ended(root: Path, text: str) -> None:
     assert called(root, text, 0.5) == TermValue(None, "timeout", "no answer within 0.5 s")
     assert called(root, "calls") == TermValue(1.0)
-
-
-def test_a_process_that_closes_its_pipes_is_ended(root: Path) -> None:
-    assert called(root, "closes_all()").status == "failed"
 
 
 def test_processes_that_a_call_started_end_with_it(root: Path) -> None:
@@ -162,13 +133,10 @@ def test_sets_have_the_same_order_in_each_process(root: Path) -> None:
     ("source", "why"),
     [
         ("import nothing_such\n", r"ModuleNotFoundError: No module named 'nothing_such' \(broken\.py:1\)"),
-        ("1 / 0\n", r"ZeroDivisionError: division by zero \(broken\.py:1\)"),
         ("def f(\n", r"SyntaxError: '\(' was never closed \(broken\.py, line 1\)"),
-        ("f = 3\n", r"TypeError: broken:f is a int, not a function"),
         ("def g(p, t, r): ...\n", r"AttributeError: module 'broken' has no attribute 'f'"),
         ("def f(text): ...\n", r"TypeError: broken:f must take three arguments, problem, text and results"),
         ("import os\nos._exit(4)\n", "its process ended with exit code 4"),
-        ("import sys\nsys.exit(0)\n", r"SystemExit: 0 \(broken\.py:2\)"),
     ],
 )
 def test_a_load_error_is_reported_in_one_line_before_any_call(tmp_path: Path, source: str, why: str) -> None:
@@ -177,14 +145,6 @@ def test_a_load_error_is_reported_in_one_line_before_any_call(tmp_path: Path, so
     with pytest.raises(GraftError, match=message) as error, TermProcess(tmp_path, "broken:f", LONG):
         pass
     assert "\n" not in str(error.value)
-
-
-def test_no_process_is_left_after_an_exception(root: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), TermProcess(root, "terms:by_text", LONG) as call:  # noqa: PT012
-        pid = call._process.pid
-        raise KeyboardInterrupt
-    with pytest.raises(ProcessLookupError):
-        os.killpg(pid, signal.SIGCONT)
 
 
 def test_no_process_is_left_after_its_parent_was_killed(root: Path) -> None:
@@ -250,15 +210,7 @@ def test_no_further_call_is_made_once_too_many_have_failed(root: Path, make_traj
     assert note.exists()
 
 
-NO_VALUES = {
-    "None": "it returned None",
-    "math.inf": "it returned inf",
-    "[1.0]": r"it returned \[1\.0\], a list, which is no number",
-    "'0.5'": "it returned '0.5', a str",
-    "numpy.ones(2)": r"it returned array\(\[1\., 1\.\]\)",
-    "1/0": "ZeroDivisionError: division by zero",
-    "os._exit(0)": "its process ended with exit code 0",
-}
+NO_VALUES = {"None": "it returned None", "os._exit(0)": "its process ended with exit code 0"}
 
 
 @pytest.mark.parametrize("value", NO_VALUES)
@@ -273,13 +225,3 @@ def test_a_function_that_never_has_a_value_is_refused_at_its_first_calls(
     with pytest.raises(GraftError, match=rf"{message}; workflow a-31 of problem a, for instance: .*{NO_VALUES[value]}"):
         column(root, several, 1.0)
     assert len(calls.read_text()) == TRIED
-
-
-def test_a_function_with_one_value_may_fail_as_often_as_the_limit_says(root: Path, make_trajectory: Make) -> None:
-    several = group(make_trajectory, "a", "1", *["None" + " " * number for number in range(2 * TRIED)])
-    assert [each.status for each in column(root, [several], 1.0)[0]] == ["ok", *["failed"] * 2 * TRIED]
-
-
-def test_the_error_of_a_timeout_names_the_param_to_raise(root: Path, make_trajectory: Make) -> None:
-    with pytest.raises(GraftError, match=r"no answer within 0\.5 s; fix it$"):
-        column(root, [group(make_trajectory, "a", "hangs()")], 0.0, 0.5)

@@ -14,13 +14,13 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.sections import Rewards
 from tasks.programs.efficiency import Budget
-from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
+from tasks.programs.sandbox.sandbox import SANDBOX_DIED
 from tasks.records import Result, Split, Status
 from tasks.reward.builtin_terms import COMMON, Term, correctness, runs
-from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks, spread_remarks
+from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks
 from tasks.reward.weighted_sum import Failures, combine, first_failure, reward_group
 from tasks.trajectories import RewardedTrajectory, Trajectory
-from tests.support.groups import make_group, with_fields, with_rewards
+from tests.support.groups import make_group, with_fields
 
 WORKFLOW = WorkflowEnvironment()
 
@@ -75,24 +75,9 @@ def test_without_siblings_a_right_answer_counts_as_far_as_others_agree() -> None
     assert (known, unknown) == (pytest.approx([1.1, 0.1, 0.35]), None)
 
 
-def test_agreement_is_only_written_where_there_is_one() -> None:
-    assert "agreement" not in trajectory([OK, OK]).model_dump_json()
-    agreed = with_fields(trajectory([OK]), agreement=[0.5])
-    assert Trajectory.model_validate_json(agreed.model_dump_json()) == agreed
-
-
 @pytest.mark.parametrize("status", FAULTS)
 def test_a_fault_of_the_workflow_earns_0(status: Status) -> None:
     rewarded = score([Result(status=status), Result(status=status)])
-    assert (rewards_in(rewarded), rewarded.rewards[0].status) == ([0.0], "ok")
-
-
-def test_a_workflow_that_ends_its_process_earns_0() -> None:
-    """If that left the reward open, a policy could dodge bad marks by crashing."""
-    crash = Program("import os\ndef solve(problem):\n    os._exit(0)\n", ("2 and 3?", "4 and 1?"))
-    with Sandbox(seconds=5, memory_mb=256, allow_weak=True, workers=1) as sandbox:
-        (results,) = sandbox.run([crash])
-    rewarded = score(results)
     assert (rewards_in(rewarded), rewarded.rewards[0].status) == ([0.0], "ok")
 
 
@@ -117,11 +102,6 @@ NUMBERS, OTHERS = [5, 6.5, 0, -3, 10**400], ["inf", "nan", "5", "text", None]
 def test_runs_is_1_for_a_number(value: Any, expected: float) -> None:
     assert of_first(runs, [Result(status="ok", value=value)]) == expected
     assert of_first(runs, [Result(status="error", value=value)]) == 0
-
-
-def test_runs_ignores_siblings() -> None:
-    assert of_first(runs, [OK, Result(status="error")]) == 1
-    assert of_first(runs, [KILLED, OK]) is None
 
 
 def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> None:
@@ -159,25 +139,6 @@ def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, f
         assert reward is None
     else:
         assert reward == pytest.approx(sum(weight * (term or 0) for weight, term in drawn.values()))
-
-
-def test_a_weight_of_0_leaves_the_term_out() -> None:
-    rewarded = score([WRONG], weights=Rewards(correctness=0, runs=2.0, **PLAIN))
-    assert rewarded.rewards[0].terms == {"runs": 1.0}
-    assert rewards_in(rewarded) == [2.0]
-
-
-def test_a_reward_names_its_completion() -> None:
-    group, rewards = score([OK, OK], [WRONG, OK], split="validation")
-    assert group == trajectory([OK, OK], [WRONG, OK], split="validation")
-    for place, reward in enumerate(rewards):
-        assert (reward.problem_id, reward.split, reward.member, reward.workflow_id) == (
-            "p",
-            "validation",
-            place,
-            f"w{place}",
-        )
-        assert set(reward.terms) == {"correctness", "runs"}
 
 
 def metrics_of(groups: list[RewardedTrajectory]) -> dict[str, float]:
@@ -223,27 +184,6 @@ def test_metrics() -> None:
     }
 
 
-def test_the_share_above_0_counts_known_rewards_of_train_problems() -> None:
-    groups = rewarded_groups()
-    first = with_rewards(groups[0].trajectory, [0.0, -0.5])
-    assert metrics_of([first, *groups[1:]])["positive_share"] == pytest.approx(3 / 5)
-
-
-def test_a_mean_of_no_values_is_left_out() -> None:
-    train = [group for group in rewarded_groups() if group.trajectory.split == "train"]
-    assert "validation/mean_reward" not in metrics_of(train)
-    zeros = (
-        "epoch/accumulated_reward",
-        "epoch/samples",
-        "timeout_share",
-        "solved_share",
-        "groups",
-        "groups_with_signal",
-    )
-    ones = ("failed_share", "correctness/failed_share", "runs/failed_share")
-    assert metrics_of([score([KILLED])]) == dict.fromkeys(zeros, 0) | dict.fromkeys(ones, 1.0)
-
-
 def test_the_error_of_the_mean_is_the_deviation_of_the_means_of_other_draws() -> None:
     dice = random.Random(0)
 
@@ -276,36 +216,6 @@ def level(mean: float, error: float = 0.01) -> dict[str, float]:
 def test_a_reward_without_change_for_three_rounds_is_remarked_on(means: list[float], since: int | None) -> None:
     found = [text[: text.index(" (")] for text in plateau_remarks(dict(enumerate(map(level, means), start=1)))]
     assert found == ([f"The mean reward has not moved since round {since}"] if since else [])
-
-
-def test_rewards_of_0_are_a_plateau_and_rewards_without_an_error_are_none() -> None:
-    nothing = dict.fromkeys(range(1, 5), level(0.0, 0.0))
-    assert len(plateau_remarks(nothing)) == 1
-    assert plateau_remarks(nothing | {4: {"epoch/mean_reward": 0.0}}) == []  # groups of one
-
-
-@pytest.mark.parametrize(
-    ("deviations", "means", "remarked"),
-    [
-        ([0.4, 0.4], [0.5, 0.5], True),
-        ([0.4, 0.45, 0.41], [0.5, 0.5, 0.51], True),  # 1.96 × 0.014 are chance
-        ([0.4, 0.41], [0.7, 0.6], True),
-        ([0.4, 0.39], [0.5, 0.5], False),  # it fell
-        ([0.3, 0.4], [0.1, 0.3], False),  # more is solved
-        ([0.4], [0.5], False),
-        ([0.0, 0.0], [0.0, 0.0], False),  # other remarks say why
-    ],
-)
-def test_a_deviation_that_does_not_fall_is_remarked_on_unless_more_is_earned(
-    deviations: list[float], means: list[float], remarked: bool
-) -> None:
-    rounds = {
-        number: level(mean) | {"epoch/reward_std": deviation}
-        for number, (mean, deviation) in enumerate(zip(means, deviations, strict=True), start=1)
-    }
-    assert len(spread_remarks(rounds)) == remarked
-    of_one = {number: {"epoch/mean_reward": 0.5, "epoch/reward_std": 0.5} for number in rounds}
-    assert spread_remarks(of_one) == []
 
 
 def test_groups_without_signal_are_remarked_on_where_no_term_says_it_already() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tasks.model.sampling.sampler import Request
 from tasks.records import Completion, Result
-from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name, remove_journals
+from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
 
 VALUES: list[int | float | str | None] = [3, 3.0, 10**30, 1e-9, "drei\n 3", "", None]
 
@@ -80,16 +80,6 @@ def test_a_damaged_line_is_ignored_and_the_others_are_read(
     assert len(found) >= 1
     assert all(each in BATCHES for each in found)
     assert len(found) >= 2 or text.count(b"\n") != 3  # a line break that was lost or made harms its neighbour
-
-
-def test_a_finished_search_removes_the_journals_of_other_inputs_too(tmp_path: Path) -> None:
-    folder = tmp_path / "search@1"
-    other, own, next_round = folder / "a.jsonl", folder / "b.jsonl", tmp_path / "search@2" / "a.jsonl"
-    for path in (other, own, next_round):
-        fill(path)
-    remove_journals(own.parent)
-    assert [path.exists() for path in (other, own, next_round)] == [False, False, True]
-    remove_journals(own.parent)  # nothing to remove
 
 
 def test_a_batch_is_named_by_seeds_prompts_and_prefixes() -> None:

@@ -1,8 +1,6 @@
-"""The tree and the rules that choose in it: PUCT as in the paper, virtual loss, backpropagation, closing."""
+"""The tree and the choice in it: PUCT as in the paper, virtual loss, backpropagation, closing."""
 
-from collections import Counter
 from math import sqrt
-from random import Random
 
 import pytest
 from hypothesis import given
@@ -10,13 +8,7 @@ from hypothesis import strategies as st
 
 from tasks.search.node import Node, backpropagate, begin_simulation
 from tasks.search.policy_tree import select_node
-from tasks.search.rules import RULES, Rule
 from tests.support.searches import nodes_of
-
-
-def select(root: Node, exploration: float) -> Node | None:
-    """By the default rule, which draws nothing."""
-    return select_node(root, "puct", exploration, Random(0))
 
 
 def root_of(*priors: float, unexpanded: float = 0.0, terminal: bool = False) -> Node:
@@ -40,34 +32,33 @@ def test_selection_by_hand() -> None:
     scores = {c: [0.2 + c * 0.6 * sqrt(4) / 4, 0.5 + c * 0.3 * sqrt(4) / 2] for c in (0.1, 1.0, 100.0)}
     assert scores[1.0] == [pytest.approx(0.5), pytest.approx(0.8)]
     for exploration, (left, right) in scores.items():
-        assert select(root, exploration) is (first if left > right else second)
+        assert select_node(root, exploration) is (first if left > right else second)
     root.children[0].prior, root.children[1].prior = 0.9, 0.05
-    assert select(root, 100.0) is first  # 100 · 0.9 · 2 / 4 against 100 · 0.05 · 2 / 2
+    assert select_node(root, 100.0) is first  # 100 · 0.9 · 2 / 4 against 100 · 0.05 · 2 / 2
 
 
 def test_a_child_never_visited_has_its_parents_value() -> None:
     root = root_of(0.5, 0.5)
     tried, untried = root.children
     reward(tried, 0.2, 0.6)  # the parent's mean is 0.4, and so is this child's
-    assert select(root, 0.5) is untried  # the same value, a larger bonus
+    assert select_node(root, 0.5) is untried  # the same value, a larger bonus
     reward(tried, 1.0, 1.0, 1.0, 1.0)  # Q = 0.8 for both: 0.8 + c · 0.5 · √6 / 7 against 0.8 + c · 0.5 · √6
-    assert select(root, 0.0) is tried  # ties go to the first
+    assert select_node(root, 0.0) is tried  # ties go to the first
 
 
 def test_the_unseen_share_counts_as_a_child_that_was_never_visited() -> None:
     root = root_of(0.5, unexpanded=0.5)
     reward(root.children[0], 0.0)  # 0 + c · 0.5 · 1 / 2 against 0 + c · 0.5 · 1
-    assert select(root, 1.0) is root
+    assert select_node(root, 1.0) is root
     root.unexpanded = 0.2  # c · 0.25 against c · 0.2
-    assert select(root, 1.0) is root.children[0]
-    assert select(root, 0.0) is root  # a tie goes to what is new
+    assert select_node(root, 1.0) is root.children[0]
+    assert select_node(root, 0.0) is root  # a tie goes to what is new
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_tree_with_nothing_left_is_closed(rule: Rule) -> None:
+def test_a_tree_with_nothing_left_is_closed() -> None:
     root = root_of(0.5, 0.5, terminal=True)
-    assert [select_node(root, rule, 1.0, Random(0)) for _ in range(2)] == [None, None]
-    assert root.closed or rule != "puct"
+    assert [select_node(root) for _ in range(2)] == [None, None]
+    assert root.closed
 
 
 def test_a_closed_branch_is_left_for_another_one() -> None:
@@ -75,27 +66,20 @@ def test_a_closed_branch_is_left_for_another_one() -> None:
     likely, other = root.children
     likely.unexpanded = 0.0
     reward(likely.add("end", 1.0, 0.0, terminal=True), 1.0)
-    assert select(root, 1.0) is other
+    assert select_node(root, 1.0) is other
     assert (likely.closed, root.closed) == (True, False)
-
-
-def wave_of(root: Node, rule: Rule, size: int) -> list[Node]:
-    """Simulations that have begun and not ended."""
-    wave = []
-    for _ in range(size):
-        node = select_node(root, rule, 1.0, Random(0))
-        assert node is not None
-        begin_simulation(node)
-        wave.append(node)
-    return wave
 
 
 def test_virtual_loss_spreads_a_wave() -> None:
     root = root_of(0.4, 0.3, 0.3)
     for child in root.children:
         reward(child, 0.5)
-    assert len({id(select(root, 1.0)) for _ in range(3)}) == 1
-    assert len(set(map(id, wave_of(root, "puct", 3)))) == 3
+    assert len({id(select_node(root, 1.0)) for _ in range(3)}) == 1
+    wave = []
+    for _ in range(3):
+        wave.append(select_node(root, 1.0))
+        begin_simulation(wave[-1] or root)
+    assert len(set(map(id, wave))) == 3
     assert (root.pending, [c.pending for c in root.children]) == (3, [1, 1, 1])
 
 
@@ -115,18 +99,16 @@ def test_backpropagation_adds_to_ancestors_only() -> None:
     growth=st.lists(st.tuples(st.floats(0.05, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), max_size=25),
     wave=st.integers(1, 5),
     exploration=st.sampled_from([0.0, 0.5, 1.5, 10.0]),
-    rule=st.sampled_from(RULES),
 )
 def test_visits_and_rewards_of_a_search_add_up(
-    growth: list[tuple[float, float, bool]], wave: int, exploration: float, rule: Rule
+    growth: list[tuple[float, float, bool]], wave: int, exploration: float
 ) -> None:
     """Waves of simulations: each starts at a chosen node, adds a child there and backpropagates its reward."""
     root, sum_of_rewards, done = Node("", None, 1.0, unexpanded=1.0), 0.0, 0
-    dice = Random(0)
     while growth:
         started = []
         for _ in range(min(wave, len(growth))):
-            node = select_node(root, rule, exploration, dice)
+            node = select_node(root, exploration)
             assert (node is None) == all(each.unexpanded == 0 for each in nodes_of(root))
             if node is not None:
                 assert node.unexpanded > 0
@@ -150,44 +132,3 @@ def test_visits_and_rewards_of_a_search_add_up(
         assert node.visits == below + (node is not root)
         assert node.depth == len(node.path())
         assert 0 <= node.value <= 1
-
-
-def test_uct_widens_with_the_root_of_its_visits() -> None:
-    """Each node that was tried n times has about √n children, and a child that was never visited comes first."""
-    root = Node("", None, 1.0, unexpanded=1.0)
-    for _ in range(64):
-        node = select_node(root, "uct", 1.4, Random(0))
-        assert node is not None
-        backpropagate(node.add("x", 0.01, unexpanded=0.0, terminal=True), 0.0)
-        if node is root:
-            node.children[-1].terminal, node.children[-1].unexpanded, node.children[-1].closed = False, 1.0, False
-    assert len(root.children) == 8
-    assert max(child.visits for child in root.children) <= 3 * min(child.visits for child in root.children)
-
-
-def drawn_from(rule: Rule, root: Node, times: int) -> Counter[str]:
-    dice = Random(0)
-    chosen = [select_node(root, rule, 1.0, dice) for _ in range(times)]
-    return Counter(node.statement for node in chosen if node)
-
-
-def test_random_draws_open_nodes_alike() -> None:
-    root = root_of(0.9, 0.1, unexpanded=0.5)
-    root.children[0].add("end", 1.0, unexpanded=0.0, terminal=True)
-    counts = drawn_from("random", root, 3000)
-    assert set(counts) == {"", "s0", "s1"}
-    assert all(count == pytest.approx(1000, rel=0.1) for count in counts.values())
-
-
-def test_aflow_draws_the_good_ones_oftener_and_never_a_fourth() -> None:
-    root = root_of(*[0.1] * 5, unexpanded=0.5)
-    for i, child in enumerate(root.children):
-        reward(child, i / 50)
-    counts = drawn_from("aflow", root, 3000)
-    assert set(counts) == {"", "s2", "s3", "s4"}
-    assert counts["s4"] > counts["s3"] > counts["s2"] > counts[""] > 0
-
-
-def test_enumerate_takes_open_nodes_in_turn() -> None:
-    taken = wave_of(root_of(0.5, 0.4, unexpanded=0.1), "enumerate", 6)
-    assert [node.statement for node in taken] == ["", "s0", "s1"] * 2

@@ -1,7 +1,6 @@
 """The guided tree, fed with completions by hand: token 9 ends a statement, token 1 the text."""
 
 import random
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise, zip_longest
 from math import exp, log
@@ -10,7 +9,6 @@ import pytest
 
 from tasks.records import Completion, Result
 from tasks.search.policy_tree import NEGLIGIBLE, PolicyTree, Rollout
-from tasks.search.rules import Rule
 from tests.support.searches import make_problem, make_tree, nodes_of
 
 OK = [Result(status="ok", value=1)]
@@ -96,20 +94,6 @@ def test_a_wave_is_spread_and_each_completion_has_a_row_of_its_own() -> None:
     rollouts = tree.propose(3, exploration=2.0)
     assert [r.row for r in tree_of().samples(2) + rollouts] == list(range(5))
     assert len({id(r.from_node) for r in rollouts}) == 3
-
-
-def test_the_rule_decides_where_rollouts_begin() -> None:
-    """After a good and a bad completion puct and aflow stay with the good one, enumerate takes one after another."""
-    good, bad = completion([5, 9, 6, 9, 1], 0.4, 1.0, 0.1), completion([6, 9, 1], 0.4, 1.0, 0.5)
-
-    def begins(rule: Rule, seed: int = 0) -> list[str]:
-        rollouts = taught(good, bad, rewards=[0.9, 0.0]).propose(4, exploration=0.1, rule=rule, seed=seed)
-        return [rollout.from_node.statement for rollout in rollouts if rollout.from_node]
-
-    assert begins("puct")[0] == "5-9"
-    assert begins("enumerate")[:3] == ["", "5-9", "6-9"]
-    assert begins("random", seed=1) == begins("random", seed=1) != begins("random", seed=2)
-    assert Counter(begins("aflow")).most_common(1)[0][0] == "5-9"
 
 
 def test_nothing_is_proposed_without_room_or_where_all_is_right_or_written_out() -> None:

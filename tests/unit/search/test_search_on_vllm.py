@@ -56,7 +56,6 @@ def layout(tmp_path: Path, writer: Path) -> Layout:
     write_jsonl(layout.problems("validation"), [])
     layout.policy(0).parent.mkdir(parents=True)
     layout.policy(0).symlink_to(writer)
-    write_jsonl(layout.searches(0), [])
     return layout
 
 

@@ -1,31 +1,9 @@
 """The progress of a search."""
 
-import io
-import os
-import pty
-from contextlib import suppress
-
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
-from tasks.search.tally import Tally, show_tally
-
-
-def test_problems_done_and_solved_are_counted() -> None:
-    tally = Tally({"a": 2, "b": 1, "c": 3})
-    assert str(tally) == "0/3 problems, 0 solved"
-    tally.add_completion("a", 1.0)
-    tally.add_completion("a", 1.0)
-    tally.add_completion("b", 0.5)
-    assert str(tally) == "2/3 problems, 1 solved"
-    tally.close("c")
-    tally.close("c")
-    tally.add_completion("c", 0.0)  # later than it should
-    assert str(tally) == "3/3 problems, 1 solved"
-    tally.add_completion("unknown", 1.0)
-    tally.close("unknown")
-    assert (tally.done, tally.solved, tally.left, tally.completions) == (3, 1, 0, 6)
+from tasks.search.tally import Tally
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.integers(1, 4)), st.data())
@@ -43,32 +21,3 @@ def test_what_is_done_and_what_is_left_add_up(awaited: dict[str, int], data: st.
     assert tally.left == sum(left.values())
     assert tally.done == sum(count == 0 for count in left.values())
     assert tally.solved == len({p for p, reward in came if reward == 1.0} & awaited.keys())
-
-
-def test_completions_that_are_sampled_move_the_bar_before_they_are_evaluated() -> None:
-    tally = Tally({"a": 2, "b": 2})
-    tally.set_sampled(2)
-    assert tally.finished == 2
-    tally.add_completion("a", 0.0)
-    assert tally.finished == 2
-    tally.add_completion("a", 0.0)
-    assert (tally.finished, tally.done) == (2, 1)
-
-
-def test_it_is_drawn_on_a_terminal_and_nowhere_else() -> None:
-    ours, theirs = pty.openpty()
-    tally, drawn = Tally({"a": 1, "b": 1}), b""
-    with os.fdopen(theirs, "w") as terminal:
-        console = Console(file=terminal, width=100, color_system=None, force_terminal=True)
-        with show_tally(tally, "search@1", console):
-            tally.add_completion("a", 1.0)
-    with suppress(OSError):  # what Linux answers at the end
-        while piece := os.read(ours, 4096):
-            drawn += piece
-    os.close(ours)
-    assert "search@1" in drawn.decode()
-    assert "1/2 problems, 1 solved" in drawn.decode()
-    stream = io.StringIO()
-    with show_tally(Tally({"a": 1}), "search@1", Console(file=stream, force_terminal=True)):
-        pass
-    assert stream.getvalue() == ""

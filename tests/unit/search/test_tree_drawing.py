@@ -6,10 +6,8 @@ from xml.etree import ElementTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.records import Completion, Problem, Result, TreeNode
-from tasks.search.policy_tree import PolicyTree
-from tasks.search.tree_drawing import LINES, example_tree, tree_svg
-from tests.support.searches import make_tree
+from tasks.records import Problem, TreeNode
+from tasks.search.tree_drawing import tree_svg
 
 PROBLEM = Problem(problem_id="train-0007", question="2 pens & <3> cups?", answer=5, source="test")
 STATEMENTS = ["a = n[0] + n[1]", "b = a < 3 and [bold]a & 'x'[/]", "return a"]
@@ -60,35 +58,3 @@ def test_any_text_of_a_policy_gives_valid_xml(statement: str, question: str) -> 
     svg = tree_svg([NODES[0], node("0.0", statement, 1, 0.0)], PROBLEM.model_copy(update={"question": question}), 1)
     svg.encode()
     assert ElementTree.fromstring(svg).tag.endswith("svg")
-
-
-def test_the_most_informative_nodes_of_a_large_tree_are_drawn() -> None:
-    dull = [node(f"0.{i}", f"dull{i}", 2, 0.0) for i in range(1, LINES + 20)]
-    busy = node(f"0.{LINES + 20}", "busy", 5, 0.0)
-    right = [node(f"0.{LINES + 21}", "path", 1, 1.0), node(f"0.{LINES + 21}.0", "goal", 1, 1.0)]
-    text = "\n".join(lines_of(tree_svg([NODES[0], *dull, busy, *right], PROBLEM, 1)))
-    for wanted in ("busy", "path", "goal", "dull1×", "… and 23 nodes more"):
-        assert wanted in text
-    assert text.count("dull") == LINES - 4
-    assert "more" not in "\n".join(lines_of(tree_svg(NODES, PROBLEM, 1)))
-
-
-def tree(name: str, samples: list[float], rollouts: list[float]) -> PolicyTree:
-    """A tree with these rewards; no two completions are alike."""
-    made = make_tree(PROBLEM.model_copy(update={"problem_id": name}), 8)
-    for place, reward in enumerate([*samples, *rollouts]):
-        (rollout,) = made.samples(1) if place < len(samples) else made.propose(1, exploration=100.0)
-        row = rollout.row
-        written = Completion(tokens=[row, 9, row + 1], logprobs=[-3.0] * 3)
-        made.update(rollout, written, f"{row}", [Result(status="ok")], reward)
-    return made
-
-
-def test_the_example_is_the_tree_that_shows_what_search_is_good_for() -> None:
-    nothing, larger = tree("nothing", [0.0, 0.5], [0.5]), tree("larger", [0.0, 0.5], [0.5, 0.5])
-    easy, found = tree("easy", [1.0, 1.0, 0.0], [1.0]), tree("found", [0.0, 0.5], [1.0])
-    order = [nothing, larger, easy, found, tree("found twice", [0.0, 0.5], [1.0, 1.0])]
-    for count in range(1, 6):
-        assert example_tree(order[:count]) is example_tree(order[:count][::-1]) is order[count - 1]
-    same = [tree("one", [0.0], []), tree("two", [0.0], [])]
-    assert example_tree(same) is same[0]

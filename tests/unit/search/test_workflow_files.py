@@ -1,11 +1,8 @@
 """What a search writes: workflows and trees."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tasks.artifacts import digest_path, read_jsonl
+from tasks.artifacts import read_jsonl
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import AskedProblem, TreeNode, Workflow
 from tasks.search.node import Node, backpropagate, node_id, tree_records
@@ -36,22 +33,6 @@ def test_workflows_and_trees_read_back(tmp_path: Path) -> None:
         "problems.jsonl",
         "trees.jsonl",
     }
-
-
-def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    folder = tmp_path / "workflows"
-    write_workflows(folder, [([], [make_workflow(CODE)], [])])
-    before = digest_path(folder)
-
-    def broken() -> Iterator[Workflow]:
-        yield make_workflow("x")
-        raise KeyError("in the middle")
-
-    with pytest.raises(KeyError):
-        write_workflows(folder, [([], broken(), [])])
-    assert digest_path(folder) == before
-    write_workflows(folder, [([], [make_workflow("y")], [])])
-    assert read_jsonl(folder / "index.jsonl", Workflow) == [make_workflow("y")]
 
 
 def test_trees_are_written_in_preorder_without_uninformative_leaves() -> None:

@@ -17,7 +17,7 @@ def line(advantage: float, influence: float | None, selected: bool, **more: Any)
 
 def test_shares_are_of_the_samples_with_a_signal() -> None:
     lines = [line(1, 0.3, True, weight=3.0), line(1, -0.1, False), line(-1, 0.1, True), line(0, 0, False)]
-    numbers = selection_metrics(lines, [1.0, 0.5, 0.0, 1.0], ["sample", "tree", "tree", "revision"])
+    numbers = selection_metrics(lines, [1.0, 0.5, 0.0, 1.0], ["sample", "tree", "tree", "coldstart"])
     assert numbers == {
         "samples": 4,
         "no_signal_share": 0.25,
@@ -30,7 +30,7 @@ def test_shares_are_of_the_samples_with_a_signal() -> None:
         "selected_share_some": 0.0,
         "selected_share_sample": 1.0,
         "selected_share_tree": 0.5,
-        "selected_share_revision": 0.0,
+        "selected_share_coldstart": 0.0,
         "effective_sample_size": 16 / 10,
         "influence_mean": pytest.approx(0.1),
         "influence_std": pytest.approx(0.2),

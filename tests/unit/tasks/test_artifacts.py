@@ -80,13 +80,6 @@ def test_records_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory
     assert (folder / "a.jsonl").read_bytes().count(b"\n") == 2
 
 
-def test_the_bytes_do_not_depend_on_the_order_of_keys(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"b": 1, "a": {"d": "ü", "c": 2}})
-    write_json(tmp_path / "b.json", {"a": {"c": 2, "d": "ü"}, "b": 1})
-    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    assert (tmp_path / "a.json").read_text().startswith('{\n  "a": {\n    "c": 2,\n    "d": "ü"')
-
-
 KILLED = {
     "file.csv": """
 os.fsync = lambda _: os.kill(os.getpid(), 9)
@@ -136,18 +129,6 @@ def test_a_failed_write_leaves_the_file_as_it_was(
     kept = path.read_text()
     assert kept.startswith("before") if request.node.callspec.id == "append" else kept == "before"
     assert listed(tmp_path) == ["file"]
-
-
-def test_an_interrupt_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    def interrupted() -> Iterator[Problem]:
-        yield PROBLEM
-        raise KeyboardInterrupt
-
-    write_jsonl(tmp_path / "a.jsonl", [PROBLEM])
-    with pytest.raises(KeyboardInterrupt):
-        write_jsonl(tmp_path / "a.jsonl", interrupted())
-    assert read_jsonl(tmp_path / "a.jsonl", Problem) == [PROBLEM]
-    assert listed(tmp_path) == ["a.jsonl"]
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
@@ -205,14 +186,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_jsonl(path, Problem)
 
 
-@given(st.lists(TEXT, max_size=4))
-def test_text_is_added_at_the_end(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
-    path = tmp_path_factory.mktemp("append") / "below" / "a.txt"
-    for text in texts:
-        append_text(path, text)
-    assert (read_text(path) if texts else "") == "".join(texts)
-
-
 def test_a_digest_depends_on_names_and_contents_only(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     for folder in (a, b):
@@ -241,12 +214,3 @@ def test_records_are_read_and_written_one_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(GraftError, match=r"some\.jsonl:4"):
         write_jsonl(tmp_path / "copy.jsonl", stream_jsonl(path, Problem))
     assert listed(tmp_path) == ["some.jsonl"]
-
-
-def test_an_unreadable_source_is_named_rather_than_the_file_being_written(tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may read everything")
-    write_jsonl(tmp_path / "some.jsonl", problems(1))
-    (tmp_path / "some.jsonl").chmod(0)
-    with pytest.raises(GraftError, match=r"some\.jsonl: not readable \(Permission denied\); fix its permissions"):
-        write_jsonl(tmp_path / "copy.jsonl", stream_jsonl(tmp_path / "some.jsonl", Problem))

@@ -1,9 +1,7 @@
 """Secrets are removed from every text that leaves; any other text is unchanged."""
 
 import base64
-import io
 import json
-import logging
 import shutil
 import subprocess
 import sys
@@ -19,7 +17,7 @@ from hypothesis import strategies as st
 from tasks.core.metrics_files import flatten
 from tasks.errors import GraftError
 from tasks.params.file import load_params, override
-from tasks.redaction import known_secrets, redact_logs, redacted, without_secrets
+from tasks.redaction import known_secrets, redacted, without_secrets
 
 SECRET = "g3heim-k4Zq"
 PARAMS = Path(__file__).parents[3] / "params.yaml"
@@ -70,13 +68,6 @@ def test_text_without_a_secret_is_unchanged(text: str) -> None:
 def test_plain_text_is_unchanged(text: str) -> None:
     if not any(shape in text.lower() for shape in ("sk-", "hf_", "pnu_", "gh", "akia", "bearer")):
         assert redacted(text) == text
-
-
-@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "HF_TOKEN", "MLFLOW_TRACKING_PASSWORD", "MY_SECRET", "DB_PWD"])
-def test_values_of_secret_variables_are_removed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(name, f"{SECRET}/+ä")
-    text = f"the server says: {SECRET}/+ä is wrong, in /x?k={SECRET}%2F%2B%C3%A4"
-    assert redacted(text) == "the server says: *** is wrong, in /x?k=***"
 
 
 @pytest.mark.parametrize("name", [
@@ -160,18 +151,6 @@ except ValueError:
     for line in ("POST https://***@host/v1 200", "plain text", "OSError: http://***@host", "ValueError: outer"):
         assert line in log
     assert "wrong %d" in done.stderr  # logging's own complaint
-
-
-def test_log_records_without_a_secret_are_unchanged() -> None:
-    before, stream, logger = logging.getLogRecordFactory(), io.StringIO(), logging.Logger("alone")
-    logger.addHandler(logging.StreamHandler(stream))
-    try:
-        redact_logs()
-        logger.warning("%s of %s", 1, 2)
-        assert logger.makeRecord("alone", 20, "f", 1, "%s of %s", (1, 2), None).args == (1, 2)
-        assert stream.getvalue() == "1 of 2\n"
-    finally:
-        logging.setLogRecordFactory(before)
 
 
 @pytest.fixture

@@ -71,12 +71,3 @@ def test_a_reward_that_is_lost_doubled_or_swapped_is_named(
     else:
         first = {"lost": place, "doubled": place + 1, "swapped": min(place, other)}[kind]
         assert str(error.value).startswith(f"{tmp_path / REWARDS}:{first + 1}: is ")
-
-
-def test_the_rewards_of_other_workflows_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "trajectories.jsonl"
-    (group,) = groups_of([2])
-    rewards = [reward.model_copy(update={"workflow_id": "another"}) for reward in group.rewards]
-    write_rewarded(path, [group._replace(rewards=rewards)])
-    with pytest.raises(GraftError, match=r"rewards\.jsonl:1: is not of completion 0 of problem 'p0'"):
-        list(read_rewarded(path))

@@ -86,25 +86,15 @@ def test_the_tellings_of_a_part_say_the_same(part: Part) -> None:
         assert all(fields.count(name) <= 1 for name in part.quantities)
 
 
-def test_there_are_hundreds_of_compositions_and_each_has_its_own_name() -> None:
-    assert [len(compositions(count)) for count in range(1, 5)] == [102, 532, 2328, 8686]
-    assert len(NAMED) == len(ALL)
-    for composition in ALL[::97]:
-        template = tell(composition, [0] * len(parts_of(composition)))
-        assert template.operations == sum(part.operations for part in composition)
-        assert len(set(composition)) == len(composition)
-        assert sum(part.passes for part in composition) <= 1
-
-
 def test_a_composition_that_hardly_ever_makes_sense_is_never_drawn() -> None:
     """With one of them the generator found no further question for some seeds."""
     assert not makes_sense(NAMED[NARROW])
-    drawn = [composition for seed in range(3) for composition in draw_pool(4, seed)]
-    assert len(drawn) == 3 * 240
+    drawn = draw_pool(4, 0)
+    assert len(drawn) == 240
     assert all(makes_sense(composition) for composition in drawn)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 2**31), operations=st.integers(1, 4))
 def test_each_part_of_a_held_out_composition_occurs_in_another(seed: int, operations: int) -> None:
     pool = [draw_pool(count, seed) for count in range(1, operations + 1)]
@@ -142,9 +132,8 @@ def test_new_compositions_and_new_phrasings_do_not_occur_in_train() -> None:
         assert problem.novelty is None or tellings not in known[name_of(composition)]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_reference_programs_solve_each_problem_and_its_siblings(seed: int) -> None:
-    splits = generate(SIZES, PARAMS, seed)
+def test_reference_programs_solve_each_problem_and_its_siblings() -> None:
+    splits = generate(SIZES, PARAMS, 0)
     problems = [problem for split in splits.values() for problem in split]
     for problem in problems:
         solve = workflow(told(problem)[1], 0)
@@ -153,18 +142,6 @@ def test_reference_programs_solve_each_problem_and_its_siblings(seed: int) -> No
     questions = [question for problem in problems for question in problem.questions]
     assert len(set(questions)) == len(questions)
     assert set(Counter(problem.operations for problem in splits["train"]).values()) == {15}
-
-
-def test_with_a_phrasing_each_part_is_told_in_a_single_way_and_new_problems_are_compositions() -> None:
-    splits = generate(SIZES, PARAMS.model_copy(update={"phrasings": 1}), 0)
-    ways = defaultdict(set)
-    for problem in (problem for split in splits.values() for problem in split):
-        composition, _, tellings = told(problem)
-        for part, telling in zip(parts_of(composition), tellings, strict=True):
-            ways[part.name].add(telling)
-    assert {len(used) for used in ways.values()} == {1}
-    assert set().union(*ways.values()) == {0, 1, 2}
-    assert Counter(problem.novelty for problem in splits["test"]) == {None: 20, "composition": 20}
 
 
 def test_no_split_depends_on_the_number_of_train_problems() -> None:

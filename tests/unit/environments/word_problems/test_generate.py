@@ -2,7 +2,6 @@
 
 import random
 import re
-from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -79,9 +78,8 @@ def test_the_reference_program_gives_the_answer(template: Template, phrasing: in
         assert answer not in values
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_reference_programs_solve_every_problem_and_sibling(seed: int) -> None:
-    for problem in (problem for problems in generate(SIZES, PARAMS, seed).values() for problem in problems):
+def test_reference_programs_solve_every_problem_and_sibling() -> None:
+    for problem in (problem for problems in generate(SIZES, PARAMS, 0).values() for problem in problems):
         solve = workflow(template_of(problem), phrasing_of(problem))
         assert solves(solve, problem.question, problem.answer)
         assert short_and_positive(problem.answer)
@@ -103,42 +101,6 @@ def test_siblings_have_names_of_their_own() -> None:
     assert sum(family[0] == family[1] for family in named) < 0.2 * len(named)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_each_story_has_as_many_phrasings_as_asked(count: int) -> None:
-    used: dict[str, set[int]] = {}
-    splits = generate(SIZES, PARAMS.model_copy(update={"phrasings": count}), 0)
-    for problem in (problem for split in splits.values() for problem in split):
-        used.setdefault(problem.template, set()).add(phrasing_of(problem))
-    assert max(map(len, used.values())) == count
-    if count == 1:  # the seed decides which one
-        assert len(set.union(*used.values())) == 3
-
-
-def test_a_program_that_is_right_once_by_luck_fails_on_siblings() -> None:
-    """Every quantity of a sibling that can vary does, so a program that ignores a used number cannot follow."""
-    for problem in generate(SIZES, PARAMS, 3)["train"]:
-        template = template_of(problem)
-        order = template.order(phrasing_of(problem))
-        for sibling in problem.siblings:
-            for name, old, new in zip(order, numbers(problem.question), numbers(sibling.question), strict=True):
-                varies = len({value for _, value in template.quantities[name].options}) > 1
-                assert (old != new) == varies
-
-
-def test_templates_cover_every_length_family_and_kind_of_quantity() -> None:
-    assert len({template.name for template in TEMPLATES}) == len(TEMPLATES) >= 48
-    assert Counter(template.operations for template in TEMPLATES) == {1: 8, 2: 16, 3: 14, 4: 10}
-    assert min(Counter(template.family for template in TEMPLATES).values()) >= 3
-    distractors = [set(t.order(n)) - set(re.findall(r"[a-z]+", t.solution)) for t, n in NUMBERED]
-    assert 0.2 <= sum(map(bool, distractors)) / len(NUMBERED) <= 0.5
-    assert sum(any(quantity.ratio for quantity in t.quantities.values()) for t in TEMPLATES) >= 12
-
-
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
-def test_phrasings_differ_in_the_order_of_their_numbers(template: Template) -> None:
-    assert len({program_of(template, phrasing) for phrasing in range(len(template.phrasings))}) >= 2
-
-
 @pytest.mark.parametrize(("template", "phrasing"), CASES)
 def test_no_fixed_word_is_a_number(template: Template, phrasing: int) -> None:
     fixed = re.sub(r"\{\w+\}", "", template.phrasings[phrasing])
@@ -148,21 +110,6 @@ def test_no_fixed_word_is_a_number(template: Template, phrasing: int) -> None:
     used = set(re.findall(r"[a-z]+", template.solution))
     assert used <= set(template.order(phrasing))
     assert len(set(template.order(phrasing))) == len(template.order(phrasing))
-
-
-def test_questions_are_short_and_unique_and_templates_used_equally_often() -> None:
-    splits = generate(SIZES, PARAMS, 0)
-    lengths = [len(problem.question.split()) for problem in splits["train"]]
-    assert 10 <= min(lengths) <= max(lengths) <= 45
-    problems = [problem for split in splits.values() for problem in split]
-    texts = [text for p in problems for text in (p.question, *(sibling.question for sibling in p.siblings))]
-    assert len(set(texts)) == len(texts) == 3 * len(problems)
-    assert len({problem.problem_id for problem in problems}) == len(problems)
-    counts, held_out = Counter(problem.template for problem in splits["train"]), held_out_templates(TEMPLATES, 0)
-    assert len(counts) == len(TEMPLATES) - len(held_out)
-    assert max(counts.values()) - min(counts.values()) <= 1
-    assert len(splits["dev"]) == 100
-    assert not {problem.template for problem in splits["dev"]} & {template.name for template in held_out}
 
 
 @settings(max_examples=15)
@@ -176,12 +123,6 @@ def test_the_share_of_unseen_templates(seed: int, unseen: float, test: int) -> N
     assert all(problem.seen for problem in learnt)
     assert all(problem.seen == (problem.template not in held_out) for problem in splits["test"])
     assert sum(not problem.seen for problem in splits["test"]) == round(test * unseen)
-
-
-def test_a_quarter_of_the_templates_is_held_out_at_every_length() -> None:
-    held_out = held_out_templates(TEMPLATES, 0)
-    assert Counter(template.operations for template in held_out) == {1: 2, 2: 4, 3: 4, 4: 2}
-    assert [t.name for t in held_out] != [t.name for t in held_out_templates(TEMPLATES, 1)]
 
 
 @given(seed=st.integers(0, 2**31), operations=st.integers(1, 4))

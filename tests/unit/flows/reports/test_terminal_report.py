@@ -114,14 +114,6 @@ def test_the_best_round_is_named_and_each_rounds_dev_score_shown(layout: Layout)
     assert f"Best: {reason}." in shown
 
 
-def test_rewards_that_spread_as_before_and_earn_no_more_are_remarked_on(layout: Layout) -> None:
-    for number, mean in ((1, 0.5), (2, 0.5), (3, 0.51)):
-        add(layout, "reward", number, {"epoch/mean_reward": mean, "mean_reward_error": 0.01})
-    assert "The deviation of the rewards has not fallen from round 1 to 3 (0.450 → 0.450)" in report(layout)
-    add(layout, "reward", 3, {"epoch/mean_reward": 0.6})
-    assert "deviation of the rewards" not in report(layout)
-
-
 def test_a_missing_file_is_named(layout: Layout) -> None:
     layout.metrics("reward", 2).unlink()
     with pytest.raises(GraftError, match=r"reward@2\.json"):

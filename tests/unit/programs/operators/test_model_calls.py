@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tasks.errors import GraftError
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Prompt, Reply
-from tasks.programs.operators.model_calls import MAX_PROMPT, MODEL_OPERATORS, NOT_REPEATABLE, is_valid_prompt
+from tasks.programs.operators.model_calls import MAX_PROMPT, MODEL_OPERATORS, NOT_REPEATABLE
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Result
@@ -57,13 +55,9 @@ def value(body: str, model: Function, folder: Path, **changes: Any) -> Result:
 
 OPERATORS: dict[str, tuple[str, Callable[[Prompt], str], Any]] = {
     "ask": ("return ask('Say it', 'twice')", lambda p: p.text, "Say it\n\ntwice"),
-    "ask alone": ("return ask('Say it')", lambda p: p.text, "Say it"),
     "answer": ("return answer(problem)", lambda _: "3 + 4 = 7\nAnswer: **7**.", 7),
     "answer in words": ("return answer(problem)", lambda _: "Answer: seven or eight", "seven or eight"),
     "answer with a unit": ("return answer(problem)", lambda _: "answer: $1,200 a year", 1200),
-    "answer as a percentage": ("return answer(problem)", lambda _: "Answer: 20%", 20),
-    "answer below zero": ("return answer(problem)", lambda _: "Answer: -5", -5),
-    "answer in words alone": ("return answer(problem)", lambda _: "Answer: unknown", "unknown"),
     "answer without a mark": ("return answer(problem)", lambda _: "I think\n12", 12),
     "write_code": (
         "return run(write_code(problem), 'two and 40')",
@@ -78,7 +72,6 @@ OPERATORS: dict[str, tuple[str, Callable[[Prompt], str], Any]] = {
     "revise code": ("return revise(problem, 'x', 'y')", lambda _: "```\nx = 1\n```", "x = 1\n"),
     "check": ("return 1 if check(problem, 5) else 0", lambda _: "No doubt.\nYES", 1),
     "check that fails": ("return 1 if check(problem, 5) else 0", lambda _: "yes? no.", 0),
-    "check without a verdict": ("return 1 if check(problem, 5) else 0", lambda _: "hm", 0),
 }
 
 
@@ -182,15 +175,6 @@ def test_a_program_finds_neither_key_nor_client(tmp_path: Path, monkeypatch: pyt
         "return 'openai' if 'openai' in sys.modules else 'nothing'"
     )
     assert value(look, Function(lambda _: "x"), tmp_path).value == "nothing"
-
-
-@given(st.text(st.characters(), max_size=30))
-def test_what_fits_can_be_written(text: str) -> None:
-    if is_valid_prompt(text):
-        text.encode()
-    else:
-        with pytest.raises(UnicodeEncodeError):
-            text.encode()
 
 
 def test_replies_are_cached_by_content(tmp_path: Path) -> None:
