@@ -96,6 +96,7 @@ class RunSession:
         self.record: RunRecord | None = None  # of the finished run; None if a result could not be read
         self._pipeline, self._report, self._line = pipeline, report, line
         self._layout = Layout(pipeline.root)
+        self._server: TemporaryServer | None = None
         self._recorder: Recorder | None = None
         self._history: RunHistory | None = None
         self._stage = ""  # the last that began
@@ -115,7 +116,8 @@ class RunSession:
         url = PREFECT_API_URL.value()  # from the environment or a profile
         settings: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}  # its thread would add a second to a run
         if not url:
-            settings[PREFECT_API_URL] = TemporaryServer().url()
+            self._server = TemporaryServer()
+            settings[PREFECT_API_URL] = self._server.url()
         try:
             with temporary_settings(settings), tags(workspace_tag(self._layout.root)):
                 mark_crashed(self._layout.root, self.params.machine.tracking)
@@ -149,6 +151,8 @@ class RunSession:
             raise
         finally:
             self._over = True
+            if self._server:
+                self._server.restart_if_gone()  # else Prefect waits for it in vain
 
     @property
     def _place(self) -> str:
@@ -189,6 +193,8 @@ class RunSession:
         if self._line:
             tags["line"] = line
         recorder.close("FINISHED", **tags)
+        if self._server:
+            self._server.restart_if_gone()
         publish_summary(self._layout, recorder, history.entry.name, summary)
 
     def run(self, stage_id: str) -> None:

@@ -43,7 +43,7 @@ def show(root: Path, tracking: Tracking, open_browser: bool) -> None:
             if mlflow:
                 mlflow.raise_if_gone()
             if prefect:
-                prefect.raise_if_gone()
+                prefect.restart_if_gone()
 
 
 def pages(

@@ -55,7 +55,8 @@ class TemporaryServer:
         self._home = home or Path(os.environ["PREFECT_HOME"]).expanduser()
         self.port = free_port(0 if part == "api" else PORT)
         self._api = f"http://{HOST}:{self.port}/api"
-        self._start({**_SETTINGS[part], "PREFECT_SERVER_UI_API_URL": self._api})
+        self._settings = {**_SETTINGS[part], "PREFECT_SERVER_UI_API_URL": self._api}
+        self._start()
         atexit.register(self.stop)  # after Prefect's own handlers, which send the last events
 
     def __enter__(self) -> str:
@@ -65,28 +66,31 @@ class TemporaryServer:
         self.stop()
 
     def url(self) -> str:
-        """The address of its API, once it answers. Raises GraftError if it does not."""
+        """The address of its API, once it answers. Starts it again if it was killed; raises GraftError otherwise."""
         limit = time.monotonic() + float(os.environ.get(STARTING, PREFECT[STARTING]))
         while not answers(f"{self._api}/health"):
-            self.raise_if_gone()
-            if time.monotonic() > limit:
+            code, late = self._process.poll(), time.monotonic() > limit
+            if code is not None and code < 0 and not late:
+                self._start()
+            elif code is not None or late:
                 self.stop()
-                raise self._error("no answer")
+                self._log.seek(0)
+                why = last_line(self._log.read())[:300] or "no answer"
+                raise GraftError(
+                    f"prefect: its server did not start ({why}); graft doctor checks the disk, and whether its "
+                    "versions are the pinned ones"
+                )
             time.sleep(0.05)
         return self._api
 
-    def raise_if_gone(self) -> None:
-        """Raise GraftError if it has ended."""
+    def restart_if_gone(self) -> None:
+        """Start it again at the same address if it has ended; a warning if that fails."""
         if self._process.poll() is not None:
-            raise self._error(f"exit code {self._process.returncode}")
-
-    def _error(self, why: str) -> GraftError:
-        self._log.seek(0)
-        why = last_line(self._log.read())[:300] or why
-        return GraftError(
-            f"prefect: its server did not start, or ended ({why}); graft doctor checks the disk, and whether its "
-            "versions are the pinned ones"
-        )
+            try:
+                self._start()
+                self.url()
+            except GraftError as error:
+                print(f"warning: {error}", file=sys.stderr)
 
     def stop(self) -> None:
         """End it, after it has written what it has received."""
@@ -97,7 +101,7 @@ class TemporaryServer:
         except subprocess.TimeoutExpired:
             kill_tree(self._process)
 
-    def _start(self, settings: dict[str, str]) -> None:
+    def _start(self) -> None:
         database = self._home / "prefect.db"
         if is_damaged(database):
             print(f"warning: {database}: damaged; set aside as {set_aside(database).name}", file=sys.stderr)
@@ -106,7 +110,7 @@ class TemporaryServer:
             self._process = spawn(
                 "flows.prefect_runs.temporary_server",
                 str(self.port),
-                env={**settings, "PREFECT_HOME": str(self._home), "PREFECT__SERVER_FINAL": "1"},
+                env={**self._settings, "PREFECT_HOME": str(self._home), "PREFECT__SERVER_FINAL": "1"},
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
             )

@@ -3,11 +3,13 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import httpx
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
@@ -26,6 +28,14 @@ from tasks.artifacts import digest_text
 from tasks.errors import GraftError, TransientError
 from tasks.params.file import load_params
 
+Value = TypeVar("Value")
+
+TICK = 5.0
+"""Seconds between two checks of our own server."""
+
+RETURN = 60.0
+"""Seconds in which it has to come back."""
+
 
 def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
     """Serve until Ctrl-C. Raises GraftError if the schedule is invalid or the server does not answer."""
@@ -34,11 +44,12 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
     name = name or deployment_name(root)
     with _server() as (url, ours):
         try:
-            runner = _register(root, name, schedule)
+            _retry_while_restarting(ours, lambda: _register(root, name, schedule))
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
             print(f"scheduled {when} as scheduled/{name}; Prefect: {url}", flush=True)
             with suppress(KeyboardInterrupt):
-                asyncio.run(runner.start())  # it ends after a few polls without an answer
+                # Prefect's runner ends after a few polls without an answer
+                _retry_while_restarting(ours, lambda: asyncio.run(_register(root, name, schedule).start()))
         except httpx.TransportError as error:
             why = "run it again" if ours else REMEDY
             raise TransientError(f"prefect: no answer from {url} ({error}); {why}") from error
@@ -52,7 +63,7 @@ class ScheduleRunner(Runner):
 
 
 def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> ScheduleRunner:
-    """Register the schedule; returns the runner that polls the server for runs that are due."""
+    """Register the schedule; returns the runner that polls the server for runs that are due. May be repeated."""
     crashed = mark_crashed(root, load_params(root / "params.yaml").machine.tracking)
     if crashed:
         print(f"marked as crashed, their processes being gone: {', '.join(crashed)}", flush=True)
@@ -65,6 +76,22 @@ def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) 
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     return runner
+
+
+def _retry_while_restarting(ours: bool, work: Callable[[], Value]) -> Value:
+    """The result of `work`, which is repeated while our own server, which was killed, is being restarted."""
+    limit = time.monotonic() + RETURN
+    while True:
+        begun = time.monotonic()
+        try:
+            return work()
+        except httpx.TransportError:
+            now = time.monotonic()
+            if now - begun > RETURN:  # it was there until now
+                limit = now + RETURN
+            if not ours or now > limit:
+                raise
+            time.sleep(TICK)
 
 
 def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
@@ -95,7 +122,18 @@ def _server() -> Iterator[tuple[str, bool]]:
     if known:
         yield known, False
         return
-    with TemporaryServer(part="all") as url:
+    server, over = TemporaryServer(part="all"), threading.Event()
+    with server as url:
         os.environ["PREFECT_API_URL"] = url  # for the processes of the runs
+        threading.Thread(target=_restart_server, args=(server, over), daemon=True).start()
         with temporary_settings({PREFECT_API_URL: url}):
-            yield url, True
+            try:
+                yield url, True
+            finally:
+                over.set()
+
+
+def _restart_server(server: TemporaryServer, over: threading.Event) -> None:
+    """Without a server no scheduled run starts, and nothing would say so."""
+    while not over.wait(TICK):
+        server.restart_if_gone()
