@@ -6,6 +6,7 @@ from os.path import isdir  # a name that is too long is none, where pathlib's ow
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from flows.stages.dvc_yaml import MODULES
 from flows.stages.user_files import user_files
 from tasks.artifacts import read_text, write_text
 from tasks.core.child_process import CODE
@@ -70,5 +71,12 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
     text, params, changes = overridden(path, read_text(path), assignments)
     user_files(root, params)  # raises if one is missing
     problem_files(root, params.problems.path)  # whatever the source, it is a dependency of the first stage
+    _check_limits(params)
     check_environment(root, params)
     return text, params, [redacted(f"params.yaml: {key}: {old} → {new}") for key, (old, new) in changes.items()]
+
+
+def _check_limits(params: Params) -> None:
+    for name in params.machine.schedule.seconds:
+        if name not in MODULES:
+            raise GraftError(f"machine.schedule.seconds: no stage {name!r}; name one of {', '.join(MODULES)}")

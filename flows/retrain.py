@@ -20,7 +20,7 @@ from tasks.params.params import Params
 
 def retrain(root: Path, params: Params, report: Callable[[StageResult], None]) -> RunSession:
     """Run the flow once, in this process. The caller holds the lock of the workspace."""
-    pipeline = DvcPipeline(root)
+    pipeline = DvcPipeline(root, seconds=params.machine.schedule.seconds)
     session = RunSession(pipeline, params, report)
     name = next_name(Layout(root), params)
 

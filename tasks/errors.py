@@ -1,9 +1,10 @@
 """Exceptions whose message is for the user.
 
     Exception
-    └── GraftError                  the user can fix it; exit code 2
-        └── TransientError          may pass by itself: the stage is retried
-            └── WorkspaceLockedError    another process works in this folder (flows.process.workspace_lock)
+    ├── GraftError                  the user can fix it; exit code 2
+    │   └── TransientError          may pass by itself: the stage is retried; 75 for a single stage
+    │       └── WorkspaceLockedError    another process works in this folder (flows.process.workspace_lock)
+    └── InternalError               a bug in Graft, raised in a child process (flows.process.exit_codes); exit code 1
     BaseException
     └── Terminated                  SIGTERM or SIGHUP (flows.process.signals); exit code 128 + signal
 

@@ -100,10 +100,10 @@ def stage(
 
     root = project_root()
     with shared_lock(root, f"graft stage {' '.join(names)}"):
-        write_params(root, assignments or [], print_text)
+        params = write_params(root, assignments or [], print_text)
         from flows.dvc_stages.pipeline import DvcPipeline
 
-        pipeline = DvcPipeline(root)
+        pipeline = DvcPipeline(root, seconds=params.machine.schedule.seconds)
         for stage_id in [stage_id for name in names for stage_id in pipeline.find(name)]:
             print_text(pipeline.run(stage_id, force))
 

@@ -11,8 +11,9 @@ import errno
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from flows.process.exit_codes import line_and_code
 from flows.stages.dvc_yaml import MODULES, parse, stage_of
 from flows.stages.run import run as run_stage
 from flows.stages.sources import SOURCES, is_current
+from flows.stages.timeout import run_limited
 from tasks.errors import GraftError, TransientError, one_line
 from tasks.params.file import load_params, overridden
 from tasks.sources.process_sources import source_digests_at_start
@@ -47,10 +49,14 @@ PIPELINE_FILES = ("dvc.yaml", "dvc.lock", "params.yaml")
 class DvcPipeline:
     """The stages of one project. Every method raises GraftError on an error of DVC."""
 
-    def __init__(self, root: Path, params: str | None = None) -> None:
-        """`params`: a text in place of `params.yaml`, for `stale` only."""
+    def __init__(self, root: Path, params: str | None = None, seconds: Mapping[str, float] | None = None) -> None:
+        """`params`: a text in place of `params.yaml`, for `stale` only.
+
+        `seconds`: stage → time limit; such a stage is computed in a process of its own.
+        """
         self.root = root
         self._text = params
+        self._seconds = seconds or {}
         source_digests_at_start()
         for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft prints one line per stage itself
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -85,10 +91,11 @@ class DvcPipeline:
         with translate_dvc_errors(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
             stage = self._load(stage_id)
             self._refuse_missing_deps(stage)
+            function = self._function(stage_id)
 
             def compute() -> None:
                 before(stage_id)
-                run_stage(self.root, stage_id)
+                function()
 
             how = reproduce(stage, compute, force)
             return StageResult(
@@ -143,6 +150,10 @@ class DvcPipeline:
                 changes = reasons_for(stage, self.root, params)
                 reasons[stage.addressing] = changes or ([AFTER + ", ".join(before)] if before else [])
         return reasons
+
+    def _function(self, stage_id: str) -> Callable[[], None]:
+        limit = self._seconds.get(stage_of(stage_id))
+        return partial(run_limited, self.root, stage_id, limit) if limit else partial(run_stage, self.root, stage_id)
 
     def _refuse_missing_deps(self, stage: Any) -> None:
         """Raise before anything is changed; DVC would remove the outputs first."""

@@ -8,18 +8,24 @@ from collections.abc import Callable
 from signal import SIGINT
 
 from flows.process.signals import SIGNALLED, SignalHandler
-from tasks.errors import GraftError, one_line
+from tasks.errors import GraftError, TransientError, one_line
 from tasks.model.out_of_memory import is_out_of_memory, memory_line
 from tasks.redaction import redacted
 
 USER_ERROR, INTERNAL_ERROR = 2, 1
+TRANSIENT_ERROR = 75
+"""EX_TEMPFAIL of sysexits.h; only a stage that runs alone exits with it."""
 
 
-def exit_code(command: Callable[[], None], debug: bool) -> int:
+class InternalError(Exception):
+    """A bug in Graft that a child process reported in one line."""
+
+
+def exit_code(command: Callable[[], None], debug: bool, transient: int = USER_ERROR) -> int:
     """Run `command` and return the exit code: 0, 2 for an error that the user can fix, 1 for a bug in Graft.
 
-    130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, all raised as exceptions so that `command` cleans up. The
-    traceback is shown only with `debug`.
+    130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, all raised as exceptions so that `command` cleans up.
+    `transient`: the code of a TransientError. The traceback is shown only with `debug`.
     """
     signals = SignalHandler()
     signals.install()
@@ -41,7 +47,7 @@ def exit_code(command: Callable[[], None], debug: bool) -> int:
         print(f"graft: {one_line(redacted(line))}", file=sys.stderr)
         if number is not None:
             return SIGNALLED + number
-        return code
+        return transient if isinstance(error, TransientError) else code
     finally:
         signals.command_is_over()
     return 0
@@ -56,6 +62,8 @@ def line_and_code(error: Exception) -> tuple[str, int]:
     """The line for the user and the exit code."""
     if isinstance(error, GraftError):
         return str(error), USER_ERROR
+    if isinstance(error, InternalError):
+        return str(error), INTERNAL_ERROR
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
             f"{error.filename or os.getcwd()}: the disk is full; free some space and run again, nothing was lost",

@@ -85,7 +85,7 @@ def _retrained(layout: Layout, base: str, changes: str) -> str:
         reason = read_json(layout.promotion, Promotion).reason
         return redacted(f"{changes}. {reason[:1].upper()}{reason[1:]}")
 
-    session = RunSession(DvcPipeline(layout.root), params, say, line)
+    session = RunSession(DvcPipeline(layout.root, seconds=params.machine.schedule.seconds), params, say, line)
     run_stages(session)
     session.wait()
     return line()

@@ -13,12 +13,13 @@ from importlib import import_module
 from pathlib import Path
 
 from flows.process import settings
-from flows.process.exit_codes import exit_code
+from flows.process.exit_codes import TRANSIENT_ERROR, exit_code
 from flows.process.signals import open_standard_streams
 from flows.stages.durations import record_duration
 from flows.stages.dvc_yaml import MODULES, declared_params, round_of, stage_of
 from flows.stages.sources import SOURCES, refuse_changed_files, refuse_outdated
 from flows.stages.sources import write as write_sources
+from tasks.core.child_process import end_with_parent
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.out_of_memory import check_address_space
@@ -44,11 +45,16 @@ def run(root: Path, stage_id: str) -> None:
 
 
 def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
-    """The exit code: 0, or 2 after one line on stderr about an error that the user can fix."""
+    """The exit code: 0, or 2 after one line on stderr about an error that the user can fix; 75 if it is transient.
+
+    `--tied`: end with the process that started this one.
+    """
     open_standard_streams()
     settings.set_environment()
-    stage_ids = [argument for argument in arguments if argument != "--debug"]
-    return exit_code(lambda: _main(stage_ids), debug="--debug" in arguments)
+    if "--tied" in arguments:
+        end_with_parent()
+    stage_ids = [argument for argument in arguments if argument not in ("--debug", "--tied")]
+    return exit_code(lambda: _main(stage_ids), debug="--debug" in arguments, transient=TRANSIENT_ERROR)
 
 
 def _main(stage_ids: Sequence[str]) -> None:

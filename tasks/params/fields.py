@@ -6,6 +6,7 @@ from pydantic import Field
 
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 CountFrom0 = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
+Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=100)]
 LearningRate = Annotated[float, Field(gt=0, le=0.1)]

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PlainSerializer, field_validator, model_validator
 
+from tasks.params.fields import Seconds
 from tasks.params.sections import Section
 from tasks.redaction import redacted
 
@@ -26,9 +27,10 @@ class Tracking(Section):
 
 
 class Scheduling(Section):
-    """What a run does after a failure that may pass."""
+    """`seconds`: stage → time limit. `flows/preflight.py` checks the names."""
 
     retries: Annotated[int, Field(ge=0, le=20, strict=True)]
+    seconds: dict[str, Seconds]
 
 
 class RunnerParams(Section):

@@ -106,7 +106,6 @@ REMOVED = {
     "curriculum.exploration": "no problem is skipped for having no signal, which was measured to be no faster",
     "machine.tracking.seconds": "MLflow has 60 s",
     "machine.schedule.overlap": "a scheduled run that finds another one at work is skipped",
-    "machine.schedule.seconds": "a stage has no time limit; end a run with timeout(1), or by an automation of Prefect",
     "machine.schedule.delay": "a stage is tried again after 10 s, then after twice as long each time",
 }
 """Dotted name → what happens instead; RENAMED has been applied. The longest one counts."""

@@ -35,6 +35,7 @@ import hashlib
 import json
 import logging
 import os
+import subprocess
 import time
 
 from tasks.artifacts import digest_path, atomic_folder, write_json, write_text
@@ -63,6 +64,10 @@ def compute(stage, layout, params, round, weight=1):
         raise ZeroDivisionError(os.environ.get("TINY_TELLS", "told to break"))
     if os.environ.get("TINY_AWAY") == address and not (layout.root / "server_is_up").exists():
         raise TransientError(f"{address}: no server")
+    if os.environ.get("TINY_CHILDREN") == address:
+        pids = [subprocess.Popen(["sleep", "300"], start_new_session=own).pid for own in (False, True)]
+        (layout.root / "children").write_text(" ".join(map(str, [os.getpid(), *pids])))
+        time.sleep(300)
     if os.environ.get("TINY_HANG") == address:
         time.sleep(float(os.environ.get("TINY_SECONDS", 60)))
     if os.environ.get("TINY_EDIT"):
