@@ -36,6 +36,7 @@ from flows.process.exit_codes import failure_line
 from flows.process.signals import Terminated, handle_as_command
 from flows.reports.publish import failure, publish_name, publish_page, publish_summary, summary_of
 from flows.reports.run_record import RunRecord
+from flows.retention.dvc_cache import save_lock
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json
 from tasks.core.sharding import use_fan_out
@@ -175,6 +176,7 @@ class RunSession:
                 self._pipeline.update_sources()
                 yield
                 self._pipeline.check_lock(result.stage_id for result in self.results)
+                save_lock(root)
                 self.record = publish_page(layout, recorder, history.entry.number)
         except BaseException as error:
             line = failure_line(error) if isinstance(error, Exception) else f"interrupted {self._place}"

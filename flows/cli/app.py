@@ -19,7 +19,7 @@ from flows.cli.read_commands import (
     ui,
     workflows,
 )
-from flows.cli.run_commands import convert, new, retrain, serve, stage
+from flows.cli.run_commands import clean, convert, new, retrain, serve, stage
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,6 +44,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     rollback: "Undo the last promotion.",
     champion: "Show the champion and its predecessors.",
     export: "Export the champion in plain Hugging Face layout.",
+    clean: "Delete old results; without --yes, list them.",
     operators: "List the functions that a workflow may call.",
     environments: "List the environments and the evaluators of answers.",
     problems: "Show what is in a file of problems.",

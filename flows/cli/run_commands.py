@@ -134,6 +134,30 @@ def serve(
     served(root, cron, every, name)
 
 
+def clean(
+    keep: Annotated[int, typer.Option(min=1, metavar="N", help="Keep the last N runs.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Delete instead of listing.")] = False,
+    replies: Annotated[
+        bool, typer.Option("--replies", help="Also delete the cached replies of models; asking again costs money.")
+    ] = False,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Delete old results in the DVC cache, and what killed runs left. Without --yes, list them.
+
+    Kept in any case: results in a dvc.lock of the workspace, a branch, a tag or an experiment, present and former
+    champions, and files in use. Refused while a run is at work. Runs in Prefect and MLflow stay.
+    """
+    from flows.preflight import project_root
+    from flows.process.workspace_lock import exclusive_lock
+    from tasks.layout import Layout
+
+    root = project_root()
+    with exclusive_lock(root, "graft clean"):
+        from flows.retention.clean import clean
+
+        clean(Layout(root), keep, yes, replies)
+
+
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
     debug: Debug = False,  # noqa: ARG001 (read by main)

@@ -28,7 +28,7 @@ from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
 from dvc.scm import SCMError
 
-from flows.dvc_stages.patches.atomic_files import make_files_atomic, remove_torn_list
+from flows.dvc_stages.patches.atomic_files import make_files_atomic, processes_at_work
 from flows.dvc_stages.patches.verified_hashes import verify_hashes
 from flows.dvc_stages.reproduce import StageResult, reproduce
 from flows.dvc_stages.site_cache import set_site_cache
@@ -65,7 +65,7 @@ class DvcPipeline:
         with translate_dvc_errors():
             fs = None if params is None else _ProposedParams(root / "params.yaml", params)
             self._repo = Repo(str(root), fs=fs, _wait_for_lock=True)
-            remove_torn_list(Path(self._repo.tmp_dir))  # on which DVC would fail
+            processes_at_work(Path(self._repo.tmp_dir))  # removes a torn list, on which DVC would fail
         verify_hashes(self._repo)
         self._texts: list[bytes] = []
         self._stages: Any = None

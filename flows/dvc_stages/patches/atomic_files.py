@@ -98,16 +98,19 @@ class RecoveringState(state.State):  # type: ignore[misc,unused-ignore]
             super().set_link(path, inode, mtime)  # type: ignore[no-untyped-call,unused-ignore]
 
 
-def remove_torn_list(folder: Path) -> None:
-    """Remove DVC's list of readers and writers, in `.dvc/tmp`, if it is torn.
+def processes_at_work(folder: Path) -> set[int]:
+    """The processes in DVC's list of readers and writers, in `.dvc/tmp`. A torn list is removed.
 
     A torn list was written by a process that was killed: its writers hold the lock that is taken here.
     """
     path = folder / RWLOCK_FILE
     with make_lock(str(folder / RWLOCK_LOCK), tmp_dir=str(folder), wait=True):
         try:
-            SCHEMA(json.loads(path.read_text(encoding="utf-8")))
+            listed = SCHEMA(json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
-            pass
+            return set()
         except (ValueError, Invalid):
             path.unlink()
+            return set()
+    readers = [reader for several in listed["read"].values() for reader in several]
+    return {process["pid"] for process in (*listed["write"].values(), *readers)}

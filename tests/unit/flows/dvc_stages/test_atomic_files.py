@@ -11,7 +11,7 @@ import pytest
 from dvc import rwlock
 from dvc.fs import localfs
 
-from flows.dvc_stages.patches.atomic_files import edit_rwlock, remove_torn_list
+from flows.dvc_stages.patches.atomic_files import edit_rwlock, processes_at_work
 from flows.process.signals import ENDING, SignalHandler, Terminated
 
 RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated, signal.SIGHUP: Terminated}
@@ -57,8 +57,8 @@ def test_a_torn_list_is_removed_and_a_whole_one_stays(tmp_path: Path, left: byte
     """DVC writes it in place: killed meanwhile it leaves half of it."""
     listed, whole = tmp_path / rwlock.RWLOCK_FILE, '{"write": {"run/a": {"pid": 7, "cmd": "dvc repro"}}}'
     listed.write_text(whole)
-    remove_torn_list(tmp_path)
+    assert processes_at_work(tmp_path) == {7}
     assert listed.read_text() == whole
     listed.write_bytes(left)
-    remove_torn_list(tmp_path)
+    assert processes_at_work(tmp_path) == set()
     assert not listed.exists()
