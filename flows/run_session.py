@@ -26,6 +26,7 @@ from prefect.states import Completed
 from flows.doctor import refuse_traps
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.dvc_stages.reproduce import StageResult
+from flows.history.changes import overrides
 from flows.history.run_history import RunHistory
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
 from flows.prefect_runs.server_address import REMEDY
@@ -47,9 +48,9 @@ from tasks.params.params import Params
 from tasks.problems.digests import problems_tag
 from tasks.programs.sandbox.sandbox import probe_tier
 from tasks.promotion_records import Promotion
-from tasks.redaction import without_secrets
+from tasks.redaction import redacted, without_secrets
 from tasks.tracking.recorder import Recorder
-from tasks.tracking.tags import DESCRIPTION, RUN_NAME, WORKSPACE
+from tasks.tracking.tags import CHANGED, DESCRIPTION, OVERRIDES, RUN_NAME, WORKSPACE
 
 logger = logging.getLogger(__name__)
 
@@ -165,6 +166,8 @@ class RunSession:
         self._history = history = RunHistory(layout, self.params, str(flow_run.id), scheduled=self._line is not None)
         about = {"prefect.flow_run_id": str(flow_run.id), WORKSPACE: workspace(root), "sandbox_tier": sandbox_tier()}
         about |= {RUN_NAME: history.entry.name} | problems_tag(root, self.params)
+        differ = {CHANGED: history.changes, OVERRIDES: overrides(root, self.params)}
+        about |= {tag: redacted(text) for tag, text in differ.items() if text}
         self._recorder = recorder = Recorder(layout, self.params, about)
         publish_name(history.entry.name)
         try:

@@ -4,7 +4,9 @@ DVC's notion of stale does not serve: a promotion changes the champion, and with
 the user changed nothing.
 """
 
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from pydantic import Field
 
@@ -14,7 +16,9 @@ from flows.stages.user_files import CHAMPION, user_files
 from tasks.artifacts import read_json
 from tasks.core.metrics_files import flatten
 from tasks.core.terminal import shortened
+from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.params.file import overridden
 from tasks.params.params import Params, dump_stage_params
 from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promote.champion import read_champion
@@ -82,9 +86,13 @@ def flat_params(params: Params) -> dict[str, str]:
 
 def changed_params(before: RunInputs, now: RunInputs) -> dict[str, tuple[str, str]]:
     """The params that differ, with both values, by their dotted names. `rounds.start` follows from `rounds.last`."""
+    return _differing(before.params, now.params)
+
+
+def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     values = {
-        key: (before.params.get(key, "null"), now.params.get(key, "null"))
-        for key in sorted(before.params.keys() | now.params.keys())
+        key: (before.get(key, "null"), now.get(key, "null"))
+        for key in sorted(before.keys() | now.keys())
         if not key.startswith("rounds.start.")
     }
     return {key: (old, new) for key, (old, new) in values.items() if old != new}
@@ -104,9 +112,34 @@ def summarise_change(before: RunInputs | None, now: RunInputs) -> str:
     named = [f"{_tail(key, now.params)} {shortened(value, MAX_CHARACTERS)}" for key, (_, value) in params]
     named += [f"other {_tail(key, now.params)}" for key in changed_files(before, now)]
     more = [f"+{len(named) - MAX_PARAMS}"] if len(named) > MAX_PARAMS else []
+    return ", ".join([*named[:MAX_PARAMS], *more, *_others(before, now)])
+
+
+def list_changes(before: RunInputs, now: RunInputs) -> str:
+    """All that differs from an earlier run, `update.beta=0.05, other source` for instance; "" if nothing does."""
+    params = [f"{key}={new}" for key, (_, new) in changed_params(before, now).items()]
+    return ", ".join([*params, *(f"other {key}" for key in changed_files(before, now)), *_others(before, now)])
+
+
+def overrides(root: Path, params: Params) -> str:
+    """The params that differ from the committed `params.yaml`: `rounds.last=2 update.beta=0.05`.
+
+    "" if none does, or the last commit has no such file, or one of another version of Graft.
+    """
+    try:
+        command = ["git", "show", "HEAD:./params.yaml"]
+        text = subprocess.run(
+            command, cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=True
+        ).stdout
+        committed = flat_params(overridden(root / "params.yaml", text, [])[1])
+    except (OSError, subprocess.CalledProcessError, GraftError):
+        return ""
+    return " ".join(f"{key}={new}" for key, (_, new) in _differing(committed, flat_params(params)).items())
+
+
+def _others(before: RunInputs, now: RunInputs) -> list[str]:
     problems = [_problems(before, now)] if before.problems != now.problems else []
-    sources = ["other source"] if before.sources != now.sources else []
-    return ", ".join([*named[:MAX_PARAMS], *more, *problems, *sources])
+    return [*problems, *(["other source"] if before.sources != now.sources else [])]
 
 
 def _problems(before: RunInputs, now: RunInputs) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from flows.history.changes import RunInputs, read_inputs, summarise_change
+from flows.history.changes import RunInputs, list_changes, read_inputs, summarise_change
 from tasks.artifacts import read_json, read_jsonl, write_json, write_jsonl
 from tasks.core.metrics_files import read_numbers
 from tasks.errors import GraftError
@@ -79,7 +79,9 @@ class RunHistory:
         """Give the run its number and its name, and add it to the history."""
         self._layout = layout
         self._inputs = read_inputs(layout, params)
-        self._change = _change_in_name(layout, self._inputs)
+        before = _inputs_of_last(layout)
+        self.changes = list_changes(before, self._inputs) if before else ""
+        self._change = _change_in_name(before, self._inputs)
         self.entry = _new_entry(layout.root, self._change, flow_run, scheduled)
 
     def finish(self, line: str, computed: bool) -> None:
@@ -112,13 +114,17 @@ class RunHistory:
 
 def next_name(layout: Layout, params: Params) -> str:
     """The name with which the next run begins."""
-    return run_name(next_number(layout.root), _change_in_name(layout, read_inputs(layout, params)))
+    return run_name(next_number(layout.root), _change_in_name(_inputs_of_last(layout), read_inputs(layout, params)))
 
 
-def _change_in_name(layout: Layout, now: RunInputs) -> str:
-    """What differs from the last run that succeeded."""
+def _change_in_name(before: RunInputs | None, now: RunInputs) -> str:
+    return summarise_change(before, now) or "same params"
+
+
+def _inputs_of_last(layout: Layout) -> RunInputs | None:
+    """Those of the last run that succeeded."""
     file = _inputs_file(layout)
-    return summarise_change(read_json(file, RunInputs) if file.exists() else None, now) or "same params"
+    return read_json(file, RunInputs) if file.exists() else None
 
 
 def _inputs_file(layout: Layout) -> Path:

@@ -8,6 +8,12 @@ WORKSPACE = "workspace"
 LOCK = "dvc_lock_md5"
 """md5 of `dvc.lock` at the end of the run."""
 
+CHANGED = "changed"
+"""What differs from the last run of the workspace that succeeded."""
+
+OVERRIDES = "overrides"
+"""Params that differ from the committed `params.yaml`."""
+
 RUN_NAME = "mlflow.runName"
 DESCRIPTION = "mlflow.note.content"  # in Markdown
 SOURCE = "mlflow.source.name"

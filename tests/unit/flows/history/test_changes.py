@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.history.changes import RunInputs, read_scheduled_inputs, scheduled_base, summarise_change
+from flows.history.changes import RunInputs, list_changes, read_scheduled_inputs, scheduled_base, summarise_change
 from flows.history.run_history import run_name
 from flows.stages.user_files import CHAMPION
 from tasks.layout import Layout
@@ -102,6 +102,13 @@ MANY = {"seed": "1", "update__beta": "0", "rounds__last": "4", "update__learning
 )
 def test_params_are_named_in_the_fewest_words_that_are_unambiguous(now: RunInputs, change: str) -> None:
     assert summarise_change(inputs(), now) == change
+
+
+def test_all_that_differs_is_listed_with_whole_names() -> None:
+    now = inputs(files=FILES | {"rewards.own": "2"}, **MANY)
+    assert list_changes(inputs(), now) == (
+        "rounds.last=4, seed=1, update.beta=0, update.learning_rate=1, other rewards.own"
+    )
 
 
 def test_a_name_is_completed_by_the_result() -> None:
