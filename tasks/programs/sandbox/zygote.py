@@ -94,7 +94,7 @@ class Zygote:
             return
 
     def _run_program(self, payload: memoryview) -> tuple[bytes, bytes | memoryview]:
-        return self._run_child(lambda: _run_one(payload, self._reserve, in_new_memory=True), self._seconds, _CAP)
+        return self._run_child(lambda: _run_in_new_memory(payload, self._reserve), self._seconds, _CAP)
 
     def _run_batch(self, payload: memoryview) -> tuple[bytes, bytes | memoryview]:
         return self._run_child(lambda: _run_all(payload), min(self._seconds, _BATCH_SECONDS), _BATCH_CAP)
@@ -129,14 +129,15 @@ class Zygote:
         return protocol.KILLED, _death_reason(status).encode()
 
 
-def _run_one(payload: bytes | memoryview, reserve: list[bytes], in_new_memory: bool = False) -> None:
-    """Child: run one program on one question and write how it ended.
+def _run_in_new_memory(payload: bytes | memoryview, reserve: list[bytes]) -> None:
+    """Child: `_run_one`, with objects where they would be whatever ran before."""
+    surroundings.fill_free_memory(_FREE)
+    _run_one(payload, reserve)
 
-    `in_new_memory`: with objects where they would be whatever ran before.
-    """
+
+def _run_one(payload: bytes | memoryview, reserve: list[bytes]) -> None:
+    """Child: run one program on one question and write how it ended."""
     code, question, replies = protocol.unpack_program(payload)
-    if in_new_memory:
-        surroundings.fill_free_memory(_FREE)
     set_conversation(Conversation(json.loads(replies) if replies else [], _exit_with))
     ending = guarded(lambda: run_program(compile_program(code), question))
     try:
