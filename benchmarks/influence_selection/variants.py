@@ -31,7 +31,7 @@ Rule = Literal[
 
 @dataclass(frozen=True)
 class Variant:
-    """A selection rule. `trusted`: validation completions of a round; 0: the batch itself, None: none is needed."""
+    """A selection rule. `trusted`: validation completions of a round; None: none is needed."""
 
     rule: Rule
     trusted: int | None = None
@@ -103,8 +103,6 @@ VARIATIONS: dict[str, Variant] = {
 """Of methods, with 64 trusted completions."""
 
 CLAIMS: dict[str, Variant] = {
-    "same batch": Variant("positive", 0),
-    "same batch, cosine": Variant("positive", 0, similarity="cosine"),
     "held-out 16": Variant("positive", 16),
     "held-out 128": Variant("positive", 128),
     "held-out 512": Variant("positive", 512),
@@ -118,7 +116,6 @@ CLAIMS: dict[str, Variant] = {
 
 MORE: dict[str, Variant] = {
     "no selection, three times the problems": Variant("all", times=3),
-    "held-out 512, cosine": Variant("positive", 512, similarity="cosine"),
 }
 ALL = METHODS | VARIATIONS | CLAIMS | MORE
 

@@ -11,7 +11,6 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.seeds import derive_seed
 from tasks.select.conformal_control import calibration_influences, shift_by_threshold
 from tasks.select.losses import Validation
-from tasks.select.selection import select
 from tasks.select.tracin import cache_validation_gradients, influences
 
 if TYPE_CHECKING:
@@ -45,23 +44,25 @@ def successes(sample: Sample) -> Sample:
 def kept_by(variant: Variant, scorer: "Scorer", given: RoundSamples, seed: int, round: int) -> list[bool]:
     """Whether each training sample is learned from."""
     samples, rule = given.learnable, variant.rule
-    advantages = [s.advantage for s in samples]
+    signals = [s.advantage != 0 for s in samples]
     if rule in ("all", "noise_corrected", "majority", "olr"):
-        return select("none", advantages, [None] * len(samples))
+        return signals
     if rule == "truly_helpful":
         return [s.advantage * t.advantage > 0 for s, t in zip(samples, given.truth, strict=True)]
     if rule == "gradalign":
-        kept = aligned_problems(scorer, given.training, given.trusted, GRADALIGN_SHARE)
-        return [s.advantage != 0 and s.problem_id in kept for s in samples]
+        aligned = aligned_problems(scorer, given.training, given.trusted, GRADALIGN_SHARE)
+        return [s.advantage != 0 and s.problem_id in aligned for s in samples]
     found = compute_influences(scorer, given, variant)
     if rule == "negative":
         return [i < 0 for i in found]
-    positive = select("positive", advantages, found)
+    positive = [signal and i > 0 for signal, i in zip(signals, found, strict=True)]
     if rule == "positive":
         return positive
-    fraction = max(sum(positive), 1) / max(sum(a != 0 for a in advantages), 1)
     lots = [derive_seed("random", seed, round, s.problem_id, s.member) for s in samples]
-    return select("random" if rule == "random" else "bottom_fraction", advantages, found, fraction, lots=lots)
+    ranks: Sequence[float] = lots if rule == "random" else found
+    order = sorted((place for place, signal in enumerate(signals) if signal), key=lambda place: ranks[place])
+    kept = set(order[: max(sum(positive), 1)])
+    return [place in kept for place in range(len(samples))]
 
 
 def compute_influences(scorer: "Scorer", given: RoundSamples, variant: Variant) -> list[float]:
@@ -73,12 +74,12 @@ def compute_influences(scorer: "Scorer", given: RoundSamples, variant: Variant) 
     from tasks.model.scoring.scorer import with_constant_prompts
 
     samples, shares = given.learnable, [abs(s.advantage) for s in given.training]
-    voting = given.trusted or given.training
+    voting = given.trusted
     own = [successes(s) for s in voting]
     if not any(s.advantage for s in samples) or not any(s.advantage for s in voting):
         return [1.0] * len(samples)
     scorer = with_constant_prompts(scorer, [*samples, *own])
-    validation = Validation(own, [s.advantage for s in voting], same_batch=not given.trusted)
+    validation = Validation(own, [s.advantage for s in voting])
     local = variant.similarity == "local"
     cached = cache_validation_gradients(scorer, validation, variant.measure.budget) if local else None
     found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares, cached=cached).each
@@ -86,4 +87,4 @@ def compute_influences(scorer: "Scorer", given: RoundSamples, variant: Variant) 
         return [s.influence or 0.0 for s in found]
     sizes = [abs(s.advantage) for s in voting]
     calibration = calibration_influences(scorer, BY_TOKEN, validation, variant.measure, sizes, samples, cached)
-    return shift_by_threshold(samples, found, own, calibration, variant.measure) or [1.0] * len(samples)
+    return shift_by_threshold(samples, found, own, calibration) or [1.0] * len(samples)

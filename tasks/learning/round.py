@@ -53,7 +53,7 @@ def learn(
 ) -> Round:
     """A round that trains the policy in place, and with algorithm ppo the value head.
 
-    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems, or in the same batch.
+    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems.
     """
     params, recorded = with_ppo_objective(setting.params), None
     rewarded = roll_out(setting, policy, problems, round)
@@ -63,9 +63,7 @@ def learn(
         scores = score_splits(reference, groups, params) if reference else {}
         critic = criticise(policy, value_head, groups, scores, params)
         groups, recorded = critic.groups, critic.all_reference
-    train = groups["train"]
-    validation = train if params.influence.validation == "same_batch" else groups.get("validation", [])
-    selection = select_samples(policy, train, validation, params, round, value_head)
+    selection = select_samples(policy, groups["train"], groups.get("validation", []), params, round, value_head)
     learnt = {line.split for line in selection.lines}
     selected = selected_groups(
         [group for split, batch in groups.items() if split in learnt for group in batch],

@@ -56,11 +56,6 @@ def groups_by_split(
     return {split: _with_advantages(batch, update) for split, batch in groups.items()}
 
 
-def sample_groups(policy: Policy, rewarded: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
-    """A group for each trajectory, all of whose completions are valid; together they are the batch."""
-    return _with_advantages([_tokenized(policy, group, update.truncated) for group in rewarded], update)
-
-
 def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
     """The samples of all groups in one list."""
     return [sample for group in groups for sample in group.samples]

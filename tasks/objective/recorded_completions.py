@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import contains
-from pathlib import Path
 
 from tasks.artifacts import read_json
 from tasks.environments.protocol import Environment
@@ -44,13 +43,6 @@ def read_valid_trajectories(
                 f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
                 f"starts from {version!r}; {remedy}"
             )
-        _check_valid(policy, environment, f"{path}:{line}", rewarded)
-        yield rewarded
-
-
-def read_valid_file(policy: Policy, environment: Environment, path: Path) -> Iterator[RewardedTrajectory]:
-    """The same for any file of trajectories with rewards next to it, of any split and policy."""
-    for line, rewarded in read_numbered_rewarded(path):
         _check_valid(policy, environment, f"{path}:{line}", rewarded)
         yield rewarded
 

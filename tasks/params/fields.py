@@ -21,9 +21,5 @@ Truncated = Literal["learn", "leave_out"]
 SamplerCorrection = Literal["none", "truncate", "mask"]
 VllmDtype = Literal["float32", "bfloat16", "float16"]
 Schedule = Literal["linear", "cosine", "constant"]
-ValidationLoss = Literal["seqloss_lastadv", "seqloss_reward", "contrastive"]
-Selection = Literal["positive", "drop_worst_negative", "top_fraction", "bottom_fraction", "random", "none"]
-UNMEASURED: tuple[Selection, ...] = ("none", "random")
-"""Selections that need no influence, and so no validation completions."""
-
-Similarity = Literal["dot", "cosine", "local"]
+Selection = Literal["none", "positive"]
+Similarity = Literal["dot", "local"]

@@ -6,7 +6,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from tasks.params.curriculum import Curriculum
 from tasks.params.environment import EnvironmentChoice
-from tasks.params.fields import UNMEASURED, Algorithm, VllmDtype
+from tasks.params.fields import Algorithm, VllmDtype
 from tasks.params.machine import Machine
 from tasks.params.ppo import Ppo
 from tasks.params.sections import (
@@ -74,7 +74,7 @@ class Params(Section):
     @classmethod
     def _check_adapter(cls, influence: Influence, others: ValidationInfo) -> Influence:
         policy = others.data.get("policy")
-        if policy is not None and policy.lora is None and influence.selection not in UNMEASURED:
+        if policy is not None and policy.lora is None and influence.selection != "none":
             raise ValueError(
                 f"selection is {influence.selection}, but influence is measured over an adapter and policy.lora is "
                 "null: set influence.selection to none, or policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
@@ -160,12 +160,12 @@ class Params(Section):
     @classmethod
     def _check_influence(cls, ppo: Ppo, others: ValidationInfo) -> Ppo:
         influence = others.data.get("influence")
-        if others.data.get("algorithm") != "ppo" or influence is None or influence.selection in UNMEASURED:
+        if others.data.get("algorithm") != "ppo" or influence is None or influence.selection == "none":
             return ppo
         if influence.similarity == "local":
             raise ValueError(
                 "influence.similarity is local, which compares completions by one advantage each, but algorithm ppo "
-                "has one for each token: set influence.similarity to dot or cosine"
+                "has one for each token: set influence.similarity to dot"
             )
         return ppo
 

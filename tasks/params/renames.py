@@ -13,7 +13,6 @@ RENAMED = {
     "shard": "shard_size",
     "influence.control": "influence.fdr_control",
     "influence.mix": "influence.train_on_validation",
-    "influence.trajectories": "influence.validation",
     "sampler.dtype": "vllm",
     "sampler.address": "machine.vllm.address",
     "sampler.command": "machine.vllm.command",
@@ -72,8 +71,13 @@ REMOVED = {
     ),
     "rewards.agreement": "without siblings a right answer always counts by its agreement with others",
     **dict.fromkeys(("influence.minimum_kept", "influence.leave_group_out", "influence.precondition"), _SETTLED),
+    **dict.fromkeys(
+        ("influence.validation", "influence.trajectories"), "influence is measured on completions of the round itself"
+    ),
+    "influence.loss": "the validation loss is that of the expected reward",
+    "influence.fraction": "influence.selection positive keeps what has influence above 0",
     "influence.top_k": "all validation completions count",
-    "influence.sequential_test": "a measurement always ends once it is certain",
+    "influence.sequential_test": "all samples are measured",
     "influence.exclude_self": "no sample counts for itself",
     "influence.positions": "gradients are those of completions alone",
     "update.beta_warmup_steps": "beta is the same at every step",

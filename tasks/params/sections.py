@@ -14,7 +14,6 @@ from tasks.params.fields import (
     Selection,
     Similarity,
     Temperature,
-    ValidationLoss,
     Weight,
 )
 from tasks.records import Dtype, PromptStyle, Quantization, Split
@@ -256,21 +255,13 @@ class Rewards(Section):
 
 
 class Influence(Section):
-    validation: Annotated[str, Field(min_length=1)]
+    selection: Selection
     n: Annotated[int, Field(ge=1, le=1024, strict=True)]
     completions: Annotated[int, Field(ge=1, le=256, strict=True)]
-    loss: ValidationLoss
-    selection: Selection
-    fraction: Annotated[float, Field(gt=0, le=1)]
     fdr_control: bool
     train_on_validation: bool
     similarity: Similarity
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
-
-    @property
-    def trajectories(self) -> str | None:
-        """The file of trajectories that are validation; None where these are the run's own."""
-        return None if self.validation in ("held_out", "same_batch") else self.validation
 
 
 class Evaluation(Section):

@@ -9,7 +9,6 @@ from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
 from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
 from tasks.model.sampling.vllm.serve import serve_policy
-from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem, SearchOutcome, Split
@@ -24,15 +23,14 @@ from tasks.sources.fingerprint import fingerprint
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Search the train problems; sample groups for the validation problems, if influence is measured against them.
+    """Search the train problems; sample groups for the validation problems, if influence is measured.
 
     In an environment without programs, groups are sampled for both. Shards are searched and written one by one; with
     `curriculum.groups` all workflows of the round are in memory, since they are found in another order.
     """
     assert round is not None
     environment = environment_in(layout.root, params)
-    held_out = params.influence.validation == "held_out" and params.influence.selection not in UNMEASURED
-    splits: list[Split] = ["train", "validation"] if held_out else ["train"]
+    splits: list[Split] = ["train", "validation"] if params.influence.selection != "none" else ["train"]
     problems = [(split, problem) for split in splits for problem in _problems(layout, params, split, round)]
     train = [problem.problem_id for split, problem in problems if split == "train"]
     earlier, curriculum = read_jsonl(layout.searches(round - 1), SearchOutcome), params.curriculum

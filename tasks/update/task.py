@@ -9,8 +9,8 @@ from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.distributed.collectives import rank
+from tasks.model.distributed.processes import run_in_processes
 from tasks.model.distributed.sharding import shard_base
-from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.groups import SampleGroup, read_groups

@@ -70,7 +70,6 @@ def params(base: Path, **operators: Any) -> Params:
         search={"samples": SAMPLES, "simulations": SAMPLES + REVISIONS, "revisions": REVISIONS},
         policy={"base": str(base), "max_new_tokens": 24},
         sandbox={"allow_weak": True},
-        influence={"selection": "positive", "validation": "same_batch"},
         operators={"max_tokens": 16, "temperature": 1.0, **operators},
     )
 

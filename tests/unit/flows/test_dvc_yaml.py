@@ -18,7 +18,7 @@ PARAMS = {
     "coldstart": "environment policy.base policy.prompt.examples policy.prompt.file sandbox",
     "bootstrap": "seed environment policy bootstrap sandbox search.temperature search.top_p search.top_k",
     "search": "seed environment shard_size policy.max_new_tokens curriculum search vllm "
-    "sandbox operators update.group_size influence.selection influence.validation "
+    "sandbox operators update.group_size influence.selection "
     "influence.n influence.completions",
     "collect": "seed environment shard_size update.group_size",
     "reward": "environment shard_size rewards operators.calls operators.max_tokens operators.price",

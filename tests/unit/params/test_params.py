@@ -206,7 +206,6 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
     (["rewards.correctness=0", MODEL_TERM.replace("0.1", "0")], "every weight is 0"),
     (["policy.lora=null", "influence.selection=positive"],
      r"FILE: influence: selection is positive, .* policy\.lora is null: set influence\.selection to none, or "),
-    (["influence.validation="], r"FILE: influence\.validation: .*at least 1 character"),
     (["update.loss=cispo", "update.delta=8.0"], r"update\.delta: delta \(8\.0\) does nothing in loss cispo: set it"),
     (["update.loss=bnpo"], r"FILE: update\.loss: "),
     (["update.sharded=true"], r"update\.sharded: sharded is true, but a single process has .*: set processes to 2"),

@@ -14,7 +14,6 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
 from tasks.model.policy import decode, encode_prompt, load_policy, save_policy
 from tasks.model.sampling.sampler import Request, sample
-from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
 from tasks.programs.answer_check import solved_share
 from tasks.programs.code_blocks import code_of
@@ -68,16 +67,14 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return folders
 
 
-def params(
-    validation: str = "held_out", curriculum: Mapping[str, float | str] | None = None, **search: float
-) -> Params:
+def params(selection: str = "positive", curriculum: Mapping[str, float | str] | None = None, **search: float) -> Params:
     return stage_params(
         "search",
         curriculum=curriculum or {},
         search={"samples": SAMPLES, "simulations": SIMULATIONS, **search},
         policy={"max_new_tokens": 48},
         sandbox={"allow_weak": True},
-        influence={"selection": "positive", "validation": validation, "completions": JUDGES},
+        influence={"selection": selection, "completions": JUDGES},
     )
 
 
@@ -279,16 +276,9 @@ def test_the_same_seed_writes_the_same_bytes_and_another_seed_others(layout: Lay
     assert written[0][0] != written[2][0]
 
 
-def test_the_same_batch_mode_leaves_validation_alone(layout: Layout) -> None:
+def test_without_a_selection_no_validation_problems_are_sampled(layout: Layout) -> None:
     layout.problems("validation").unlink()
-    run(layout, params(validation="same_batch"), 1)
-    assert {w.split for w in index_of(layout)} == {"train"}
-
-
-@pytest.mark.parametrize("selection", UNMEASURED)
-def test_a_selection_without_influence_samples_no_validation_problems(layout: Layout, selection: str) -> None:
-    influence = params().influence.model_copy(update={"selection": selection})
-    run(layout, params(simulations=SAMPLES).model_copy(update={"influence": influence}), 1)
+    run(layout, params("none", simulations=SAMPLES), 1)
     assert {w.split for w in index_of(layout)} == {"train"}
     numbers = json.loads(layout.metrics("search", 1).read_text())
     assert numbers["problems"] == len(TRAIN)

@@ -2,7 +2,6 @@
 
 import logging
 from statistics import stdev
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.objective.advantages import advantages_of
 from tasks.records import Selected
-from tasks.select import projections, select_samples
+from tasks.select import select_samples, tracin
 from tasks.select.gradient_algebra import products
 from tasks.select.task import run
 from tests.support.groups import changed, write_rewarded
@@ -42,9 +41,8 @@ def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
     assert digests[0] == digests[1]
 
 
-@pytest.mark.parametrize("changes", [{}, {"validation": "same_batch"}])
-def test_a_selection_comes_with_a_certificate(layout: Layout, changes: dict[str, Any]) -> None:
-    run(layout, params(**changes), 1)
+def test_a_selection_comes_with_a_certificate(layout: Layout) -> None:
+    run(layout, params(), 1)
     assert numbers(layout)["certificate_slope"] == pytest.approx(-1, abs=0.05)
     assert (numbers(layout)["certificate_signs"], numbers(layout)["certificate_steps"]) == (1, 2)
 
@@ -52,7 +50,7 @@ def test_a_selection_comes_with_a_certificate(layout: Layout, changes: dict[str,
 def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projections, "products", lambda scores, direction: -products(scores, direction))
+    monkeypatch.setattr(tracin, "products", lambda scores, direction: -products(scores, direction))
     with pytest.raises(GraftError, match="cannot be trusted to select"):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
@@ -62,10 +60,10 @@ def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
 def test_a_small_budget_of_memory_takes_longer_and_changes_nothing(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(select_samples, "MEBIBYTE", 10_000)  # one gradient has more: a row at a time, two passes
+    monkeypatch.setattr(select_samples, "MEBIBYTE", 10_000)  # one gradient has more: a row at a time
     found = []
     for budget in (1, 10_000):
-        run(layout, params(validation="same_batch", memory_budget=budget), 1)
+        run(layout, params(similarity="local", memory_budget=budget), 1)
         found.append(read_jsonl(layout.selection(1), Selected))
     for line, other in zip(*found, strict=True):
         assert line.influence == pytest.approx(other.influence, rel=1e-3, abs=1e-6)
@@ -182,7 +180,7 @@ def test_training_without_signal_selects_nothing_and_computes_nothing(
 
 def test_held_out_without_validation_trajectories_is_an_error(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     write_rewarded(layout.trajectories(1), [make_trajectory("t", [1.0, 0.0])])
-    with pytest.raises(GraftError, match=r"no trajectories to measure influence with; set influence\.validation"):
+    with pytest.raises(GraftError, match=r"no validation trajectories to measure influence with; run again"):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
 
@@ -198,17 +196,6 @@ def test_what_does_not_fit_stops_the_stage(layout: Layout, make_trajectory: Make
     assert not layout.selection(1).exists()
 
 
-def test_validation_says_how_long_its_gradient_is(layout: Layout) -> None:
-    run(layout, params(validation="same_batch"), 1)
-    squared = numbers(layout)["validation_gradient_norm"] ** 2
-    lines = read_jsonl(layout.selection(1), Selected)
-    own = sum((line.gradient_norm or 0) ** 2 for line in lines)  # no sample counts for itself
-    assert sum(line.influence or 0 for line in lines) + own == pytest.approx(squared, rel=1e-4)
-    assert isinstance(numbers(layout)["validation_loss"], float)
-    assert numbers(layout)["train_gradient_norm"] == pytest.approx(squared**0.5)  # it is the batch's own
-    assert numbers(layout)["gradient_cosine"] == pytest.approx(1)
-
-
 def test_the_cosine_of_batch_and_validation_is_of_the_two_gradients(layout: Layout) -> None:
     """⟨Σ ∇L_i, ∇L_val⟩ is the sum of the influences, by `dot` of validation problems of their own."""
     run(layout, params(), 1)
@@ -216,5 +203,6 @@ def test_the_cosine_of_batch_and_validation_is_of_the_two_gradients(layout: Layo
     product = found["gradient_cosine"] * found["train_gradient_norm"] * found["validation_gradient_norm"]
     assert product == pytest.approx(sum(line.influence or 0 for line in lines), rel=1e-3)
     assert abs(found["gradient_cosine"]) < 0.999
+    assert isinstance(found["validation_loss"], float)
     assert found["validation_advantage_mean"] == pytest.approx(0, abs=1e-9)  # centred in each group
     assert found["validation_advantage_positive_share"] == 2 / 3

@@ -85,7 +85,6 @@ def all_params(url: str, revisions: int = REVISIONS, longest: int = 128) -> Para
         search={**shape, "temperature": 0.01},
         policy={"max_new_tokens": longest},
         sandbox={"allow_weak": True},
-        influence={"validation": "same_batch"},
         operators={"backend": "openai", "base_url": url, "model": "test"},
     )
 
