@@ -16,7 +16,6 @@ from benchmarks.support.short_runs import make_start, params_of
 from flows.cli.presets import preset
 from flows.stages.dvc_yaml import MODULES, ROUND
 from tasks.artifacts import read_text
-from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
@@ -39,8 +38,8 @@ def measure() -> dict[str, float]:
         make_start(layout.root, params)
         for stage in ROUND[: ROUND.index("select") + 1]:
             import_module(MODULES[stage]).run(layout, params, 1)
-        policy, environment = load_policy(layout.policy(0)), environment_in(layout.root, params)
-        groups = read_groups(policy, environment, layout, 1, ["train"], params.update)["train"]
+        policy = load_policy(layout.policy(0))
+        groups = read_groups(policy, layout, 1, ["train"], params.update)["train"]
         metrics = json.loads(read_text(layout.metrics("select", 1)))
         accepted = 0
         for draw in range(DRAWS):

@@ -3,7 +3,6 @@
 import logging
 
 from tasks.artifacts import write_json, write_jsonl
-from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.distributed.collectives import rank
@@ -39,7 +38,7 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     start = layout.policy(0 if by_ppo and params.update.beta > 0 else round - 1)
     policy = load_policy(start, shard=shard_base if params.update.sharded else None)
     splits: list[Split] = ["train", "validation"] if measured else ["train"]
-    groups = read_groups(policy, environment_in(layout.root, params), layout, round, splits, params.update)
+    groups = read_groups(policy, layout, round, splits, params.update)
     if measured and not groups["validation"]:
         raise GraftError(
             f"{layout.trajectories(round)}: no validation trajectories to measure influence with; run again: "

@@ -26,9 +26,9 @@ EVERY_PARAM = {
     "rewards.model.base": ["rewards.model={base: base, weight: 1.0, batch: 16, label: null}"],
 }
 READERS = {
-    "environment.name": set(MODULES) - {"choose"},
+    "environment.name": set(MODULES) - {"choose", "select", "update"},
     "problems.evaluator": {"problems"},
-    "environment.prompts": set(MODULES) - {"choose"},
+    "environment.prompts": set(MODULES) - {"choose", "select", "update"},
     "policy.base": {"bootstrap"},
     "policy.prompt.file": {"bootstrap"},
     "rewards.own": {"reward"},

@@ -13,7 +13,7 @@ from tasks.records import Selected
 from tasks.select import select_samples, tracin
 from tasks.select.gradient_algebra import products
 from tasks.select.task import run
-from tests.support.groups import changed, write_rewarded
+from tests.support.groups import write_rewarded
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params
 
@@ -181,17 +181,6 @@ def test_training_without_signal_selects_nothing_and_computes_nothing(
 def test_held_out_without_validation_trajectories_is_an_error(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     write_rewarded(layout.trajectories(1), [make_trajectory("t", [1.0, 0.0])])
     with pytest.raises(GraftError, match=r"no validation trajectories to measure influence with; run again"):
-        run(layout, params(), 1)
-    assert not layout.selection(1).exists()
-
-
-def test_what_does_not_fit_stops_the_stage(layout: Layout, make_trajectory: MakeTrajectory) -> None:
-    broken = make_trajectory("t", [1.0, 0.0, 0.0], tokens=[[5, 1], [6, 1], [7, 8, 1]])
-    broken = changed(broken, logprobs=[[], [-1.0], []])
-    write_rewarded(layout.trajectories(1), [make_trajectory("v", [0.0, 1.0], split="validation"), broken])
-    with pytest.raises(
-        GraftError, match=r"trajectories\.jsonl:2: completion 1 of problem 't' has 1 log-probabilities for 2"
-    ):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
 
