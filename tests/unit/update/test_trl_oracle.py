@@ -257,16 +257,6 @@ def test_the_metrics(tokenizer: Any, tmp_path: Path) -> None:
     assert ours.policy_loss + ours.kl_loss == pytest.approx(trl["policy_loss"], abs=1e-5)  # TRL's holds both
 
 
-def test_a_bare_epsilon_in_trl_scales_the_gradients_of_cispo(tokenizer: Any, tmp_path: Path) -> None:
-    """Why the clip of cispo is 1 + clip_high here."""
-    rows, gradients = samples(), {}
-    for bound in (0.2, 1.2):
-        trainer = trainer_of(full_model(), tokenizer, tmp_path, params_of(loss="cispo"), epsilon_high=bound)
-        _, gradients[bound], _ = theirs(trainer, batch_of(rows, None, scores_of(full_model(), rows, 1.0)))
-    for name, expected in gradients[1.2].items():
-        torch.testing.assert_close(gradients[0.2][name], 0.2 * expected)
-
-
 # --- the full path: rewards, advantages, loss, gradients of a LoRA adapter
 
 COMPLETIONS = [[[5, 6, 7, 1], [8, 1], [10, 11, 12, 13, 14, 1], [3, 1]], [[5, 5, 5, 1], [9, 9, 9, 1], [4, 1], [7, 8, 1]]]
