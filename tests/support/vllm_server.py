@@ -120,6 +120,11 @@ class VllmServer:
         return self._policies[adapter]
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False  # waited for: torch may not be at work when Python ends
+    request_queue_size = 256  # as many as Graft asks at a time: a busy machine breaks connections that do not fit
+
+
 @contextmanager
 def vllm_server(root: Path, port: int = 0, **options: Any) -> Iterator[VllmServer]:
     """The server of the base in `root`, inside the block; on any free port by default."""
@@ -151,8 +156,7 @@ def vllm_server(root: Path, port: int = 0, **options: Any) -> Iterator[VllmServe
             """Nothing on the terminal."""
 
     server = VllmServer(root.resolve(), **options)
-    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as http:
-        http.daemon_threads = False  # waited for: torch may not be at work when Python ends
+    with _Server(("127.0.0.1", port), Handler) as http:
         server.address = f"http://127.0.0.1:{http.server_address[1]}/v1"
         threading.Thread(target=http.serve_forever, daemon=True).start()
         try:
