@@ -11,8 +11,7 @@ train_gradient_norm         of the sum of these parts, the gradient of the batch
 validation_gradient_norm    of the validation loss
 gradient_cosine             of the angle between these two: below 0 a step on the whole batch raises the validation loss
 
-They are of training samples; `mixed` counts the validation samples that the update learns
-from as well.
+They are of training samples; `mixed` counts the validation samples that the update learns from as well.
 """
 
 from collections.abc import Iterable, Sequence
