@@ -39,11 +39,11 @@ KEYS: dict[str, tuple[str, ...]] = {
     "policy": ("base", "max_new_tokens", "lora"),
     "bootstrap": ("hidden", "layers", "vocabulary", "epochs", "learning_rate"),
     "sandbox": ("seconds", "memory_mb"),
-    "update": ("micro_batch_tokens", "bf16", "importance", "clip_low", "clip_high", "delta", "max_grad_norm"),
+    "update": ("micro_batch_tokens", "bf16", "importance", "clip_low", "clip_high", "max_grad_norm"),
 }
 """The params of problems, first policy and update that a run reads: a new param changes no digest until it is here."""
 
-REMOVED = {"bootstrap.batch": 16}
+REMOVED = {"bootstrap.batch": 16, "update.delta": None}
 """Params that were removed, with the values that the results were computed with."""
 
 STORIES = ("stories", "operations", "phrasings", "unseen_template_share", "enumerated_operations")

@@ -154,7 +154,7 @@ def test_it_goes_on_from_a_checkpoint_with_the_same_bits(
 
 
 def test_algorithm_ppo_fixes_what_the_surrogate_of_grpo_leaves_open() -> None:
-    params = shipped_params(algorithm="ppo", update={"loss": "sapo", "importance": "sequence", "delta": None})
+    params = shipped_params(algorithm="ppo", update={"loss": "sapo", "importance": "sequence"})
     found = with_ppo_objective(params).update
     assert (found.loss, found.importance, found.clip_low, found.clip_high) == ("dapo", "token", 0.2, 0.2)
     assert with_ppo_objective(shipped_params()) == shipped_params()

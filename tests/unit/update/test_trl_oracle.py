@@ -93,7 +93,6 @@ def trainer_of(model: Any, tokenizer: Any, folder: Path, params: Update, **chang
         "importance_sampling_level": params.importance,
         "epsilon": params.clip_low,
         "epsilon_high": params.clip_high + (params.loss == "cispo"),  # there it is the bound itself
-        "delta": params.delta,
         "use_bias_correction_kl": params.kl_correction,
         "entropy_coef": params.entropy,
     }
@@ -209,7 +208,7 @@ def test_loss_and_every_gradient(case: dict[str, Any], tokenizer: Any, tmp_path:
 
 
 OPTIONS = [
-    {"delta": 1.35}, {"loss": "grpo", "delta": 1.35}, {"beta": 0.05, "kl_correction": False},
+    {"beta": 0.05, "kl_correction": False},
     {"loss": "dapo", "entropy": 0.05}, {"loss": "cispo", "entropy": 0.05, "beta": 0.05},
     {"loss": "cispo", "clip_high": 4.0},
 ]  # fmt: skip

@@ -29,7 +29,7 @@ from tests.support.update_params import grpo_params
 from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, weights_of
 
 TEMPERATURE = 0.7
-GRPO = {"loss": "grpo", "importance": "sequence", "delta": 1.4, "kl_correction": True}
+GRPO = {"loss": "grpo", "importance": "sequence", "kl_correction": True}
 
 
 def update(**changes: Any) -> Update:
