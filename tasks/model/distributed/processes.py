@@ -58,11 +58,12 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
             with _environment({**defaults, **os.environ, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads}):
                 for rank in range(count):
                     receiver, sender = context.Pipe(duplex=False)
-                    given = (rank, count, Path(name), sender, work, layout, params, round)
-                    workers.append(context.Process(target=_run, args=given, daemon=True))
-                    workers[-1].start()
-                    sender.close()
+                    arguments = (rank, count, Path(name), sender, work, layout, params, round)
+                    worker = context.Process(target=_run, args=arguments, daemon=True)
+                    worker.start()
+                    workers.append(worker)
                     receivers.append(receiver)
+                    sender.close()
             _wait(receivers, Path(name) / LOG)
         finally:
             for worker in workers:
@@ -88,9 +89,9 @@ def _wait(receivers: list[Connection], log: Path) -> None:
     """Wait for the end of all processes. Raises the first error that does not follow from another process's end."""
     count = len(receivers)
     while receivers:
-        ended = [receiver for receiver in receivers if receiver in wait(receivers)]
-        receivers = [receiver for receiver in receivers if receiver not in ended]
-        outcomes = [_outcome(receiver) for receiver in ended]
+        ready = wait(receivers)
+        outcomes = [_outcome(receiver) for receiver in receivers if receiver in ready]
+        receivers = [receiver for receiver in receivers if receiver not in ready]
         if any(outcomes):
             outcomes += [_outcome(receiver) for receiver in receivers if receiver.poll()]
             words = last_line(log.read_text(errors="replace")) if log.exists() else ""
