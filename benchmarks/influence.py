@@ -11,7 +11,7 @@ of one length (plain: transformers and peft as they are), and then the influence
     held out     influence on as many other rows
     loop         a backward pass for each row, and one for validation
     vmap         torch.func: a batch of gradients, eight rows at a time, and validation
-    captum, opacus, dattri, dattri-llm: libraries, where they are installed (benchmarks/influence_libraries.py)
+    captum, opacus, dattri, dattri-llm: libraries, where they are installed (benchmarks/support/influence_libraries.py)
 
 Each has its own process, and they take turns, so that other load on the machine affects all alike. Except for
 dattri-llm, libraries take two at most after their first, at the smaller size alone: at the larger all processes
@@ -41,9 +41,9 @@ from math import dist, hypot
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.influence_libraries import LIBRARIES, SAME_BATCH, absence, is_installed, package_of
 from benchmarks.influence_ways import Shape, lean_pass, loop, ours, plain, samples_of, scorer_of, vmap
 from benchmarks.step_sides import forget_peak, memory
+from benchmarks.support.influence_libraries import LIBRARIES, SAME_BATCH, absence, is_installed, package_of
 from benchmarks.support.turns import Side
 from flows.process.exit_codes import exit_code
 

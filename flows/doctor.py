@@ -11,10 +11,17 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from flows.project.new_project import FILES
+from tasks.core.child_process import CODE
 from tasks.errors import GraftError
 from tasks.params.file import load_params
 
-INSTALL = 'pip install -c constraints.txt -e ".[test]"'
+CONSTRAINTS = FILES / "constraints.txt"
+"""The versions that were measured together."""
+
+INSTALL = f"pip install -c {CONSTRAINTS} graft"
+if (CODE / "pyproject.toml").is_file():
+    INSTALL = 'pip install -c constraints.txt -e ".[test]"'
 LEAST_FREE_GB = 3.0
 PYTHONS = ((3, 11), (3, 14))
 """The first and the last version of Python that Graft is tried with."""
@@ -38,7 +45,7 @@ def examine(root: Path) -> list[Finding]:
     """Check everything that a run depends on."""
     return [
         check_python(sys.version_info[:3]),
-        *_versions(root),
+        *_versions(),
         *_traps(),
         _sandbox(root),
         _disk(root),
@@ -59,12 +66,12 @@ def check_python(python: tuple[int, int, int]) -> Finding:
     return Finding("Python", f"{found}: not tried", remedy.format(*first, *last))
 
 
-def _versions(root: Path) -> Iterator[Finding]:
+def _versions() -> Iterator[Finding]:
     """Compare installed packages with constraints.txt, and required packages with those installed.
 
     A version in the range that pyproject.toml has for a package is right too, but not the one that was measured.
     """
-    pins = _pins(root / "constraints.txt")
+    pins = _pins(CONSTRAINTS)
     required = _required()
     other = {name: present for name, pin in pins.items() if (present := _version(name)) and _public(present) != pin}
     missing = [name for name in required if _version(name) is None]
@@ -76,7 +83,7 @@ def _versions(root: Path) -> Iterator[Finding]:
     for name in missing:
         yield Finding(name, "not installed", INSTALL)
     if not pins:
-        yield Finding("constraints.txt", "missing or empty", "git checkout constraints.txt")
+        yield Finding("constraints.txt", "missing or empty", f"restore {CONSTRAINTS}")
     elif not other and not missing:
         yield Finding("packages", f"as in constraints.txt ({len(pins)} pins)")
 

@@ -6,10 +6,10 @@ from os.path import isdir  # a name that is too long is none, where pathlib's ow
 from pathlib import Path
 from tempfile import TemporaryFile
 
-import tasks
 from flows.stages.dvc_yaml import MODULES
 from flows.stages.user_files import user_files
 from tasks.artifacts import read_text, write_text
+from tasks.core.child_process import CODE
 from tasks.environments.lookup import check_environment
 from tasks.errors import GraftError
 from tasks.model.out_of_memory import check_address_space
@@ -17,23 +17,23 @@ from tasks.params.file import overridden
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
 from tasks.redaction import redacted
+from tasks.sources.process_sources import code_folder
 
 TEMPORARY = 1 << 16
 """Bytes for which there must be room in the folder of temporary files."""
 
 
 def project_root() -> Path:
-    """The current folder. Raises GraftError unless it is a project whose own code is running."""
+    """The current folder. Raises GraftError unless it is a project; a clone of Graft has to run its own code."""
     root = Path.cwd()
     for name in ("params.yaml", "dvc.yaml"):
         if not (root / name).is_file():
-            raise GraftError(f"{name}: not in {root}; go to the project's own folder first")
+            raise GraftError(f"{name}: not in {root}; go to the project's own folder first, or make one: graft new DIR")
     if "?" in str(root):
         raise GraftError(f"{root}: Prefect cannot keep a database below a name with a question mark; rename it")
-    code = Path(tasks.__file__).resolve().parents[1]
-    if code != root.resolve():
+    if code_folder(root).resolve() != CODE:
         raise GraftError(
-            f"graft: this command runs the code in {code}, but the stages of {root} are recorded with their own; "
+            f"graft: this command runs the code in {CODE}, but the stages of {root} are recorded with their own; "
             f"make setup there gives it a graft of its own, or run: python -m flows.cli.main"
         )
     return root

@@ -19,7 +19,7 @@ from flows.cli.read_commands import (
     ui,
     workflows,
 )
-from flows.cli.run_commands import clean, convert, retrain, serve, stage
+from flows.cli.run_commands import clean, convert, new, retrain, serve, stage
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -50,6 +50,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     problems: "Show what is in a file of problems.",
     convert: "Write an older params.yaml in the present form.",
     doctor: "Check this machine and installation.",
+    new: "Make a project that runs the installed Graft.",
 }
 """Command → its line in `graft --help`."""
 

@@ -1,5 +1,6 @@
 """Commands that compute or remove results."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -155,6 +156,20 @@ def clean(
         from flows.retention.clean import clean
 
         clean(Layout(root), keep, yes, replies)
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Make a project: params, stages, an example of problems and of a reward, under git and DVC.
+
+    It has none of Graft's source: its stages run the installed Graft, and an upgrade makes stale what it changed.
+    """
+    from flows.project.new_project import new_project
+
+    new_project(folder)
+    print_text(f"{folder}: a new project; go on with: cd {shlex.quote(str(folder))} && graft retrain")
 
 
 def convert(

@@ -11,8 +11,10 @@ import os
 import shutil
 from pathlib import Path
 
+from configobj import ConfigObj
 from dvc.config import Config
 
+from tasks.artifacts import read_text
 from tasks.errors import GraftError
 
 VARIABLE = "DVC_SITE_CACHE_DIR"
@@ -32,13 +34,20 @@ def set_site_cache(root: Path) -> None:
         return
     _close(place)
     if named != str(place):  # None, or that of the project that this one is a copy of
-        with config.edit("local", validate=False) as local:
-            local["core"]["site_cache_dir"] = str(place)
+        _write_local(folder / "config.local", str(place))
 
 
 def site_cache(root: Path) -> Path:
     """The folder of the project for the present user."""
     return root.resolve() / ".dvc" / "tmp" / f"graft-site-{os.geteuid()}"
+
+
+def _write_local(file: Path, place: str) -> None:
+    """Set the folder in DVC's local config; DVC's own writer refuses letters beyond ASCII, which its reader takes."""
+    lines = read_text(file).splitlines() if file.is_file() else []
+    config = ConfigObj(lines, interpolation=False)
+    config.setdefault("core", {})["site_cache_dir"] = place
+    file.write_text("\n".join([*config.write(), ""]), encoding="utf-8")  # in place: it may be closed to others
 
 
 def _close(place: Path) -> None:

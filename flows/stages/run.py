@@ -1,6 +1,7 @@
 """Run one stage in this process; the command of each stage in `dvc.yaml`.
 
-    python -m flows.stages.run search@1
+    python -m flows.stages.run search@1      in a clone of Graft
+    graft-stage search@1                     in a project that `graft new` made
 
 Neither DVC nor Prefect nor MLflow is imported here. `flows/dvc_stages/pipeline.py` calls the same `run` inside `graft`.
 """
@@ -70,7 +71,7 @@ class SequentialFallback(Sequential):
         return super().map(function, chain(first, rest))
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
     """The exit code: 0, or 2 after one line on stderr about an error that the user can fix; 75 if it is transient.
 
     `--tied`: end with the process that started this one.
@@ -90,4 +91,4 @@ def _main(stage_ids: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

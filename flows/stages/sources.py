@@ -23,6 +23,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.params.params import Params
+from tasks.sources.process_sources import code_folder
 from tasks.sources.user_modules import imported_names, parse_module
 from tasks.sources.user_modules import sources_of as modules_of_user
 
@@ -30,10 +31,11 @@ SOURCES = "sources"
 """The stage that writes these files."""
 
 PACKAGES = ("tasks", "flows")
+"""The packages that stages consist of; an environment of `recipes` is found as a user's is."""
 
 
 def sources_of(root: Path, module: str) -> list[str]:
-    """The files that `module` depends on, itself included, relative to `root`, sorted.
+    """The files that `module` depends on, itself included, relative to the packages' folder `root`, sorted.
 
     `__init__.py` files are left out: they are empty.
     """
@@ -51,8 +53,9 @@ def digests(root: Path, stage: str, params: Params) -> dict[str, str]:
     modules = [MODULES[stage]]
     if "environment" in declared_params(root, stage):
         modules += _modules_of_environment(root, params.environment.path.partition(":")[0])
-    files = {file for module in modules for file in sources_of(root, module)}
-    return {file: digest_path(root / file) for file in sorted(files)}
+    code = code_folder(root)
+    files = {file for module in modules for file in sources_of(code, module)}
+    return {file: digest_path(code / file) for file in sorted(files)}
 
 
 def _modules_of_environment(root: Path, module: str) -> list[str]:
@@ -105,7 +108,7 @@ def refuse_changed_files(root: Path, stage: str, params: Params) -> None:
 
 
 def _list_paths(root: Path) -> set[str]:
-    """The files of this project's packages relative to `root`, and the folders, each with a slash at its end."""
+    """The files of the packages relative to `root`, and the folders, each with a slash at its end."""
     paths = set()
     for folder, _, names in chain.from_iterable(os.walk(root / package) for package in PACKAGES):
         prefix = f"{Path(folder).relative_to(root).as_posix()}/"

@@ -1,8 +1,17 @@
-"""Digests of the source files that this process runs."""
+"""The folder of a project's source files, and the digests of those that this process runs."""
 
 from functools import cache
+from pathlib import Path
 
 from tasks.core.child_process import CODE
+
+PACKAGES = ("tasks", "flows", "recipes")
+"""Graft's own packages."""
+
+
+def code_folder(root: Path) -> Path:
+    """The folder of Graft's packages that a project runs: its own in a clone of Graft, else that of this process."""
+    return root if (root / "flows" / "stages" / "run.py").is_file() else CODE
 
 
 def source_digests() -> dict[str, str]:

@@ -1,8 +1,8 @@
 """User modules: their files, the names they define, and their digest.
 
 Nothing is imported: everything is read from the source text. A module is searched for in the project's folder first,
-then among the installed packages. The sources of a module of the project are its file and all modules of the project
-that it imports, directly or not; those of an installed module are its own file alone.
+then among the installed packages. The sources of a module of the project, or of Graft's packages, are its file and all
+modules of these that it imports, directly or not; those of another installed module are its own file alone.
 """
 
 import ast
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
+from tasks.sources.process_sources import PACKAGES, code_folder
 
 
 def digest_modules(root: Path, modules: Sequence[str]) -> str:
@@ -105,7 +106,10 @@ def _file_of(root: Path, module: str) -> Path | None:
 
 
 def _in_project(root: Path, module: str) -> Path | None:
-    return _file(_below(PathFinder.find_spec(module.partition(".")[0], [str(root)]), module))
+    """The file of a module of the project or of Graft's packages; None if it is another's."""
+    package = module.partition(".")[0]
+    folder = code_folder(root) if package in PACKAGES else root
+    return _file(_below(PathFinder.find_spec(package, [str(folder)]), module))
 
 
 def _below(spec: ModuleSpec | None, module: str) -> ModuleSpec | None:

@@ -4,10 +4,10 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from benchmarks import influence_libraries
 from benchmarks.influence import LARGE, SMALL, WAYS, names_of
-from benchmarks.influence_libraries import LIBRARIES, SAME_BATCH, absence, package_of
 from benchmarks.influence_ways import Shape, loop, samples_of, scorer_of
+from benchmarks.support import influence_libraries
+from benchmarks.support.influence_libraries import LIBRARIES, SAME_BATCH, absence, package_of
 
 pytestmark = pytest.mark.nightly
 

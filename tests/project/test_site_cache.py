@@ -51,6 +51,19 @@ def test_the_folder_is_closed_to_others_whatever_the_umask(project: Path) -> Non
     assert mode(site_cache(project)) == 0o700
 
 
+def test_a_path_beyond_ascii_is_named_and_what_is_in_the_file_stays(tmp_path: Path) -> None:
+    project = tmp_path / "zähl % {x}"
+    (project / ".dvc").mkdir(parents=True)
+    (project / ".dvc" / "config").touch()
+    local = project / ".dvc" / "config.local"
+    local.write_text("['remote \"s3\"']\n    url = ssh://b\n    password = ü\n", encoding="utf-8")
+    local.chmod(0o600)
+    set_site_cache(project)
+    assert configured(project) == str(site_cache(project))
+    assert "password = ü" in local.read_text()
+    assert mode(local) == 0o600
+
+
 def test_a_folder_that_others_could_write_is_emptied(project: Path) -> None:
     """DVC itself makes it so, once `.dvc/tmp` was removed."""
     planted = site_cache(project) / "repo" / "planted"

@@ -18,11 +18,12 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def sound(tmp_path: Path) -> Path:
+def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the doctor examines."""
     (tmp_path / ".dvc").mkdir()
     for name in ("constraints.txt", "params.yaml", "dvc.yaml", ".dvc/config"):
         shutil.copy(ROOT / name, tmp_path / name)
+    monkeypatch.setattr("flows.doctor.CONSTRAINTS", tmp_path / "constraints.txt")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     return tmp_path
 
@@ -60,7 +61,7 @@ HARMS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "dvc": (lambda root: shutil.rmtree(root / ".dvc"), "dvc", "dvc init"),
     "params": (lambda root: replace(root / "params.yaml", "seed: 0", "sede: 0"), "params.yaml", "did you mean"),
     "pin": (lambda root: replace(root / "constraints.txt", "typer==", "typer==0"), "typer", "pip install typer==0"),
-    "constraints": (lambda root: (root / "constraints.txt").unlink(), "constraints.txt", "git checkout"),
+    "constraints": (lambda root: (root / "constraints.txt").unlink(), "constraints.txt", "restore "),
 }
 
 
@@ -100,7 +101,7 @@ def test_versions_that_pip_accepts_and_that_fail_are_found() -> None:
 
 
 def test_the_command_ends_with_1_and_the_remedy_where_something_is_wrong(done: Path) -> None:
-    replace(done / "constraints.txt", "typer==", "typer==0")
+    replace(done / "flows" / "project" / "files" / "constraints.txt", "typer==", "typer==0")
     printed = graft(done, "doctor", code=1).stdout
     for line in ("wrong  typer: ", "       remedy: pip install typer==0", "ok     git: a repository"):
         assert line in printed

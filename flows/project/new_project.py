@@ -1,0 +1,78 @@
+"""`graft new`: a project that has params, stages and data, and runs the installed Graft."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tasks.artifacts import read_text, write_text
+from tasks.errors import GraftError
+
+FILES = Path(__file__).with_name("files")
+"""What a project begins with; in the repository, links to its own files."""
+
+COPIES = {
+    "params.yaml": "params.yaml",
+    "README.md": "README.md",
+    "rewards.py": "rewards.py",
+    "problems.jsonl": "examples/problems.jsonl",
+    "dvc_config": ".dvc/config",
+    "plots.html": ".dvc/plots.html",
+}
+
+IGNORED = {
+    ".gitignore": "/.venv /run/ /dvc_plots/ /champion/ /.graft/ /mlflow.db* /mlruns/ /mlartifacts/ __pycache__/",
+    ".dvcignore": ".venv/ .graft/ .git/ champion/ __pycache__/",
+    ".dvc/.gitignore": "/config.local /tmp /cache",
+}
+"""File → its lines, as words."""
+
+REPOSITORY_DEPS = """    deps:
+      - tasks
+      - flows/stages
+"""
+"""Dependencies of the stage `sources` on folders that a project does not have."""
+
+
+def new_project(folder: Path) -> None:
+    """Make a project. Raises GraftError, with nothing written, if there is something in the folder already."""
+    if folder.is_symlink() or (folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))):
+        raise GraftError(f"{folder}: is there already; name a folder that is new or empty")
+    if not folder.parent.is_dir():
+        raise GraftError(f"{folder}: no folder {folder.parent}; make it first")
+    if not shutil.which("git"):
+        raise GraftError("git: not found, and DVC needs it; install git and put it on PATH")
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
+        project = Path(name) / folder.name
+        _write(project)
+        if not _in_repository(folder.parent):
+            subprocess.run(["git", "init", "-q", str(project)], check=True)
+        project.rename(folder)
+
+
+def stages() -> str:
+    """`dvc.yaml` of a project: the repository's, whose commands are those of the installed Graft."""
+    text = read_text(FILES / "stages.yaml")
+    return text.replace(REPOSITORY_DEPS, "").replace("cmd: sh flows/stage.sh ", "cmd: graft-stage ")
+
+
+def deployment() -> str:
+    """`prefect.yaml` of a project: the flow is a module's, not a file's."""
+    text = read_text(FILES / "deployment.yaml")
+    return text.replace("flows/scheduling/scheduled_run.py:scheduled", "flows.scheduling.scheduled_run.scheduled")
+
+
+def _write(project: Path) -> None:
+    for name in ("examples", ".dvc"):
+        (project / name).mkdir(parents=True)
+    for name, place in COPIES.items():
+        shutil.copyfile(FILES / name, project / place)
+    for name, lines in IGNORED.items():
+        write_text(project / name, "\n".join([*lines.split(), ""]))
+    write_text(project / "dvc.yaml", stages())
+    write_text(project / "prefect.yaml", deployment())
+
+
+def _in_repository(folder: Path) -> bool:
+    done = subprocess.run(["git", "rev-parse", "--is-inside-work-tree"], cwd=folder, capture_output=True, text=True)
+    return done.stdout.strip() == "true"
