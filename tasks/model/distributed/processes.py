@@ -59,9 +59,8 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
                 for rank in range(count):
                     receiver, sender = context.Pipe(duplex=False)
                     arguments = (rank, count, Path(name), sender, work, layout, params, round)
-                    worker = context.Process(target=_run, args=arguments, daemon=True)
-                    worker.start()
-                    workers.append(worker)
+                    workers.append(context.Process(target=_run, args=arguments, daemon=True))
+                    workers[-1].start()
                     receivers.append(receiver)
                     sender.close()
             _wait(receivers, Path(name) / LOG)
