@@ -7,8 +7,8 @@
 Each seed has its problems and first policy. Every variant trains for the same number of rounds, of epochs and of steps
 in an epoch, on the same number of completions, 1,536 a round: those that are trusted are held out, and learned from
 where they are mixed in. `trusted alone` needs no others, and so has none. Those of training have the rewards of a
-condition, which benchmarks/influence_selection/world.py has; GRPO is as shipped except for KL, schedule, rate and
-number of epochs. A table of its own takes fewer steps where fewer training samples are kept.
+condition, which benchmarks/influence_selection/conditions.py has; GRPO is as shipped except for KL, schedule, rate and
+number of epochs.
 
 Each run's result is a line of `--keep` (benchmarks/influence_selection/results.jsonl), with date and machine. A command
 computes what is missing there, seed by seed, and can be ended at any time; the tables are of what is there.
@@ -32,48 +32,37 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import as_completed
-from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
 from typing import get_args
 
+from benchmarks.influence_selection.conditions import Condition
 from benchmarks.influence_selection.exact_rewards import RESULTS as EXACT
 from benchmarks.influence_selection.exact_rewards import read_curves
 from benchmarks.influence_selection.figures import Runs, figures, table
 from benchmarks.influence_selection.flip_auc import auc
-from benchmarks.influence_selection.results import Result, digest_of, line_of, missing, read_results, result_of
-from benchmarks.influence_selection.training_run import Job, run
+from benchmarks.influence_selection.training_run import SETTINGS, Job, run
 from benchmarks.influence_selection.variants import ALL, DECISIVE, NONE, PLAN, PROBLEMS
-from benchmarks.influence_selection.world import Condition
 from benchmarks.support.process_pool import pool_of
-from benchmarks.support.workspace import PROJECT, graft, make_workspace
+from benchmarks.support.short_runs import append_figures, make_start, params_of, read_figures
+from benchmarks.support.workspace import PROJECT
+from flows.process import settings
 from flows.process.exit_codes import exit_code
-from tasks.artifacts import append_text, digest_text
-from tasks.errors import GraftError
-from tasks.params.file import overridden
-from tasks.params.params import Params
+from tasks.artifacts import digest_text
 
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "results.jsonl"
 GROUPS = {"decisive": DECISIVE, "all": tuple(ALL)}
 
-SETTINGS = ("machine.tracking.uri=''", "problems.train=300", "environment.phrasings=1")
-"""The problems of the first results: more of them, or other tellings, make another first policy, and other runs."""
 
-
-def shipped_params() -> Params:
-    """The project's params with SETTINGS. Raises GraftError where they are not right."""
-    path = PROJECT / "params.yaml"
-    return overridden(path, path.read_text(encoding="utf-8"), SETTINGS)[1]
+def folder_of(root: Path, seed: int) -> Path:
+    """Where the problems and the first policy of a seed stay, with the present params."""
+    version = digest_text(params_of(SETTINGS).model_dump_json())[:8]
+    return root / f"{version}-{seed}"
 
 
 def prepare(folder: Path, seed: int) -> Path:
-    """Problems and a first policy, unless they are there. Raises GraftError where a stage fails."""
-    if not (folder / "prepared").exists():
-        make_workspace(folder, [f"seed={seed}", *SETTINGS])
-        ended = graft(folder, "stage", "problems", "coldstart", "bootstrap")
-        if ended.returncode:
-            raise GraftError(f"seed {seed}: {ended.stderr.strip().splitlines()[-1]}; correct that first")
-        (folder / "prepared").touch()
+    """Problems and a first policy, unless they are there."""
+    make_start(folder, params_of([*SETTINGS, f"seed={seed}"]))
     return folder
 
 
@@ -84,45 +73,50 @@ def jobs(
     conditions: Sequence[Condition] | None = None,
     variants: Sequence[str] | None = None,
 ) -> list[Job]:
-    """A run of each variant that the plan names for a condition, or of those of `variants`; seed by seed.
-
-    With fewer steps where less is kept, only variants that the plan names there.
-    """
+    """A run of each variant that the plan names for a condition, or of those of `variants`; seed by seed."""
     return [
-        Job(folder, seed, condition, name, ALL[name], rounds, problems, by_kept)
+        Job(folder, seed, condition, name, ALL[name], rounds, problems)
         for seed, folder in folders.items()
-        for (condition, by_kept), planned in PLAN.items()
+        for condition, planned in PLAN.items()
         if conditions is None or condition in conditions
-        for name in (planned if variants is None or by_kept else ALL)
+        for name in (planned if variants is None else ALL)
         if variants is None or name in variants
     ]
 
 
-def compute(jobs: Sequence[Job], digests: Sequence[str], keep: Path, processes: int) -> None:
+def compute(jobs: Sequence[Job], keep: Path, processes: int) -> None:
     """Run what is missing, `processes` at a time; each result is appended to `keep` as it comes."""
-    left = missing(jobs, digests, read_results(keep))
+    left = missing(jobs, keep)
     if not (left and processes):
         return
     with pool_of(processes) as pool:
-        folders = {job.seed: job.folder for job, _ in left}
+        folders = {job.seed: job.folder for job in left}
         for made in [pool.submit(prepare, folder, seed) for seed, folder in folders.items()]:
             made.result()
-        running = {pool.submit(run, job): (job, digest) for job, digest in left}
+        running = {pool.submit(run, job): job for job in left}
         try:
             for ended in as_completed(running):
-                (job, digest), metrics = running[ended], ended.result()
-                append_text(keep, line_of(result_of(job, digest, metrics)))
-                print(f"{job.seed} {job.condition}{' by kept' * job.by_kept} {job.name}: {metrics}", file=sys.stderr)
+                job, found = running[ended], ended.result()
+                labels = {"condition": job.condition, "variant": job.name, "seed": job.seed, "rounds": job.rounds}
+                append_figures(keep, job.digest, found, **labels)
+                print(f"{job.seed} {job.condition} {job.name}: {found}", file=sys.stderr)
         finally:
             pool.shutdown(cancel_futures=True)  # an ended command waits for the runs in progress alone
 
 
-def runs_of(jobs: Sequence[Job], digests: Sequence[str], known: dict[str, Result]) -> Runs:
+def missing(jobs: Sequence[Job], keep: Path) -> list[Job]:
+    """The jobs without a result, in order; of those with equal digests the first."""
+    first = {job.digest: job for job in reversed(jobs)}
+    return sorted(set(first.values()) - read_figures(keep, first).keys(), key=jobs.index)
+
+
+def runs_of(jobs: Sequence[Job], keep: Path) -> Runs:
     """The results that there are, by seed."""
+    known = read_figures(keep, {job.digest: job.digest for job in jobs})
     runs: Runs = {}
-    for job, digest in zip(jobs, digests, strict=True):
-        if digest in known:
-            runs.setdefault((job.condition, job.by_kept, job.name), {})[job.seed] = known[digest].metrics
+    for job in jobs:
+        if job.digest in known:
+            runs.setdefault((job.condition, job.name), {})[job.seed] = known[job.digest]
     return runs
 
 
@@ -131,28 +125,25 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     options = _options(arguments)
+    settings.set_environment()
     variants = None
     if options.variants:
         variants = [name for given in options.variants for name in GROUPS.get(given, (given,))]
-    params = shipped_params()
-    with ExitStack() as stack:
-        root = options.workspaces or stack.enter_context(tempfile.TemporaryDirectory(prefix="graft-selection-"))
-        version = digest_text(params.model_dump_json())[:8]
-        folders = {seed: Path(root, f"{version}-{seed}") for seed in options.seeds}
+    with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary:
+        folders = {seed: folder_of(options.workspaces or Path(temporary), seed) for seed in options.seeds}
         planned = jobs(folders, options.rounds, options.problems, options.conditions, variants)
-        compute(planned, [digest_of(job, params) for job in planned], options.keep, options.processes)
+        compute(planned, options.keep, options.processes)
         aucs: dict[int, list[float]] = {}
         if options.auc:
             made = {seed: prepare(folder, seed) for seed, folder in folders.items()}
             aucs = {n: [auc(folder, seed, n) for seed, folder in made.items()] for n in (128, 1024)}
-    known = read_results(options.keep)
     everything = jobs(folders, options.rounds, options.problems) + jobs(
         folders, options.rounds, options.problems, variants=list(ALL)
     )
-    runs = runs_of(everything, [digest_of(job, params) for job in everything], known)
+    runs = runs_of(everything, options.keep)
     console = Console(width=None if sys.stdout.isatty() else 140)
-    for condition, by_kept in [(condition, by_kept) for condition, by_kept, name in runs if name == NONE]:
-        console.print(table(condition, by_kept, runs))
+    for condition in [condition for condition, name in runs if name == NONE]:
+        console.print(table(condition, runs))
     numbers, notes = figures(runs, {n: fmean(found) for n, found in aucs.items()}, options.seeds, read_curves(EXACT))
     for note in notes:
         console.print(note, markup=False, highlight=False)

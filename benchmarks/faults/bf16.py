@@ -6,21 +6,20 @@ The samples are those of a round of `make retrain-real` with `policy.dtype: bflo
 """
 
 import json
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from benchmarks.support.short_runs import make_start, params_of
+from benchmarks.support.short_runs import draw_problems, make_start, params_of, read_problems, setting_of
 from flows.cli.presets import preset
-from flows.stages.dvc_yaml import MODULES, ROUND
-from tasks.artifacts import read_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.learning.round import roll_out
 from tasks.model.policy import load_policy
 from tasks.model.scoring.scorer import scorer_for
-from tasks.objective.groups import read_groups
+from tasks.objective.groups import groups_by_split
+from tasks.select.select_samples import select_samples
 
 DRAWS, PROBLEMS = 10, 4
 
@@ -34,16 +33,16 @@ def measure() -> dict[str, float]:
         return {}
     params = params_of([*preset("smollm2"), "rounds=1", "policy.dtype=bfloat16"])
     with TemporaryDirectory() as made:
-        layout = Layout(Path(made, "start"))
-        make_start(layout.root, params)
-        for stage in ROUND[: ROUND.index("select") + 1]:
-            import_module(MODULES[stage]).run(layout, params, 1)
-        policy = load_policy(layout.policy(0))
-        groups = read_groups(policy, layout, 1, ["train"], params.update)["train"]
-        metrics = json.loads(read_text(layout.metrics("select", 1)))
+        start = Path(made, "start")
+        make_start(start, params)
+        policy = load_policy(Layout(start).policy(0))
+        with setting_of(start, params) as setting:
+            rewarded = roll_out(setting, policy, draw_problems(params, *read_problems(start, params), 1), 1)
+        groups = groups_by_split(policy, rewarded, ["train", "validation"], params.update)
+        metrics = select_samples(policy, groups["train"], groups["validation"], params, 1).metrics
         accepted = 0
         for draw in range(DRAWS):
-            samples = [s for group in Random(draw).sample(groups, PROBLEMS) for s in group.samples]
+            samples = [s for group in Random(draw).sample(groups["train"], PROBLEMS) for s in group.samples]
             try:
                 accepted += scorer_for(policy, samples, params.search.temperature).layout == "packed"
             except GraftError as error:

@@ -4,17 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from benchmarks.influence_selection.conditions import Condition
 from benchmarks.influence_selection.exact_rewards import Curves, exact_speedup
-from benchmarks.influence_selection.training_run import RunResult
 from benchmarks.influence_selection.variants import ALL, ALONE, CHOSEN, INFLUENCE, NONE, ORACLE, sized
-from benchmarks.influence_selection.world import Condition
+from benchmarks.support.short_runs import Figures
 from benchmarks.support.student_interval import interval
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Runs = dict[tuple[Condition, bool, str], dict[int, RunResult]]
-"""(condition, whether steps are by what is kept, variant) → the runs by seed."""
+Runs = dict[tuple[Condition, str], dict[int, Figures]]
+"""(condition, variant) → the runs by seed."""
 
 SETTLED: tuple[Condition, ...] = ("flipped", "biased", "answer_only")
 """The conditions of the figures on few trusted completions."""
@@ -22,21 +22,21 @@ SETTLED: tuple[Condition, ...] = ("flipped", "biased", "answer_only")
 FEW, CLOSE = (16, 64), 256
 
 
-def paired(one: Mapping[int, RunResult], other: Mapping[int, RunResult]) -> list[float]:
+def paired(one: Mapping[int, Figures], other: Mapping[int, Figures]) -> list[float]:
     """The differences in `final` of the seeds that both have."""
-    return [one[seed].final - other[seed].final for seed in sorted(one.keys() & other.keys())]
+    return [one[seed]["final"] - other[seed]["final"] for seed in sorted(one.keys() & other.keys())]
 
 
-def table(condition: Condition, by_kept: bool, runs: Runs) -> "Table":
+def table(condition: Condition, runs: Runs) -> "Table":
     """A row a variant: its mean, and its differences to no selection, to the same trusted alone and to the oracle."""
     from rich.table import Table
 
-    made = Table(title=condition + ", fewer steps where less is kept" * by_kept, title_justify="left")
+    made = Table(title=condition, title_justify="left")
     columns = ("", "seeds", "final", "- no selection", "- trusted alone", "- oracle", "kept", "steps", "CPU s")
     for column in columns:
         made.add_column(column, justify="right" if column else "left")
     for name in ALL:
-        own = runs.get((condition, by_kept, name))
+        own = runs.get((condition, name))
         if not own:
             continue
         learned = list(own.values())
@@ -44,16 +44,16 @@ def table(condition: Condition, by_kept: bool, runs: Runs) -> "Table":
         made.add_row(
             name,
             str(len(learned)),
-            f"{fmean(one.final for one in learned):.3f}",
-            *("" if name == other else _cell(own, runs.get((condition, by_kept, other), {})) for other in others),
-            f"{fmean(fmean(one.kept or [0.0]) for one in learned):.0%}",
-            f"{fmean(one.steps for one in learned):.0f}",
-            f"{fmean(one.seconds for one in learned):.0f}",
+            f"{fmean(one['final'] for one in learned):.3f}",
+            *("" if name == other else _cell(own, runs.get((condition, other), {})) for other in others),
+            f"{fmean(one['kept'] for one in learned):.0%}",
+            f"{fmean(one['steps'] for one in learned):.0f}",
+            f"{fmean(one['seconds'] for one in learned):.0f}",
         )
     return made
 
 
-def _cell(own: Mapping[int, RunResult], other: Mapping[int, RunResult]) -> str:
+def _cell(own: Mapping[int, Figures], other: Mapping[int, Figures]) -> str:
     differences = paired(own, other)
     if not differences:
         return ""
@@ -69,24 +69,19 @@ def figures(
     `exact`: the curves of exact_rewards.py, of whatever seeds there are.
     """
 
-    def runs_of(condition: Condition, name: str, by_kept: bool) -> dict[int, RunResult]:
-        found = runs.get((condition, by_kept, name), {})
+    def runs_of(condition: Condition, name: str) -> dict[int, Figures]:
+        found = runs.get((condition, name), {})
         if lacking := [seed for seed in seeds if seed not in found]:
-            where = f"{condition} rewards" + ", by kept" * by_kept
-            raise LookupError(f"no run of {name} with {where} for seeds {', '.join(map(str, lacking))}")
+            raise LookupError(f"no run of {name} with {condition} rewards for seeds {', '.join(map(str, lacking))}")
         return {seed: found[seed] for seed in seeds}
 
-    def gain(condition: Condition, name: str, other: str, by_kept: bool = False) -> float:
-        return fmean(paired(runs_of(condition, name, by_kept), runs_of(condition, other, by_kept)))
+    def gain(condition: Condition, name: str, other: str) -> float:
+        return fmean(paired(runs_of(condition, name), runs_of(condition, other)))
 
     def over_conditions(choose: Callable[[list[float]], float], trusted: Sequence[int], other: str | None) -> float:
         return choose(
             [gain(condition, sized(INFLUENCE, n), other or sized(ALONE, n)) for condition in SETTLED for n in trusted]
         )
-
-    def share_of_steps() -> float:
-        chosen, none = (runs_of("flipped", name, True).values() for name in (CHOSEN, NONE))
-        return fmean(one.steps for one in chosen) / max(fmean(one.steps for one in none), 1)
 
     def recovered() -> float:
         gap = gain("answer_only", ORACLE, NONE)
@@ -109,8 +104,6 @@ def figures(
         "flipped_auc_128": lambda: auc_of(128),
         "flipped_auc_1024": lambda: auc_of(1024),
         "flipped_gain": lambda: gain("flipped", CHOSEN, NONE),
-        "flipped_gain_4_epochs": lambda: gain("flipped", CHOSEN, NONE, True),
-        "flipped_step_share": share_of_steps,
         "answer_only_gap": lambda: gain("answer_only", ORACLE, NONE),
         "answer_only_recovered": recovered,
         "biased_lost": lambda: gain("biased", ORACLE, NONE),

@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import linear_regression
 
-from benchmarks.influence_selection.world import Rollout
+Answer = int | float | None
+"""The number that a workflow returns; None if it returns none."""
 
 SLOPE = 0.05
 """Least growth a pass of the majority's share; its authors' value (of 0.025 and 0.05)."""
@@ -40,38 +41,34 @@ def flip_rates(rewards: Sequence[float], truths: Sequence[float]) -> tuple[float
     return false / max(len(truths) - positives, 1), missed / max(positives, 1)
 
 
-def corrected(rewards: Sequence[Sequence[float]], rates: tuple[float, float]) -> list[list[float]]:
-    """r̂ of binary rewards [n][G]; 0 for all, which is no signal, where the rates leave no information."""
+def corrected(rewards: Sequence[float], rates: tuple[float, float]) -> list[float]:
+    """r̂ of binary rewards [G]; 0 for all, which is no signal, where the rates leave no information."""
     false, missed = rates
     left = 1 - false - missed
-    return [[((r > 0.5) - false) / left if left > 0 else 0.0 for r in group] for group in rewards]
+    return [((reward > 0.5) - false) / left if left > 0 else 0.0 for reward in rewards]
 
 
-def majority_rewards(groups: Sequence[Sequence[Rollout]]) -> list[list[float]]:
+def majority_rewards(answers: Sequence[Answer]) -> list[float]:
     """1 where the answer is the group's most frequent one, the first of equally frequent ones; 0 without an answer."""
-    rewards = []
-    for group in groups:
-        answers = Counter(r.answer for r in group if r.answer is not None)
-        most = answers.most_common(1)[0][0] if answers else None
-        rewards.append([float(r.answer is not None and r.answer == most) for r in group])
-    return rewards
+    ranked = Counter(answer for answer in answers if answer is not None).most_common(1)
+    return [float(bool(ranked) and answer == ranked[0][0]) for answer in answers]
 
 
 @dataclass(frozen=True)
 class Vote:
     """The answer that most completions of a group have, None where there is no single one, and their share."""
 
-    answer: int | float | None
+    answer: Answer
     share: float
 
 
-def vote_of(group: Sequence[Rollout]) -> Vote:
-    """Of one pass over a problem."""
-    answer = _single([r.answer for r in group if r.answer is not None])
-    return Vote(answer, sum(r.answer == answer for r in group) / len(group) if answer is not None else 0.0)
+def vote_of(answers: Sequence[Answer]) -> Vote:
+    """The vote of one pass over a problem."""
+    answer = _single([one for one in answers if one is not None])
+    return Vote(answer, sum(one == answer for one in answers) / len(answers) if answer is not None else 0.0)
 
 
-def refined_answer(votes: Sequence[Vote]) -> int | float | None:
+def refined_answer(votes: Sequence[Vote]) -> Answer:
     """The reference answer that the votes of all passes so far give a problem, None where its own stays."""
     answer = votes[-1].answer
     if answer is None or len(votes) < 2 or _single([vote.answer for vote in votes]) != answer:
@@ -80,18 +77,13 @@ def refined_answer(votes: Sequence[Vote]) -> int | float | None:
     return answer if slope >= SLOPE else None
 
 
-def refined_rewards(
-    rewards: Sequence[Sequence[float]], groups: Sequence[Sequence[Rollout]], votes: Sequence[Sequence[Vote]]
-) -> list[list[float]]:
-    """Rewards [n][G], those of a problem by its refined answer where the votes [n][passes] give one."""
-    refined = []
-    for own, group, passes in zip(rewards, groups, votes, strict=True):
-        answer = refined_answer(passes)
-        refined.append(list(own) if answer is None else [float(r.answer == answer) for r in group])
-    return refined
+def refined_rewards(rewards: Sequence[float], answers: Sequence[Answer], votes: Sequence[Vote]) -> list[float]:
+    """Rewards [G] by the refined answer of the problem, where the votes of its passes give one; else as they are."""
+    refined = refined_answer(votes)
+    return list(rewards) if refined is None else [float(answer == refined) for answer in answers]
 
 
-def _single(answers: Sequence[int | float | None]) -> int | float | None:
+def _single(answers: Sequence[Answer]) -> Answer:
     """The most frequent one, None where several are."""
     ranked = Counter(answers).most_common(2)
     return ranked[0][0] if ranked and (len(ranked) == 1 or ranked[0][1] > ranked[1][1]) else None

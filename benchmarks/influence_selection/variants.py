@@ -1,25 +1,31 @@
 """Selection variants of `benchmarks.selection`, and the conditions that each runs in."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.influence_selection.world import ERRING, Condition
+from benchmarks.influence_selection.conditions import ERRING, Condition
 from tasks.params.fields import Similarity
-from tasks.select.tracin import Measure
 
-PROBLEMS, COMPLETIONS = (
-    64,
-    24,
-)  # of a round: its training problems, and for each of them all completions, trusted or not
-STEPS = 8  # of each pass over them
+PROBLEMS, COMPLETIONS = 64, 24
+"""Of a round: its training problems, and for each of them all completions, trusted or not."""
+
+SAMPLES = ("search.samples", "search.simulations", "update.group_size")
+"""Params that are the number of completions of a problem."""
+
+STEPS = 8
+"""Steps of each pass over a round's completions."""
+
+HELD_OUT = 128
+"""Most validation problems of a round."""
 
 Rule = Literal[
-    "all",
+    "none",
     "positive",
     "negative",
     "random",
     "bottom",
-    "truly_helpful",
+    "oracle",
     "trusted_alone",
     "untrained",
     "gradalign",
@@ -27,6 +33,12 @@ Rule = Literal[
     "majority",
     "olr",
 ]
+
+MEASURED: tuple[Rule, ...] = ("positive", "negative", "random", "bottom")
+"""The rules that need influence."""
+
+UNREWARDED: tuple[Rule, ...] = ("untrained", "trusted_alone", "majority")
+"""The rules that read no training reward."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +53,41 @@ class Variant:
     times: int = 1  # as many training problems
     repeated: bool = False  # each round has the training problems of the first
 
+    @property
+    def held_out(self) -> tuple[int, int]:
+        """Validation problems of a round and completions of each; one each where few are trusted."""
+        problems = min(self.trusted or 0, HELD_OUT)
+        return problems, (self.trusted or 0) // max(problems, 1)
+
     def training(self, problems: int) -> tuple[int, int]:
         """Training problems of a round and completions of each, where a round has `problems` · COMPLETIONS in all.
 
         Completions that are not trusted are training's, a number that the problems divide; a variant that learns from
         the trusted alone has no others.
         """
-        if self.rule in ("trusted_alone", "untrained"):
-            return 0, 0
+        if self.rule == "trusted_alone":
+            return self.held_out
         left = problems * COMPLETIONS - (self.trusted or 0)
         return problems * self.times, left // (problems * self.times)
 
-    @property
-    def measure(self) -> Measure:
-        """The influence measure."""
-        return Measure(similarity=self.similarity)
+    def assignments(self, problems: int) -> tuple[str, ...]:
+        """The params of a round: STEPS steps of each pass, over as many completions for every variant."""
+        (count, group), (held_out, completions) = self.training(problems), self.held_out
+        steps = math.ceil(STEPS * problems / PROBLEMS)
+        sizes = {
+            "curriculum.problems": count,
+            "curriculum.discount": 0.0,
+            **dict.fromkeys(SAMPLES, group),
+            "update.prompts_per_step": math.ceil((count + held_out * self.mixed) / steps),
+            "update.advantages": "none" if self.rule == "noise_corrected" else "group",
+            "influence.selection": "positive" if self.rule in MEASURED else "none",
+            "influence.similarity": self.similarity,
+            "influence.fdr_control": str(self.control).lower(),
+            "influence.train_on_validation": str(self.mixed).lower(),
+        }
+        if self.trusted:
+            sizes |= {"influence.n": held_out, "influence.completions": completions}
+        return tuple(f"{name}={value}" for name, value in sizes.items())
 
 
 TRUSTED = (16, 64, 256, 1024)
@@ -76,7 +108,7 @@ def _sizes_of(trusted: int) -> dict[str, Variant]:
     """The methods that need trusted completions."""
     own = {
         INFLUENCE: Variant("positive", trusted, similarity="local", control=True, mixed=True),
-        MIXED: Variant("all", trusted, mixed=True),
+        MIXED: Variant("none", trusted, mixed=True),
         ALONE: Variant("trusted_alone", trusted),
         GRADALIGN: Variant("gradalign", trusted),
         CORRECTED: Variant("noise_corrected", trusted, mixed=True),
@@ -87,10 +119,10 @@ def _sizes_of(trusted: int) -> dict[str, Variant]:
 CHOSEN = sized(INFLUENCE, 1024)
 METHODS: dict[str, Variant] = {
     "first policy": Variant("untrained"),
-    NONE: Variant("all"),
-    ORACLE: Variant("truly_helpful"),
+    NONE: Variant("none"),
+    ORACLE: Variant("oracle"),
     "majority": Variant("majority"),
-    REPEATED: Variant("all", repeated=True),
+    REPEATED: Variant("none", repeated=True),
     OLR: Variant("olr", repeated=True),
 }
 METHODS |= {name: variant for trusted in TRUSTED for name, variant in _sizes_of(trusted).items()}
@@ -115,7 +147,7 @@ CLAIMS: dict[str, Variant] = {
 """What is often said of influence, and controls, in condition `flipped`."""
 
 MORE: dict[str, Variant] = {
-    "no selection, three times the problems": Variant("all", times=3),
+    "no selection, three times the problems": Variant("none", times=3),
 }
 ALL = METHODS | VARIATIONS | CLAIMS | MORE
 
@@ -127,19 +159,18 @@ DECISIVE = (
 )
 """Whether selection earns its place where few are trusted."""
 
-FIGURES: dict[tuple[Condition, bool], tuple[str, ...]] = {
-    ("clean", False): (NONE, CHOSEN),
-    ("flipped", False): (NONE, ORACLE, CHOSEN),
-    ("flipped", True): (NONE, CHOSEN),
-    ("answer_only", False): (NONE, ORACLE, CHOSEN),
-    ("biased", False): (NONE, ORACLE, CHOSEN),
+FIGURES: dict[Condition, tuple[str, ...]] = {
+    "clean": (NONE, CHOSEN),
+    "flipped": (NONE, ORACLE, CHOSEN),
+    "answer_only": (NONE, ORACLE, CHOSEN),
+    "biased": (NONE, ORACLE, CHOSEN),
 }
-"""(condition, whether fewer steps are taken where less is kept) → variants behind the figures of 1,024 trusted."""
+"""Condition → variants behind the figures of 1,024 trusted."""
 
-PLAN: dict[tuple[Condition, bool], tuple[str, ...]] = {
-    **{where: names for where, names in FIGURES.items() if where[0] == "clean" or where[1]},
-    **{(condition, False): tuple(METHODS) for condition in ERRING},
-    ("flipped", False): (*METHODS, *VARIATIONS, *CLAIMS),
-    ("biased", False): (*METHODS, UNCONTROLLED),
+PLAN: dict[Condition, tuple[str, ...]] = {
+    "clean": FIGURES["clean"],
+    **{condition: tuple(METHODS) for condition in ERRING},
+    "flipped": (*METHODS, *VARIATIONS, *CLAIMS),
+    "biased": (*METHODS, UNCONTROLLED),
 }
-"""(condition, whether fewer steps are taken where less is kept) → variants."""
+"""Condition → variants."""

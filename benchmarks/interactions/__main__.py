@@ -96,7 +96,7 @@ def compute(folder: Path, cell: str, seed: int) -> Figures:
     """The figures of a cell, or of the first policy."""
     params, start = params_of(seed, cell), folder / f"seed-{seed}"
     make_start(start, params_of(seed, START))
-    return compute_cell(start, folder / "cell", params) if cell != START else figures_of_start(start, params)
+    return compute_cell(start, params) if cell != START else figures_of_start(start, params)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,14 +1,11 @@
 """The cells of the tables of benchmarks.interactions: short runs on chess endings, all of a seed from one policy."""
 
-import shutil
 from pathlib import Path
 
 from benchmarks.support import short_runs
 from benchmarks.support.short_runs import Figures
 from flows.cli.presets import preset
-from tasks.core.metrics_files import read_metrics
 from tasks.environments.measures import PREFIX
-from tasks.layout import Layout
 from tasks.params.params import Params
 
 SMALLER = (
@@ -36,24 +33,23 @@ def assignments_of(seed: int, cell: str) -> list[str]:
     return [*preset("chess"), *SMALLER, f"seed={seed}", *cell.split()]
 
 
-def figures_of_start(folder: Path, params: Params) -> Figures:
+def figures_of_start(start: Path, params: Params) -> Figures:
     """The figures of the first policy."""
-    return _evaluated(folder, params, 0)
+    return _named(short_runs.evaluate(start, params))
 
 
-def compute_cell(start: Path, folder: Path, params: Params) -> Figures:
+def compute_cell(start: Path, params: Params) -> Figures:
     """The figures of a cell, and what its rounds were like: `kl` of the last update, `reward` of the last round.
 
     `seconds` are of CPU.
     """
-    seconds, last, layout = short_runs.compute_rounds(start, folder, params), params.rounds.last, Layout(folder)
-    found = _evaluated(folder, params, last)
-    found["kl"] = read_metrics(layout, f"update@{last}")["kl"]
-    found["reward"] = read_metrics(layout, f"reward@{last}")["epoch/mean_reward"]
-    shutil.rmtree(folder)
-    return found | {"seconds": seconds}
+    run = short_runs.compute_rounds(start, params)
+    return _named(short_runs.evaluate(start, params, run.policy)) | {
+        "kl": run.rounds[-1]["update"]["kl"],
+        "reward": run.rounds[-1]["reward"]["epoch/mean_reward"],
+        "seconds": run.seconds,
+    }
 
 
-def _evaluated(folder: Path, params: Params, round: int) -> Figures:
-    numbers = short_runs.evaluate(folder, params, round)
+def _named(numbers: Figures) -> Figures:
     return {name: numbers[f"{PREFIX}{name}"] for name in FIGURES}

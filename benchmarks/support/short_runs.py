@@ -1,8 +1,8 @@
-"""Short runs: complete rounds of the stages in one process, from problems and a first policy that several runs share.
+"""Short runs: rounds in memory, from problems and a first policy that several runs share.
 
-The rounds are those of `graft retrain`: search, collect, reward, select and update, each the stage itself; a policy is
-measured on the test problems as in the stage `evaluate`. The figures of a run are a line of a results file, by a digest
-of what differs from the shipped params, so that what stands there is not computed again.
+The rounds are those of `graft retrain` (tasks/learning/round.py); a policy is measured on the test problems as in the
+stage `evaluate`. The figures of a run are a line of a results file, by a digest of what differs from the shipped
+params, so that what stands there is not computed again.
 """
 
 import hashlib
@@ -11,21 +11,32 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, TypeVar
 
 from benchmarks.support.workspace import PROJECT
-from flows.stages.dvc_yaml import MODULES, ROUND
+from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import append_text, read_jsonl, read_text
+from tasks.environments.lookup import environment_in
+from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
 from tasks.evaluate.measure import evaluate_problems
 from tasks.layout import Layout
+from tasks.learning.round import Setting, learn, roll_out
+from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import overridden
 from tasks.params.params import Params
+from tasks.ppo.value_head import zero_head
 from tasks.records import Problem
+from tasks.reward.metrics import RewardTotals
+from tasks.search.curriculum import candidates
+from tasks.search.policy_search import SplitProblem
+from tasks.search.task import draw_validation
 
 Figures = dict[str, float]
 
@@ -49,22 +60,67 @@ def make_start(folder: Path, params: Params) -> None:
     new.rename(folder)
 
 
-def compute_rounds(start: Path, folder: Path, params: Params) -> float:
-    """Compute the rounds in a copy of a start; returns their CPU seconds."""
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(start, folder)
-    begun = time.process_time()
-    for round in range(1, params.rounds.last + 1):
-        for stage in ROUND:
-            import_module(MODULES[stage]).run(Layout(folder), params, round)
-    return time.process_time() - begun
+class ShortRun(NamedTuple):
+    """The policy after the last round, the metrics of each round by stage, and the CPU seconds of all."""
+
+    policy: Policy
+    rounds: list[dict[str, Figures]]
+    seconds: float
 
 
-def evaluate(folder: Path, params: Params, round: int) -> Figures:
-    """The metrics of a round's policy on the test problems; round 0 is the first policy."""
-    layout = Layout(folder)
+def compute_rounds(start: Path, params: Params) -> ShortRun:
+    """Compute the rounds from a start, which stays as it is."""
+    folder, problems = Layout(start).policy(0), read_problems(start, params)
+    policy = load_policy(folder)
+    reference = load_policy(folder) if params.update.beta > 0 else None
+    head = zero_head(policy) if params.algorithm == "ppo" else None
+    rounds, begun = [], time.process_time()
+    with setting_of(start, params) as setting:
+        for round in range(1, params.rounds.last + 1):
+            rewarded = roll_out(setting, policy, draw_problems(params, *problems, round), round)
+            learnt = learn(params, policy, reference, rewarded, round, head)
+            with RewardTotals(setting.environment) as totals:
+                for group in rewarded:
+                    totals.add(group)
+                metrics = {"reward": totals.metrics, "select": learnt.selection.metrics}
+            rounds.append(metrics | {"update": learnt.update.metrics})
+    return ShortRun(policy, rounds, time.process_time() - begun)
+
+
+@contextmanager
+def setting_of(start: Path, params: Params) -> Iterator[Setting]:
+    """What completions from a start are run and rewarded with."""
+    environment = environment_in(start, params)
+    with make_runner(environment, params.sandbox, None) as runner:
+        yield Setting(start, params, environment, runner)
+
+
+def read_problems(start: Path, params: Params) -> tuple[list[Problem], list[Problem]]:
+    """The problems of training, and those of validation if influence is measured on them."""
+    train, validation = (read_jsonl(Layout(start).problems(split), Problem) for split in ("train", "validation"))
+    return train, validation if params.influence.selection != "none" else []
+
+
+def draw_problems(
+    params: Params, train: Sequence[Problem], validation: Sequence[Problem], round: int
+) -> list[SplitProblem]:
+    """Those that the stage search draws for a round where no earlier one counts (`curriculum.discount` 0)."""
+    chosen = set(candidates([p.problem_id for p in train], [], params.curriculum, params.seed, round))
+    held_out = draw_validation(validation, params.influence.n, params.seed, round)
+    drawn = [problem for problem in train if problem.problem_id in chosen]
+    return [*(("train", problem) for problem in drawn), *(("validation", problem) for problem in held_out)]
+
+
+def evaluate(start: Path, params: Params, policy: Policy | None = None) -> Figures:
+    """The metrics of a policy, by default the first, on the test problems of a start."""
+    layout = Layout(start)
     problems = read_jsonl(layout.problems("test"), Problem)
-    return evaluate_problems(layout, params, layout.policy(round), problems, "benchmark").metrics
+    with TemporaryDirectory() as temporary:
+        folder = layout.policy(0)
+        if policy is not None:
+            folder = Path(temporary, "policy")
+            save_policy(policy, folder, parent=policy.version, round=params.rounds.last)
+        return evaluate_problems(layout, params, folder, problems, "benchmark").metrics
 
 
 def digest(assignments: Sequence[str], *labels: object) -> str:

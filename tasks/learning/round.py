@@ -1,9 +1,9 @@
 """One round of learning over values in memory: search → trajectories → rewards → select → update.
 
-The stages compute the same parts, each from the files of those before it, and `learn` gives what they write.
+The stages compute the same parts, each from the files of those before it, and the two functions give what they write.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from tasks.collect.groups import build_trajectories, pair_with_workflows
 from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner
 from tasks.model.policy import Policy
-from tasks.objective.groups import groups_by_split
+from tasks.objective.groups import SampleGroup, groups_by_split
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.ppo.critic import criticise, score_splits
@@ -36,44 +36,14 @@ class Setting(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What a round has computed."""
+    """What a round has learned from its completions."""
 
-    rewarded: list[RewardedTrajectory]
     selection: Selection
     update: UpdateResult
 
 
-def learn(
-    setting: Setting,
-    policy: Policy,
-    reference: Policy | None,
-    problems: Sequence[SplitProblem],
-    round: int,
-    value_head: Any = None,
-) -> Round:
-    """A round that trains the policy in place, and with algorithm ppo the value head.
-
-    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems.
-    """
-    params, recorded = with_ppo_objective(setting.params), None
-    rewarded = roll_out(setting, policy, problems, round)
-    splits = list(dict.fromkeys(trajectory.split for trajectory, _ in rewarded))
-    groups = groups_by_split(policy, rewarded, splits, params.update)
-    if value_head is not None:
-        scores = score_splits(reference, groups, params) if reference else {}
-        critic = criticise(policy, value_head, groups, scores, params)
-        groups, recorded = critic.groups, critic.all_reference
-    selection = select_samples(policy, groups["train"], groups.get("validation", []), params, round, value_head)
-    learnt = {line.split for line in selection.lines}
-    selected = selected_groups(
-        [group for split, batch in groups.items() if split in learnt for group in batch],
-        selection.lines,
-        TokenWeights(params.update.loss, params.policy.max_new_tokens),
-    )
-    if value_head is None and reference:
-        recorded = reference_scores(reference, selected, params)
-    updated = update_policy(policy, selected, recorded, params, round, value_head=value_head)
-    return Round(rewarded, selection, updated)
+Select = Callable[[Policy, Sequence[SampleGroup], Sequence[SampleGroup], Params, int, Any], Selection]
+"""A function with the arguments of `select_samples`."""
 
 
 def roll_out(
@@ -98,3 +68,36 @@ def roll_out(
     )
     total = sum(len(trajectory.members) for trajectory in trajectories)
     return compute_rewards(root, params, environment, trajectories, total, failed_limit).rewarded
+
+
+def learn(
+    params: Params,
+    policy: Policy,
+    reference: Policy | None,
+    rewarded: Sequence[RewardedTrajectory],
+    round: int,
+    value_head: Any = None,
+    select: Select = select_samples,
+) -> Round:
+    """Train the policy in place on what `roll_out` gave, and with algorithm ppo the value head.
+
+    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems.
+    """
+    params, recorded = with_ppo_objective(params), None
+    splits = list(dict.fromkeys(trajectory.split for trajectory, _ in rewarded))
+    groups = groups_by_split(policy, rewarded, splits, params.update)
+    if value_head is not None:
+        scores = score_splits(reference, groups, params) if reference else {}
+        critic = criticise(policy, value_head, groups, scores, params)
+        groups, recorded = critic.groups, critic.all_reference
+    selection = select(policy, groups["train"], groups.get("validation", []), params, round, value_head)
+    learnt = {line.split for line in selection.lines}
+    selected = selected_groups(
+        [group for split, batch in groups.items() if split in learnt for group in batch],
+        selection.lines,
+        TokenWeights(params.update.loss, params.policy.max_new_tokens),
+    )
+    if value_head is None and reference:
+        recorded = reference_scores(reference, selected, params)
+    updated = update_policy(policy, selected, recorded, params, round, value_head=value_head)
+    return Round(selection, updated)

@@ -1,10 +1,9 @@
 """The benchmark of selection: conditions, variants, kept results and figures are what their names say."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -12,10 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
+from benchmarks.influence_selection import rules
+from benchmarks.influence_selection.conditions import (
+    ERRING,
+    FLIPPED,
+    LONG,
+    Condition,
+    is_flipped,
+    rewards_of,
+    trusted_rewards,
+)
 from benchmarks.influence_selection.equal_quantities import with_equal_quantities
 from benchmarks.influence_selection.figures import Runs, figures, table
 from benchmarks.influence_selection.gradalign import aligned_problems, cosine
-from benchmarks.influence_selection.results import digest_of, line_of, missing, read_results, result_of
 from benchmarks.influence_selection.reward_corrections import (
     SLOPE,
     Vote,
@@ -26,7 +34,7 @@ from benchmarks.influence_selection.reward_corrections import (
     refined_rewards,
     vote_of,
 )
-from benchmarks.influence_selection.training_run import Job, RunResult, steps_of
+from benchmarks.influence_selection.training_run import Job, asked_as_it_is
 from benchmarks.influence_selection.variants import (
     ALL,
     ALONE,
@@ -43,48 +51,72 @@ from benchmarks.influence_selection.variants import (
     PLAN,
     PROBLEMS,
     REPEATED,
+    STEPS,
     TRUSTED,
+    Rule,
     sized,
 )
-from benchmarks.influence_selection.weights import successes
-from benchmarks.influence_selection.world import ERRING, FLIPPED, LONG, Condition, Rollout, is_flipped, rewards_of
 from benchmarks.influence_ways import Shape, plain, samples_of, scorer_of
-from benchmarks.selection import RESULTS, jobs
+from benchmarks.selection import jobs, missing
+from benchmarks.selection import runs_of as kept_runs
+from benchmarks.support.short_runs import append_figures, params_of
 from benchmarks.support.student_interval import interval
-from benchmarks.support.workspace import PROJECT
 from tasks.environments.word_problems.events.generate_events import generate_from_events
 from tasks.environments.word_problems.generate import generate_splits
-from tasks.errors import GraftError
-from tasks.model.sample import Sample
-from tasks.params.file import load_params
+from tasks.objective.groups import SampleGroup
 from tasks.programs.operators.builtin import numbers
-from tasks.records import Completion, Problem
+from tasks.records import Problem, Result, Selected, Sibling
+from tasks.select.select_samples import Selection
+from tasks.trajectories import Member, Trajectory
 
 pytestmark = pytest.mark.nightly
 
 GROUP = 8
-PARAMS = load_params(PROJECT / "params.yaml")
 
 
-def problem(number: int) -> Problem:
-    return Problem(problem_id=f"p{number}", question="?", answer=1, source="generated")
+def problem(number: int, siblings: int = 1) -> Problem:
+    others = [Sibling(question=f"{number} + {n}?", answer=10 * n) for n in range(1, siblings + 1)]
+    return Problem(problem_id=f"p{number}", question="?", answer=1, source="generated", siblings=others)
 
 
-def rollout(right: bool, trusted: bool, share: float, tokens: int = 5, answer: float | None = None) -> Rollout:
-    return Rollout(Completion(tokens=[1] * tokens, logprobs=[-1.0] * tokens), right, trusted, share, answer)
+def member(answers: list[int], tokens: int = 5) -> Member:
+    """A completion with these answers to the problem and its sibling."""
+    result, *others = (Result(status="ok", value=answer) for answer in answers)
+    logprobs = [-1.0] * tokens
+    return Member(
+        workflow_id="w",
+        code="",
+        proposer="sample",
+        result=result,
+        sibling_results=others,
+        tokens=[1] * tokens,
+        logprobs=logprobs,
+    )
 
 
 def test_each_condition_rewards_what_it_says() -> None:
-    group = [rollout(True, True, 1.0), rollout(True, False, 0.5), rollout(False, False, 0.0, tokens=LONG)]
-    group += [rollout(False, False, 0.0)] * (GROUP - 3)
-    rewards = {condition: rewards_of(condition, [problem(0)], [group], 0, 0)[0] for condition in get_args(Condition)}
+    group = [member([1, 10]), member([1, 0]), member([0, 0], LONG), *[member([0, 0])] * (GROUP - 3)]
+    asked = Trajectory(
+        split="train", problem=problem(0), prompt="?", prompt_tokens=[], members=group, policy_version="v"
+    )
+    rewards = {condition: rewards_of(condition, asked, 0, 0) for condition in get_args(Condition)}
     assert rewards["clean"][:4] == [1.0, 0.5, 0.0, 0.0]
     assert rewards["answer_only"][:4] == [1.0, 1.0, 0.0, 0.0]
     assert rewards["biased"][:4] == [1.0, 0.5, 1.0, 0.0]
+    trusted = trusted_rewards(asked)
+    assert trusted == [1.0] + [0.0] * (GROUP - 1)
     for condition, share in FLIPPED.items():
-        flips = [is_flipped(problem(0), member, 0, 0, share) for member in range(GROUP)]
-        assert rewards[condition] == [float(r.trusted != flip) for r, flip in zip(group, flips, strict=True)]
+        flips = [is_flipped(problem(0), place, 0, 0, share) for place in range(GROUP)]
+        assert rewards[condition] == [float(bool(own) != flip) for own, flip in zip(trusted, flips, strict=True)]
     assert set(ERRING) == set(get_args(Condition)) - {"clean"}
+
+
+@given(st.integers(0, 4), st.integers(0, 12))
+def test_a_problem_that_is_asked_as_it_is_has_its_own_question_in_every_round(siblings: int, round: int) -> None:
+    own = problem(0, siblings)
+    asked = asked_as_it_is(own, round).rotated(round)
+    assert (asked.question, asked.answer) == (own.question, own.answer)
+    assert sorted(s.question for s in asked.siblings) == sorted(s.question for s in own.siblings)
 
 
 @pytest.mark.parametrize("share", FLIPPED.values())
@@ -96,56 +128,72 @@ def test_so_many_rewards_are_flipped_and_others_in_each_round(share: float) -> N
     assert flips[0] != flips[1]
 
 
-def sample(number: int, advantage: float) -> Sample:
-    return Sample(f"p{number // 3}", number, (1,), (2, number), (-1.0, -1.0), advantage)
-
-
-@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 5))
-def test_every_sample_is_in_one_step_with_all_of_its_problem(samples: int, count: int, seed: int) -> None:
-    steps = steps_of([sample(number, 1.0) for number in range(samples)], count, seed)
-    assert sorted(s.member for step in steps for s in step.samples) == list(range(samples))
-    problems = math.ceil(samples / 3)
-    assert len(steps) == min(count, problems)
-    assert {len(step.groups) for step in steps} <= {problems // len(steps), math.ceil(problems / len(steps))}
-    assert len({group.problem_id for step in steps for group in step.groups}) == problems
-
-
-def test_only_successes_are_learned_from() -> None:
-    assert [successes(sample(0, advantage)).advantage for advantage in (0.5, 0.0, -0.5)] == [0.5, 0.0, 0.0]
-
-
 def test_selection_by_influence_is_positive_and_else_as_shipped() -> None:
-    own = PARAMS.influence
+    shipped = params_of([]).influence
     for trusted in TRUSTED:
         variant = ALL[sized(INFLUENCE, trusted)]
-        given = (variant.rule, variant.similarity, variant.control, variant.mixed)
-        assert given == ("positive", own.similarity, own.fdr_control, own.train_on_validation)
+        own = params_of(variant.assignments(PROBLEMS)).influence
+        sizes = {"n": own.n, "completions": own.completions}
+        assert own == shipped.model_copy(update={"selection": "positive", "train_on_validation": True} | sizes)
+        assert own.n * own.completions == trusted
+
+
+def test_rules_keep_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the samples with an advantage above 0; `random` and `bottom` as many as have an influence above 0."""
+    rows = zip([0.3, -0.2, 0.1, -0.4, 0.2, -0.1], [1.0, 1.0, 1.0, 1.0, -1.0, -1.0], strict=True)
+    lines = [
+        Selected(
+            problem_id="p",
+            member=place,
+            workflow_id="w",
+            advantage=advantage,
+            influence=influence,
+            gradient_norm=1.0,
+            selected=min(influence, advantage) > 0,
+        )
+        for place, (influence, advantage) in enumerate(rows)
+    ]
+    monkeypatch.setattr(rules, "select_samples", lambda *_: Selection(lines, {}))
+    group = SampleGroup("p", [], [], [], [], [], [], [])
+    trusted = {"p": [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]}
+
+    def kept(rule: Rule, *assignments: str) -> list[tuple[str, int]]:
+        policy: Any = None
+        chosen = rules.select_by(rule, trusted, policy, [group], [], params_of(assignments), 1).lines
+        return [(line.split, line.member) for line in chosen if line.selected]
+
+    alone = "influence.train_on_validation=false"
+    assert kept("positive", alone) == [("train", 0), ("train", 2)]
+    assert kept("negative") == kept("bottom") == [("train", 1), ("train", 3)]
+    assert kept("oracle", alone) == [("train", 0), ("train", 3)]
+    assert len(kept("random")) == 2
+    assert {place for _, place in kept("random")} <= {0, 1, 2, 3}
+    assert kept("oracle")[2:] == [("validation", 0), ("validation", 2)]
 
 
 @given(st.lists(st.booleans(), min_size=4, max_size=40), st.sampled_from([(0.1, 0.3), (0.0, 0.0), (0.25, 0.5)]))
 def test_corrected_rewards_have_the_true_rewards_as_their_mean(truths: list[bool], rates: tuple[float, float]) -> None:
     false, missed = rates
-    [ones, zeros] = corrected([[1.0], [0.0]], rates)
+    first, second = corrected([1.0, 0.0], rates)
     for truth in truths:
         one = 1 - missed if truth else false
-        assert one * ones[0] + (1 - one) * zeros[0] == pytest.approx(float(truth))
+        assert one * first + (1 - one) * second == pytest.approx(float(truth))
 
 
 def test_flip_rates_are_shares_of_the_wrong_and_of_the_right() -> None:
     assert flip_rates([1, 0, 0, 0, 1, 0, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1]) == (0.25, 0.25)
     assert flip_rates([0.0, 0.0], [0.0, 0.0]) == (0.0, 0.0)
-    assert corrected([[1.0, 0.0]], (0.5, 0.5)) == [[0.0, 0.0]]
+    assert corrected([1.0, 0.0], (0.5, 0.5)) == [0.0, 0.0]
 
 
 def test_the_majority_is_the_most_frequent_answer() -> None:
-    group = [rollout(False, False, 0.0, answer=answer) for answer in (3, 5, 5, None, 3.0, 5)]
-    assert majority_rewards([group, [rollout(False, False, 0.0)]]) == [[0.0, 1.0, 1.0, 0.0, 0.0, 1.0], [0.0]]
+    assert majority_rewards([3, 5, 5, None, 3.0, 5]) == [0.0, 1.0, 1.0, 0.0, 0.0, 1.0]
+    assert majority_rewards([None]) == [0.0]
 
 
 def test_a_vote_is_the_single_most_frequent_answer_and_its_share() -> None:
-    group = [rollout(False, False, 0.0, answer=answer) for answer in (3, 5, 5, None)]
-    assert vote_of(group) == Vote(5, 0.5)
-    assert vote_of(group[:2]) == Vote(None, 0.0) == vote_of(group[3:])
+    assert vote_of([3, 5, 5, None]) == Vote(5, 0.5)
+    assert vote_of([3, 5]) == Vote(None, 0.0) == vote_of([None])
 
 
 @pytest.mark.parametrize(
@@ -165,9 +213,8 @@ def test_an_answer_is_refined_where_its_majority_lasts_and_grows(
 ) -> None:
     passes = [Vote(answer, share) for answer, share in votes]
     assert refined_answer(passes) == refined
-    group = [rollout(False, False, 0.0, answer=answer) for answer in (3, 5, None)]
     expected = [0.25, 0.0, 1.0] if refined is None else [0.0, 1.0, 0.0]
-    assert refined_rewards([[0.25, 0.0, 1.0]], [group], [passes]) == [expected]
+    assert refined_rewards([0.25, 0.0, 1.0], [3, 5, None], passes) == expected
 
 
 def test_gradalign_ranks_problems_by_the_cosine_of_their_gradient() -> None:
@@ -188,39 +235,36 @@ def test_gradalign_ranks_problems_by_the_cosine_of_their_gradient() -> None:
     assert found.keys() < aligned_problems(scorer, rows, silent, 0.5).keys() == exact.keys()
 
 
-def runs_of(finals: dict[tuple[str, bool, str], float]) -> Runs:
-    names = [(condition, False, name) for condition in get_args(Condition) for name in ALL]
-    names += [("flipped", True, name) for name in (NONE, CHOSEN)]
+def runs_of(finals: dict[tuple[str, str], float]) -> Runs:
+    keys: list[tuple[Condition, str]] = [(condition, name) for condition in get_args(Condition) for name in ALL]
     return {
-        key: {seed: RunResult(finals.get(key, 0.2) + seed / 100, [0.1, 0.2], 10, [0.5], 1.0) for seed in range(2)}
-        for key in names
+        key: {
+            seed: {"final": finals.get(key, 0.2) + seed / 100, "steps": 10, "kept": 0.5, "seconds": 1.0}
+            for seed in range(2)
+        }
+        for key in keys
     }
 
 
 def test_figures_are_differences_and_shares() -> None:
     runs = runs_of(
         {
-            ("clean", False, CHOSEN): 0.25,
-            ("answer_only", False, ORACLE): 0.30,
-            ("answer_only", False, CHOSEN): 0.28,
-            ("biased", False, ORACLE): 0.31,
-            ("biased", False, CHOSEN): 0.30,
-            ("flipped", False, CHOSEN): 0.26,
-            ("flipped", True, CHOSEN): 0.21,
-            ("flipped", False, sized(INFLUENCE, 16)): 0.24,
-            ("biased", False, sized(ALONE, 64)): 0.21,
+            ("clean", CHOSEN): 0.25,
+            ("answer_only", ORACLE): 0.30,
+            ("answer_only", CHOSEN): 0.28,
+            ("biased", ORACLE): 0.31,
+            ("biased", CHOSEN): 0.30,
+            ("flipped", CHOSEN): 0.26,
+            ("flipped", sized(INFLUENCE, 16)): 0.24,
+            ("biased", sized(ALONE, 64)): 0.21,
         }
     )
-    for one in runs["flipped", True, CHOSEN].values():
-        one.steps = 5
     found, notes = figures(runs, {128: 0.75, 1024: 0.9}, [0, 1], {})
     assert found == {
         "clean_gain": 0.05,
         "flipped_auc_128": 0.75,
         "flipped_auc_1024": 0.9,
         "flipped_gain": 0.06,
-        "flipped_gain_4_epochs": 0.01,
-        "flipped_step_share": 0.5,
         "answer_only_gap": 0.1,
         "answer_only_recovered": 0.8,
         "biased_lost": 0.11,
@@ -231,12 +275,11 @@ def test_figures_are_differences_and_shares() -> None:
         "exact_speedup": None,
     }
     assert [note.split(":")[0] for note in notes] == ["exact_speedup"]
-    assert table("biased", False, runs).row_count == len(ALL)
-    assert table("flipped", True, runs).row_count == 2
+    assert table("biased", runs).row_count == len(ALL)
 
 
 def test_a_figure_without_its_runs_is_null_and_the_note_says_which() -> None:
-    runs = {key: of for key, of in runs_of({}).items() if key != ("biased", False, sized(INFLUENCE, 64))}
+    runs = {key: of for key, of in runs_of({}).items() if key != ("biased", sized(INFLUENCE, 64))}
     found, notes = figures(runs, {}, [0, 1], {})
     assert found["few_trusted_gain_over_none"] is None
     assert found["gap_to_oracle_256"] == 0
@@ -257,71 +300,53 @@ def job(variant: str, condition: Condition = "flipped", **changes: object) -> Jo
 
 
 def test_a_digest_is_of_what_determines_a_run() -> None:
-    one = digest_of(job(NONE), PARAMS)
-    assert one == digest_of(job(NONE, folder=Path("elsewhere"), name="renamed"), PARAMS)
-    others = [job(NONE, seed=8), job(NONE, rounds=3), job(NONE, problems=32), job(NONE, by_kept=True)]
-    others += [job(NONE, "biased"), job(NONE, "flipped_10"), job(ORACLE)]
-    others += [replace(job(NONE), variant=replace(ALL[NONE], mixed=True)), job(REPEATED)]
-    changed = PARAMS.model_copy(update={"bootstrap": PARAMS.bootstrap.model_copy(update={"epochs": 9})})
-    digests = [one, digest_of(job(NONE), changed), *(digest_of(other, PARAMS) for other in others)]
-    assert len(set(digests)) == len(digests)
-    alone = sized(ALONE, 16)
-    for name, condition in (
-        (alone, "biased"),
-        (alone, "answer_only"),
-        ("majority", "biased"),
-        ("first policy", "clean"),
-    ):
-        assert digest_of(job(name), PARAMS) == digest_of(job(name, condition), PARAMS), "no training reward is read"
-    assert digest_of(job("majority"), PARAMS) != digest_of(job("majority", "answer_only"), PARAMS), "other problems"
+    one = job(NONE)
+    assert one.digest == replace(one, folder=Path("elsewhere"), name="renamed").digest
+    others = [job(NONE, seed=8), job(NONE, rounds=3), job(NONE, problems=32)]
+    others += [job(NONE, "biased"), job(NONE, "flipped_10"), job(ORACLE), job(REPEATED)]
+    others += [job(sized(name, 64)) for name in (INFLUENCE, MIXED, ALONE, GRADALIGN)]
+    assert len({one.digest, *(other.digest for other in others)}) == 1 + len(others)
+    for name in (sized(ALONE, 16), "majority", "first policy"):
+        assert job(name).digest == job(name, "biased").digest, "no training reward is read"
+    assert job("majority").digest != job("majority", "answer_only").digest, "other problems"
 
 
 def test_kept_results_are_read_again_and_only_what_is_missing_is_run(tmp_path: Path) -> None:
-    keep = tmp_path / "results.jsonl"
-    assert read_results(keep) == {}
-    planned = [job(NONE), job(ORACLE), job(sized(ALONE, 16)), job(sized(ALONE, 16), "biased")]
-    digests = [digest_of(one, PARAMS) for one in planned]
-    result = result_of(planned[1], digests[1], RunResult(0.25, [0.1], 64, [0.5], 12.0))
-    keep.write_text(line_of(result))
-    known = read_results(keep)
-    assert known == {digests[1]: result}
-    assert missing(planned, digests, known) == [(planned[0], digests[0]), (planned[2], digests[2])]
-    keep.write_text(line_of(result) + "{}\n")
-    with pytest.raises(GraftError, match=r"results\.jsonl, line 2: not a result .*; remove the line"):
-        read_results(keep)
-
-
-def test_the_kept_file_is_readable_and_of_variants_that_there_are() -> None:
-    for result in read_results(RESULTS).values():
-        assert json.loads(line_of(result))["digest"] == result.digest
-        assert result.variant in ALL
-        assert 0 <= result.metrics.final <= 1
+    keep, alone = tmp_path / "results.jsonl", sized(ALONE, 16)
+    planned = [job(NONE), job(ORACLE), job(alone), job(alone, "biased")]
+    assert missing(planned, keep) == planned[:3]
+    figures = {"final": 0.25, "kept": 0.5, "steps": 64.0, "seconds": 12.0}
+    append_figures(keep, planned[2].digest, figures)
+    assert missing(planned, keep) == planned[:2]
+    assert kept_runs(planned, keep) == {(condition, alone): {7: figures} for condition in ("flipped", "biased")}
 
 
 def test_what_the_figures_need_is_planned() -> None:
     planned = jobs({7: Path("seven")}, 2)
-    keys = [(job.condition, job.by_kept, job.name) for job in planned]
+    keys = [(job.condition, job.name) for job in planned]
     assert len(set(keys)) == len(keys)
-    assert set(keys) == {(*where, name) for where, names in PLAN.items() for name in names}
-    assert {(*where, name) for where, names in FIGURES.items() for name in names} <= set(keys)
-    assert {(condition, False, name) for condition in ERRING for name in METHODS} <= set(keys)
+    assert set(keys) == {(condition, name) for condition, names in PLAN.items() for name in names}
+    assert {(condition, name) for condition, names in FIGURES.items() for name in names} <= set(keys)
+    assert {(condition, name) for condition in ERRING for name in METHODS} <= set(keys)
     few = jobs({7: Path("seven"), 8: Path("eight")}, 2, conditions=["biased"], variants=DECISIVE)
     assert [(job.seed, job.condition) for job in few] == [(seed, "biased") for seed in (7, 8) for _ in DECISIVE]
     assert {job.name for job in few} == set(DECISIVE)
-    both = jobs({7: Path("seven")}, 2, conditions=["flipped"], variants=[NONE, ORACLE])
-    assert {(job.name, job.by_kept) for job in both} == {(NONE, False), (ORACLE, False), (NONE, True)}
     wanted = {sized(name, trusted) for name in (INFLUENCE, MIXED, ALONE, GRADALIGN) for trusted in (16, 64, 256)}
     assert set(DECISIVE) == {"first policy", NONE, ORACLE, *wanted}
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_variant_has_nearly_the_same_number_of_completions(name: str) -> None:
+def test_every_variant_has_nearly_as_many_completions_and_as_many_steps(name: str) -> None:
     variant = ALL[name]
     count, group = variant.training(PROBLEMS)
-    if variant.rule in ("trusted_alone", "untrained"):
-        assert (count, group) == (0, 0)
+    if variant.rule == "trusted_alone":
+        assert count * group == variant.trusted
     else:
         assert 0 <= PROBLEMS * COMPLETIONS - (count * group + (variant.trusted or 0)) < count
+    learnt = count + variant.held_out[0] * variant.mixed
+    params = params_of(variant.assignments(PROBLEMS))
+    assert math.ceil(learnt / params.update.prompts_per_step) == STEPS
+    assert params.search.simulations == params.search.samples == params.update.group_size == group
 
 
 @pytest.mark.parametrize("events", [False, True])

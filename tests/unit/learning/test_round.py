@@ -13,7 +13,7 @@ from flows.stages.dvc_yaml import MODULES, ROUND, declared_params
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
-from tasks.learning.round import Setting, learn
+from tasks.learning.round import Setting, learn, roll_out
 from tasks.model.policy import load_policy, save_policy
 from tasks.params.file import restrict
 from tasks.params.params import Params
@@ -67,10 +67,11 @@ def test_two_rounds_in_memory_are_those_that_the_stages_write(case: str, tmp_pat
     with make_sandbox(asked.sandbox) as runner:
         setting = Setting(tmp_path, asked, WorkflowEnvironment(), runner)
         for number in (1, 2):
-            done = learn(setting, policy, reference if asked.update.beta else None, drawn(asked), number, head)
+            rewarded = roll_out(setting, policy, drawn(asked), number)
+            done = learn(asked, policy, reference if asked.update.beta else None, rewarded, number, head)
             written = list(read_rewarded(layout.trajectories(number)))
-            assert [rewards for _, rewards in done.rewarded] == [rewards for _, rewards in written]
-            assert [t.members for t, _ in done.rewarded] == [t.members for t, _ in written]
+            assert [rewards for _, rewards in rewarded] == [rewards for _, rewards in written]
+            assert [t.members for t, _ in rewarded] == [t.members for t, _ in written]
             assert done.selection.lines == read_jsonl(layout.selection(number), Selected)
             selected += [line.selected for line in done.selection.lines]
             adapter = load_file(layout.policy(number) / "adapter" / "adapter_model.safetensors")

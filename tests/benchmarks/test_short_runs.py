@@ -1,0 +1,30 @@
+"""Short runs: their rounds draw the problems that those of a run do."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.support.short_runs import draw_problems, read_problems
+from tasks.artifacts import read_jsonl
+from tasks.layout import Layout
+from tasks.params.file import load_params, override
+from tasks.records import AskedProblem
+from tasks.search.task import run
+from tests.support import real_project
+
+pytestmark = pytest.mark.nightly
+
+
+def test_a_short_run_draws_the_problems_that_the_stage_search_does(tmp_path: Path) -> None:
+    layout = Layout(real_project.make(tmp_path))
+    override(tmp_path / "params.yaml", ["curriculum.problems=4", "curriculum.discount=0"])
+    params = load_params(tmp_path / "params.yaml")
+    train, validation = read_problems(tmp_path, params)
+    assert len(train) > 4
+    assert len(validation) > params.influence.n
+    for round in (1, 2):
+        run(layout, params, round)
+        asked = read_jsonl(layout.workflows(round) / "problems.jsonl", AskedProblem)
+        drawn = draw_problems(params, train, validation, round)
+        assert [(split, problem.problem_id) for split, problem in drawn] == [(a.split, a.problem_id) for a in asked]
+        layout.policy(round).symlink_to(layout.policy(0))
