@@ -238,7 +238,12 @@ def _fdr_control(record: RunRecord) -> list[str]:
         return [f"Validation finds fault with the rewards of samples, which were dropped; % by round: {found}."]
     if not shares:
         return []
-    return ["Validation finds no fault with the rewards: no sample was dropped by its influence."]
+    measured = [100 * selected["measured_share"] for selected in rounds if "measured_share" in selected]
+    needed = f"; % of the samples that were measured, by round: {', '.join(f'{share:.0f}' for share in measured)}"
+    return [
+        "Validation finds no fault with the rewards: no sample was dropped by its influence"
+        f"{needed if any(share < 100 for share in measured) else ''}."
+    ]
 
 
 def _curriculum(record: RunRecord) -> list[str]:

@@ -23,9 +23,18 @@ from tasks.seeds import derive_seed
 from tasks.select.certificate import certify
 from tasks.select.conformal_control import calibration_influences, shift_by_threshold
 from tasks.select.gradient_algebra import direction_cosine, direction_norm
+from tasks.select.gradient_passes import GradientPasses
 from tasks.select.losses import TokenLosses, Validation
 from tasks.select.metrics import selection_metrics
-from tasks.select.tracin import NOT_MEASURED, Measure, SampleInfluence, cache_validation_gradients, influences
+from tasks.select.sequential_test import Calibration, measure_groups
+from tasks.select.tracin import (
+    NOT_MEASURED,
+    Measure,
+    Products,
+    SampleInfluence,
+    cache_validation_gradients,
+    measure_products,
+)
 
 MEBIBYTE = 2**20
 
@@ -126,15 +135,28 @@ def measure(
         scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
         local = own.similarity == "local"
         cached = cache_validation_gradients(scorer, validation, options.budget) if local else None
-        found = influences(scorer, samples, averaging, validation, options, _sizes(train), losses, cached)
+        calibration = None
+        if local and own.fdr_control:
+            trusted = calibration_influences(scorer, averaging, validation, options, _sizes(held_out), samples, cached)
+            calibration = Calibration(validation.samples, trusted)
+
+        def measure_part(groups: Sequence[SampleGroup]) -> Products:
+            given = (_sizes(groups), losses, cached, samples)
+            return measure_products(scorer, samples_in(groups), averaging, validation, options, *given)
+
+        in_parts = _is_cached(cached, validation)
+        measured = measure_groups(train, measure_part, options, calibration if in_parts else None, round)
+        found = measured.influences
+        numbers["measured_share"] = measured.share
         numbers["validation_gradient_norm"] = direction_norm(found.gradient)
         numbers["train_gradient_norm"] = direction_norm(found.train_gradient)
         numbers["gradient_cosine"] = direction_cosine(found.train_gradient, found.gradient)
         numbers |= certified(scorer, samples, found.each, averaging, validation, round, losses)
         controlled: list[float] | None = [s.influence or 0.0 for s in found.each]
-        if local and own.fdr_control:
-            trusted = calibration_influences(scorer, averaging, validation, options, _sizes(held_out), samples, cached)
-            controlled = shift_by_threshold(samples, found.each, validation.samples, trusted)
+        if calibration:
+            trusted, controlled = calibration.influences, None
+            if not measured.certain:
+                controlled = shift_by_threshold(samples, found.each, calibration.samples, trusted)
             numbers["fault_share"] = _fault_share(samples, controlled)
     if controlled is not None:
         kept = [s.has_signal and x > 0 for s, x in zip(samples, controlled, strict=True)]
@@ -165,6 +187,11 @@ def certified(
     if certificate.loss is not None:
         numbers["validation_loss"] = certificate.loss
     return numbers
+
+
+def _is_cached(cached: GradientPasses | None, validation: Validation) -> bool:
+    """Whether a part of the training samples can be measured without passing over validation again."""
+    return cached is not None and cached.has_cached(validation.samples_with_signal)
 
 
 def _sizes(groups: Sequence[SampleGroup]) -> list[float]:

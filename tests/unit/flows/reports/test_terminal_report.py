@@ -222,6 +222,9 @@ def test_faults_that_validation_finds_with_the_rewards_are_reported(layout: Layo
     for number in (1, 2, 3):
         add(layout, "select", number, fault_share=0.0)
     assert "Validation finds no fault with the rewards: no sample was dropped" in report(layout, params)
+    for number, share in ((1, 0.25), (2, 0.375), (3, 1.0)):
+        add(layout, "select", number, measured_share=share)
+    assert "its influence; % of the samples that were measured, by round: 25, 38, 100." in prose(layout, params)
     add(layout, "select", 3, fault_share=0.314)
     found = "finds fault with the rewards of samples, which were dropped; % by round: 0, 0, 31."
     assert found in prose(layout, params)
