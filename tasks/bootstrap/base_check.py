@@ -25,7 +25,7 @@ from tasks.core.child_process import end_with_parent, kill_tree, spawn
 from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError, TransientError
 from tasks.model.base_adapter import adapter_folder, tokenizer_of_adapter
-from tasks.model.gguf import is_converted, is_gguf, load_gguf_tokenizer
+from tasks.model.gguf import MAX_LAYERS, is_converted, is_gguf, load_gguf_tokenizer
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import load_tokenizer
 from tasks.params.sections import PolicyParams
@@ -37,9 +37,6 @@ BLOCKED_SECONDS = 600.0
 """By the clock, for a child that waits for the hub or a disk."""
 
 MEMORY = 4 << 30  # bytes, besides what the libraries take
-
-MAX_LAYERS = 1000
-"""No published model has more."""
 
 PARTS = {
     "tokenizer": (TOKENIZER_SECONDS, "its tokenizer"),

@@ -1,12 +1,13 @@
 """GGUF files as a base: a file, by its path or in an installed Python package, is converted to a Hugging Face folder.
 
 The conversion is transformers' own, to float32. It happens once: the folder is in the user's cache, named by the digest
-of the file, next to the models of the Hugging Face hub. (Format:
-https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.)
+of the file, next to the models of the Hugging Face hub. Before that the sizes are checked that a file's header
+announces, of which a library makes lists. (Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.)
 """
 
 import fcntl
 import logging
+import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from functools import cache
 from importlib.util import find_spec
 from os.path import isdir, isfile  # a name that is too long is none, where pathlib's own would raise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tasks.artifacts import atomic_folder, digest_path, remove_leftovers
 from tasks.errors import GraftError
@@ -23,6 +24,13 @@ from tasks.model.load_errors import PANIC, translate_disk_errors
 from tasks.model.version import WEIGHTS
 
 SUFFIX = ".gguf"
+
+MAX_TOKENS, MAX_LAYERS = 1 << 20, 1000
+"""No published model has more, and lists of this length are read in seconds."""
+
+TOKENS, LAYERS = "tokenizer.ggml.tokens", ".block_count"
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_TEXT, _ARRAY = 8, 9
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +91,7 @@ def load_gguf_tokenizer(base: str) -> Any:
 
     file = find_gguf(base).resolve()
     with _alone(base, file) as (folder, name):
+        check_header(file)
         return AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
 
 
@@ -135,6 +144,7 @@ def _load(base: str, file: Path) -> tuple[Any, Any]:
     from transformers.utils.quantization_config import GgufConfig
 
     with _alone(base, file) as (folder, name):
+        check_header(file)
         tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
         model, report = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -174,3 +184,57 @@ def _alone(base: str, file: Path) -> Iterator[tuple[str, str]]:
                 f"policy.base: {base!r} cannot be converted ({type(error).__name__}: {reason}); restore the file from "
                 "a copy, or name a causal language model of another architecture"
             ) from error
+
+
+def check_header(file: Path) -> None:
+    """Raises GraftError if the file announces more tokens or layers than any model has.
+
+    struct.error, KeyError, ValueError or RecursionError if its header is damaged.
+    """
+    with file.open("rb") as stream:
+        _check(stream)
+
+
+def _check(stream: BinaryIO) -> None:
+    magic, version, _, fields = struct.unpack("<4sIQQ", stream.read(24))
+    if magic != b"GGUF" or version < 2:
+        raise KeyError(magic)
+    for _ in range(fields):
+        name = stream.read(_number(stream, "Q", most=1 << 16)).decode()
+        kind = _number(stream, "I")
+        if name == TOKENS:
+            _refuse_more(MAX_TOKENS, _number(stream, "IQ", place=1), "tokens")
+            return
+        value = _value(stream, kind)
+        if name.endswith(LAYERS) and value is not None:
+            _refuse_more(MAX_LAYERS, value, "layers")
+
+
+def _refuse_more(most: int, count: int, what: str) -> None:
+    if count > most:
+        raise GraftError(f"policy.base: its header announces {count:,} {what}, more than any model has; name another")
+
+
+def _value(stream: BinaryIO, kind: int) -> int | None:
+    """The next value if it is a whole number; any other is passed over."""
+    if kind == _TEXT:
+        stream.seek(_number(stream, "Q", most=1 << 32), 1)
+        return None
+    if kind == _ARRAY:
+        inner, count = struct.unpack("<IQ", stream.read(12))
+        if inner in _NUMBERS:
+            stream.seek(min(count, 1 << 40) * struct.calcsize(_NUMBERS[inner]), 1)
+            return None
+        _refuse_more(MAX_TOKENS, count, "values of a list")
+        for _ in range(count):
+            _value(stream, inner)
+        return None
+    value = _number(stream, _NUMBERS[kind])
+    return value if isinstance(value, int) else None
+
+
+def _number(stream: BinaryIO, form: str, place: int = 0, most: int | None = None) -> int:
+    number: int = struct.unpack(f"<{form}", stream.read(struct.calcsize(f"<{form}")))[place]
+    if most is not None and number > most:
+        raise KeyError(number)
+    return number

@@ -63,7 +63,7 @@ def test_a_broken_model_is_one_line(kind: str, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_gguf_file_of_many_tokens_and_a_valid_one(tmp_path: Path) -> None:
-    assert "reading its tokenizer took over 30 s or 4 GB" in refused(gguf_of_many_tokens(tmp_path))
+    assert "5,000,000 tokens" in refused(gguf_of_many_tokens(tmp_path))
     check_base(params(write_gguf(tmp_path / "tiny.gguf")))
 
 

@@ -13,10 +13,11 @@ from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
 from tasks.model import gguf
 from tasks.model.export import ExportFormat, export_policy
-from tasks.model.gguf import find_gguf, resolve_base
+from tasks.model.gguf import find_gguf, load_gguf_tokenizer, resolve_base
 from tasks.model.policy import load_model, load_policy, load_tokenizer, save_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora, PolicyParams
+from tests.support.broken_models import gguf_of_many_tokens
 from tests.support.models import logits, perturb, same_logits
 from tests.support.tiny_gguf import END, write_gguf
 
@@ -174,6 +175,15 @@ def test_a_damaged_file_is_one_line_and_leaves_nothing(
     assert "\n" not in str(e.value)
     assert "graft-" not in str(e.value)
     assert [path.suffix for path in (root / "cache" / "graft").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("load", [load_gguf_tokenizer, load_model])
+def test_a_header_of_more_tokens_than_any_model_has_is_refused_at_once(
+    load: Callable[[str], object], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", None)  # it would take minutes
+    with pytest.raises(GraftError, match=r"^policy\.base: its header announces 5,000,000 tokens, more than any model"):
+        load(str(gguf_of_many_tokens(root)))
 
 
 def test_a_file_without_some_weights_is_refused(root: Path) -> None:
