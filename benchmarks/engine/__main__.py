@@ -59,7 +59,7 @@ def server(root: Path, venv: Path, dtype: VllmDtype, figures: Figures) -> Iterat
     folder = Layout(root).policy(0)
     base, started = base_to_serve(folder, read_json(folder / "lineage.json", Lineage)), time.monotonic()
     program = [str(venv / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", *FLAGS]
-    with started_server(program, dtype, base, 16, root / f"{dtype}.log") as address:
+    with started_server(program, dtype, base, 16, False, root / f"{dtype}.log") as address:
         figures[f"start_seconds_{dtype}"] = time.monotonic() - started
         yield address
 

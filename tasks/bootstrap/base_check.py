@@ -19,6 +19,7 @@ from resource import RLIMIT_CPU, RLIMIT_DATA, RUSAGE_SELF, getrusage, setrlimit
 from subprocess import DEVNULL, PIPE
 from typing import Any
 
+from tasks.artifacts import read_json
 from tasks.bootstrap.prompt_formats import render_question
 from tasks.bootstrap.start import load_start
 from tasks.core.child_process import end_with_parent, kill_tree, spawn
@@ -29,6 +30,7 @@ from tasks.model.gguf import MAX_LAYERS, is_converted, is_gguf, load_gguf_tokeni
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import load_tokenizer
 from tasks.params.sections import PolicyParams
+from tasks.records import Lineage
 
 TOKENIZER_SECONDS, MODEL_SECONDS, TEMPLATE_SECONDS = 30, 5, 1
 """CPU seconds. The largest vocabularies take about one, the rest less."""
@@ -139,9 +141,9 @@ def _tokenizer(base: str) -> Any:
         return load_gguf_tokenizer(base)
     folder = Path(base)
     if (folder / "lineage.json").exists():
-        return load_tokenizer(base)
+        return load_tokenizer(base, read_json(folder / "lineage.json", Lineage).base)
     adapter = None if (folder / "adapter").exists() else adapter_folder(base)
-    return load_tokenizer(tokenizer_of_adapter(adapter)) if adapter else load_tokenizer(base)
+    return load_tokenizer(tokenizer_of_adapter(adapter), base) if adapter else load_tokenizer(base)
 
 
 def _check_layers(base: str) -> None:

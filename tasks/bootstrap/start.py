@@ -55,7 +55,7 @@ def _load(params: PolicyParams, device: str | None) -> tuple[Policy, str | None]
                 "set policy.quantize to null, or merge it with peft and name that"
             )
         model = load_adapted(adapter, weights, device)
-        tokenizer = load_tokenizer(tokenizer_of_adapter(adapter))
+        tokenizer = load_tokenizer(tokenizer_of_adapter(adapter), params.base)
         policy = Policy(model, tokenizer, "", params.base, own_weights=True, dtype=dtype)
         return policy, None
     model, tokenizer = load_model(params.base, params.quantize, weights, device), load_tokenizer(params.base)

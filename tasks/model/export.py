@@ -11,6 +11,7 @@ from typing import Any, Literal
 from tasks.artifacts import atomic_folder, copy_folder, digest_path, write_text
 from tasks.environments.prompts import read_format
 from tasks.errors import GraftError
+from tasks.model.foreign_files import is_trusted
 from tasks.model.gguf import find_gguf, is_gguf, resolve_base
 from tasks.model.load_errors import translate_errors
 from tasks.model.lora import nf4_options
@@ -89,7 +90,7 @@ def _write_merged(policy: Path, lineage: Lineage, new: Path, float32: bool) -> N
     base, model = _base_of(policy, lineage), _load_policy(policy, lineage)
     if "adapter" in lineage.holds:
         model = model.merge_and_unload()  # in float32: rounded once, at the end
-    dtype = AutoConfig.from_pretrained(base, trust_remote_code=False).dtype
+    dtype = AutoConfig.from_pretrained(base, trust_remote_code=is_trusted(base)).dtype
     model.to(torch.float32 if float32 or dtype is None else dtype).save_pretrained(new)
 
 
@@ -146,7 +147,7 @@ def _load(base: str, adapter: Path | None = None, quantize: Quantization | None 
         base,
         dtype=torch.float32,
         use_safetensors=True,
-        trust_remote_code=False,
+        trust_remote_code=is_trusted(base),
         **(nf4_options("cpu", torch.float32) if quantize else {}),
     )
     if quantize:

@@ -1,17 +1,46 @@
-"""Checks of a model's files: before a library reads them, of what they name as weights; then of the loaded weights,
-that each was in the files and fits, none of the files' is left over, and all numbers are finite."""
+"""Checks of a model's files: before a library reads them, of their code and of what they name as weights; then of the
+loaded weights, that each was in the files and fits, none of the files' is left over, and all numbers are finite."""
 
 import json
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+REMOTE_CODE = "GRAFT_REMOTE_CODE"
+"""Environment variable with the base whose own Python code may run. It is no param: `params.yaml` and policy folders
+may come from others, and data must not be able to enable code."""
+
 INDEX = "model.safetensors.index.json"
+WITH_CODE = ("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
+"""Files of a model folder in which `auto_map` names classes in Python files."""
 
 NAMED = 3  # weights that an error names
 
 logger = logging.getLogger(__name__)
+
+
+def is_trusted(base: str, folder: str | None = None) -> bool:
+    """Whether the user allows this base to run its own code.
+
+    `folder`: a policy folder made of the base. Its files refer to the base's code as `BASE--module.CLASS`, and a folder
+    that refers to any other code, or has code of its own, is not trusted.
+    """
+    if not base or os.environ.get(REMOTE_CODE) != base:
+        return False
+    if folder in (None, base):
+        return True
+    copy = Path(str(folder))
+    return not any(copy.rglob("*.py")) and all(code.startswith(f"{base}--") for code in _code_of(copy))
+
+
+def _code_of(folder: Path) -> Iterator[str]:
+    """The classes in Python files that a folder's configurations refer to."""
+    for name in WITH_CODE:
+        references = _read(folder / name).get("auto_map") or {}
+        for reference in references.values() if isinstance(references, dict) else [references]:
+            yield from (str(one) for one in (reference if isinstance(reference, list) else [reference]) if one)
 
 
 def check_weight_files(base: str) -> None:

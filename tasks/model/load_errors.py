@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tasks.errors import GraftError, TransientError
+from tasks.model.foreign_files import REMOTE_CODE
 from tasks.model.out_of_memory import is_out_of_memory
 
 PANIC = "PanicException"
@@ -45,7 +46,10 @@ def error_reason(error: BaseException) -> str:
 def error_remedy(error: BaseException) -> str | None:
     """The remedy for a base with code or pickles; None for any other error."""
     if "custom code" in str(error) or "trust_remote_code" in str(error):
-        return "it comes with Python code, which is not run: choose another, or convert it to a type of transformers"
+        return (
+            "it comes with Python code, which is not run: choose another, or if you trust it name it in the "
+            f"environment, {REMOTE_CODE}=BASE, as in params.yaml"
+        )
     if "use_safetensors" in str(error):
         return "weights are read from safetensors only, as pytorch_model.bin is a pickle: convert it, or choose another"
     return None

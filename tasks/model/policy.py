@@ -24,7 +24,7 @@ from tasks.environments.prompts import SCRATCH as SCRATCH
 from tasks.environments.prompts import cut_at_stop, read_format
 from tasks.errors import GraftError
 from tasks.model.chat_template import render_chat
-from tasks.model.foreign_files import check_report, check_weight_files
+from tasks.model.foreign_files import check_report, check_weight_files, is_trusted
 from tasks.model.gguf import resolve_base
 from tasks.model.load_errors import translate_disk_errors, translate_errors
 from tasks.model.lora import ALL_LINEAR, keep_weights, linear_modules, nf4_options
@@ -130,12 +130,12 @@ def load_policy(
         if model is None:
             dtype = lineage.dtype if "adapter" in lineage.holds else TRAINED_DTYPE
             types: dict[str, Any] = {"dtype": dtype, "quantize": lineage.quantize}
-            load: Callable[[str], Any] = partial(_model, shard=shard, device=device, **types)
+            load: Callable[[str], Any] = partial(_model, made_of=lineage.base, shard=shard, device=device, **types)
             model = load(str(folder)) if "weights" in lineage.holds else _base_of(folder, lineage, load)
         if "adapter" in lineage.holds:
             model = _with_adapter(model, folder / "adapter")
     own = "weights" in lineage.holds
-    tokenizer = load_tokenizer(str(folder))
+    tokenizer = load_tokenizer(str(folder), lineage.base)
     form = read_format(folder)
     sharded = shard or (instead_of and instead_of.weights_file)
     file = folder / WEIGHTS if own and sharded else None
@@ -153,15 +153,20 @@ def load_model(
     """
     remedy = "give a Hugging Face id, a folder with config.json and weights, a GGUF file, or scratch"
     with translate_errors(f"policy.base: {base!r} is no causal language model", remedy):
-        return _model(base, dtype, quantize=quantize, device=device)
+        return _model(base, base, dtype, quantize=quantize, device=device)
 
 
-def load_tokenizer(base: str) -> Any:
-    """The tokenizer of a folder, GGUF file or Hugging Face id, with a padding token. Raises GraftError."""
+def load_tokenizer(base: str, made_of: str | None = None) -> Any:
+    """The tokenizer of a folder, GGUF file or Hugging Face id, with a padding token. Raises GraftError.
+
+    `made_of`: the first origin of the policy in that folder.
+    """
     from transformers import AutoTokenizer
 
     with translate_errors(f"policy.base: {base!r} has no tokenizer", "add tokenizer.json to it"):
-        tokenizer = AutoTokenizer.from_pretrained(resolve_base(base), trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(
+            resolve_base(base), trust_remote_code=is_trusted(made_of or base, base)
+        )
         if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer does not fail without any file
             raise ValueError("it knows no tokens")
     if tokenizer.eos_token_id is None:
@@ -173,11 +178,13 @@ def load_tokenizer(base: str) -> Any:
 
 def _model(
     base: str,
+    made_of: str,
     dtype: Dtype | None = None,
     shard: Shard | None = None,
     quantize: Quantization | None = None,
     device: str | None = None,
 ) -> Any:
+    """`made_of`: the first origin of the weights; for a policy folder it differs from `base`."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -192,7 +199,7 @@ def _model(
         resolve_base(base),
         dtype="auto" if shard else type or "auto",  # the file's own is mapped: no copy
         use_safetensors=True,  # the other format, pytorch_model.bin, is a pickle
-        trust_remote_code=False,  # without it transformers asks on the terminal
+        trust_remote_code=is_trusted(made_of, base),  # without it transformers asks on the terminal
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # they are in the report
         **options,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError, TransientError
-from tasks.model.foreign_files import check_weight_files
+from tasks.model.foreign_files import check_weight_files, is_trusted
 from tasks.model.load_errors import error_reason, error_remedy, is_transient
 from tasks.model.policy import LOAD_LOCK, best_device
 from tasks.params.sections import ModelReward
@@ -60,7 +60,7 @@ def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) ->
         LOAD_LOCK,
         _one_line_errors(f"rewards.model: {params.base!r} is no sequence-classification model with a tokenizer"),
     ):
-        model, tokenizer = _model(base), _tokenizer(base)
+        model, tokenizer = _model(base, params.base), _tokenizer(base, params.base)
     label = label_index(model.config, params.label)
     values = [math.nan] * len(pairs)
     with _one_line_errors(f"rewards.model: {params.base!r} could not read the completions"):
@@ -112,7 +112,7 @@ def _measured(value: float) -> TermValue:
     return TermValue(None, "failed", "the model's logits are not finite")
 
 
-def _model(base: str) -> Any:
+def _model(base: str, named: str) -> Any:
     import torch
     from transformers import AutoModelForSequenceClassification
 
@@ -122,7 +122,7 @@ def _model(base: str) -> Any:
         base,
         dtype=torch.float32 if device == "cpu" else "auto",
         use_safetensors=True,
-        trust_remote_code=False,
+        trust_remote_code=is_trusted(named),
         output_loading_info=True,
     )
     if found["missing_keys"]:  # transformers initialises them at random
@@ -130,10 +130,10 @@ def _model(base: str) -> Any:
     return model.to(device).eval()
 
 
-def _tokenizer(base: str) -> Any:
+def _tokenizer(base: str, named: str) -> Any:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=False)
+    tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=is_trusted(named))
     if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer accepts a folder without any file
         raise ValueError("its tokenizer knows no tokens")
     return tokenizer

@@ -1,4 +1,4 @@
-"""Law: a base, a policy folder or a reward model is data; its code does not run."""
+"""Law: a base, a policy folder or a reward model is data; its code runs only where the user names it."""
 
 import json
 import os
@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tasks.errors import GraftError
+from tasks.model.foreign_files import REMOTE_CODE
 from tasks.model.policy import load_model, load_policy, load_tokenizer
 from tasks.params.sections import ModelReward
 from tasks.reward.classifier_term import classifier_values
@@ -88,7 +89,7 @@ def test_code_of_a_base_does_not_run_and_no_question_is_asked(
 ) -> None:
     foreign(base, marker)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("the terminal was asked"))
-    message = "comes with Python code, which is not run: choose another"
+    message = rf"comes with Python code, which is not run: .*{REMOTE_CODE}=BASE"
     with pytest.raises(GraftError, match=message) as caught:
         load_model(str(base))
     assert "\n" not in str(caught.value)
@@ -96,6 +97,51 @@ def test_code_of_a_base_does_not_run_and_no_question_is_asked(
         load_policy(base)
     with pytest.raises(GraftError, match=message):
         classifier_values(tmp_path, ModelReward(base=str(base), weight=1.0, batch=2, label=None), [("1?", "2")])
+    monkeypatch.setenv(REMOTE_CODE, "some/other")
+    with pytest.raises(GraftError, match=message):
+        load_model(str(base))
+    assert not marker.exists()
+
+
+def test_code_of_the_base_that_is_named_runs(
+    base: Path, marker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    foreign(base, marker)
+    monkeypatch.setenv(REMOTE_CODE, str(base))
+    assert type(load_model(str(base))).__name__ == "Odd"
+    assert marker.exists()
+
+
+@pytest.mark.parametrize("code", ["a file of its own", "another repository", "a function of generation"])
+def test_code_of_a_folder_made_of_a_trusted_base_does_not_run(
+    code: str, marker: Path, tmp_path: Path, save_tiny: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lineage is data: it names a base, and anyone can write it."""
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setenv(REMOTE_CODE, "some/trusted")
+    policy = tmp_path / "policy"
+    save_tiny(policy, full=True)
+    lineage = json.loads((policy / "lineage.json").read_text())
+    (policy / "lineage.json").write_text(json.dumps(lineage | {"base": "some/trusted"}))
+    load_policy(policy)
+    if code == "a function of generation":
+        (policy / "custom_generate").mkdir()
+        (policy / "custom_generate" / "generate.py").write_text(MODELING.format(marker=str(marker)))
+    elif code == "another repository":
+        foreign(policy, marker)
+        (policy / "odd.py").rename(tmp_path / "odd.py")
+        config = json.loads((policy / "config.json").read_text())
+        own = {name: f"{tmp_path}--{value}" for name, value in config["auto_map"].items()}
+        (policy / "config.json").write_text(json.dumps(config | {"auto_map": own}))
+    else:
+        foreign(policy, marker)
+    try:
+        load_policy(policy)  # without a type of its own the model is one that transformers has
+    except GraftError as error:
+        assert REMOTE_CODE in str(error)  # noqa: PT017 (either is right)
     assert not marker.exists()
 
 
@@ -107,7 +153,7 @@ def test_code_of_a_tokenizer_does_not_run(base: Path, marker: Path) -> None:
     try:
         load_tokenizer(str(base))  # by tokenizer.json, which is data
     except GraftError as error:
-        assert "which is not run" in str(error)  # noqa: PT017 (either is right)
+        assert REMOTE_CODE in str(error)  # noqa: PT017 (either is right)
     assert not marker.exists()
 
 

@@ -26,7 +26,7 @@ STAGE = """
 import sys, time
 from pathlib import Path
 from tasks.model.sampling.vllm.server import started_server
-with started_server(sys.argv[2:], "float32", "/base", 16, Path(sys.argv[1])):
+with started_server(sys.argv[2:], "float32", "/base", 16, False, Path(sys.argv[1])):
     print("it answers", flush=True)
     time.sleep(300)
 """
@@ -56,7 +56,7 @@ def pids_in(file: Path) -> list[int]:
 @pytest.mark.parametrize("more", [[], pytest.param(["--ignore-term"], marks=pytest.mark.slow)])
 def test_it_answers_in_the_block_and_is_gone_after_it(tmp_path: Path, more: list[str]) -> None:
     program, log = command(tmp_path / "pids", *more), tmp_path / "logs" / "log"
-    with started_server(program, "float32", "/base", None, log) as address:
+    with started_server(program, "float32", "/base", None, False, log) as address:
         assert answers(address.removesuffix("/v1"))
         pids = pids_in(tmp_path / "pids")
     started = time.monotonic()
@@ -72,7 +72,7 @@ def test_it_has_a_key_that_is_in_no_command_line_and_in_no_log(
     """The client reads the same variable, which is tested with the stages."""
     monkeypatch.setenv(KEY, users)
     log = tmp_path / "log"
-    with started_server(command(tmp_path / "pids"), "float32", "/base", None, log):
+    with started_server(command(tmp_path / "pids"), "float32", "/base", None, False, log):
         key = os.environ[KEY]
         assert key == users if users else len(key) == 64
         assert all(key not in text for process in psutil.process_iter() for text in command_line(process))
@@ -114,6 +114,6 @@ def test_one_that_does_not_start_is_one_line_with_the_last_of_its_log(
     message = rf"^machine\.vllm\.command: {program[0]} ended before it answered: {last}; see {tmp_path}/log$"
     with (
         pytest.raises(GraftError, match=message),
-        started_server(program, "float32", "/base", 16, tmp_path / "log"),
+        started_server(program, "float32", "/base", 16, False, tmp_path / "log"),
     ):
         pass

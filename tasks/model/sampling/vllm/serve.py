@@ -17,6 +17,7 @@ from tasks.artifacts import digest_path, read_json
 from tasks.environments.prompts import read_format
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.foreign_files import is_trusted
 from tasks.model.gguf import resolve_base
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import Policy, ServedModel, load_policy, load_tokenizer
@@ -59,11 +60,12 @@ def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id
     params = server_params()
     lineage = read_json(folder / "lineage.json", Lineage)
     base = base_to_serve(folder, lineage)
+    trusted = is_trusted(lineage.base, base if "weights" in lineage.holds else None)
     adapter = folder.resolve() / ADAPTER if "adapter" in lineage.holds else None
     rank = read_json(adapter / "adapter_config.json", _AdapterConfig).r if adapter else None
     log = layout.engine_log(stage_id)
     program, there = params.command, nullcontext(params.address or "")
-    with started_server(program, dtype, base, rank, log) if program else there as address:
+    with started_server(program, dtype, base, rank, trusted, log) if program else there as address:
         client = JsonClient(address)
         card = _base_card(client, base)
         name = f"graft-{lineage.version}" if adapter else card.id
@@ -147,13 +149,14 @@ def _without_weights(folder: Path, served: ServedModel) -> Policy:
 
     lineage = read_json(folder / "lineage.json", Lineage)
     base = base_to_serve(folder, lineage)
+    trusted = is_trusted(lineage.base, base if "weights" in lineage.holds else None)
     with translate_errors(f"{folder}: its base {base!r} has no config.json", "restore it"):
-        config = AutoConfig.from_pretrained(base, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(base, trust_remote_code=trusted)
         try:
             generation = GenerationConfig.from_pretrained(base)
         except OSError:  # none of its own: as transformers makes one with the model
             generation = GenerationConfig.from_model_config(config)
-    tokenizer = load_tokenizer(str(folder))
+    tokenizer = load_tokenizer(str(folder), lineage.base)
     own, form = "weights" in lineage.holds, read_format(folder)
     model = ModelConfigs(config, generation)
     return Policy(model, tokenizer, lineage.version, lineage.base, lineage.base_sha256, own, form, served)

@@ -41,7 +41,9 @@ _current: ContextVar[VllmServer | None] = ContextVar("vllm", default=None)
 
 
 @contextmanager
-def started_server(program: Sequence[str], dtype: VllmDtype, base: str, rank: int | None, log: Path) -> Iterator[str]:
+def started_server(
+    program: Sequence[str], dtype: VllmDtype, base: str, rank: int | None, trusted: bool, log: Path
+) -> Iterator[str]:
     """Run `program` as a server of `base` during the block; its address, which ends in /v1.
 
     `rank`: of the adapters that it will load, None: none. Its key, which keeps other users of the machine out, is the
@@ -50,7 +52,7 @@ def started_server(program: Sequence[str], dtype: VllmDtype, base: str, rank: in
     if not os.environ.get(KEY):
         os.environ[KEY] = secrets.token_hex(32)  # read by the server and by JsonClient, and so removed from all texts
     port = free_port()
-    command = server_command(program, dtype, base, rank, port)
+    command = server_command(program, dtype, base, rank, trusted, port)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as stream:
         process = spawn(
@@ -64,7 +66,9 @@ def started_server(program: Sequence[str], dtype: VllmDtype, base: str, rank: in
         _end(process)
 
 
-def server_command(program: Sequence[str], dtype: VllmDtype, base: str, rank: int | None, port: int) -> list[str]:
+def server_command(
+    program: Sequence[str], dtype: VllmDtype, base: str, rank: int | None, trusted: bool, port: int
+) -> list[str]:
     """The command with what it must be started with; `vllm serve` takes the base by its place, others by its name."""
     command = list(program)
     place = command.index("serve") + 1 if "serve" in command else len(command)
@@ -73,7 +77,7 @@ def server_command(program: Sequence[str], dtype: VllmDtype, base: str, rank: in
     command += ["--generation-config", "vllm", "--logprobs-mode", "processed_logprobs", "--allowed-origins", "[]"]
     if rank is not None:
         command += ["--enable-lora", "--max-lora-rank", str(_max_rank(rank))]
-    return command
+    return [*command, "--trust-remote-code"] if trusted else command
 
 
 def _max_rank(rank: int) -> int:

@@ -129,7 +129,7 @@ def test_own_asks_no_server(folder: Path) -> None:
 def test_a_server_is_started_with_all_that_the_samples_depend_on(
     command: list[str], expected: list[str], rank: int | None, most: str | None
 ) -> None:
-    line = server_command(command, "float16", "/base", rank, port=8011)
+    line = server_command(command, "float16", "/base", rank, trusted=False, port=8011)
     assert line[: len(expected)] == expected
     pairs = dict(pairwise(line))
     assert (pairs["--dtype"], pairs["--port"], pairs["--host"]) == ("float16", "8011", "127.0.0.1")
@@ -137,3 +137,4 @@ def test_a_server_is_started_with_all_that_the_samples_depend_on(
     assert pairs["--allowed-origins"] == "[]"
     assert pairs.get("--max-lora-rank") == most
     assert ("--enable-lora" in line) == (rank is not None)
+    assert "--trust-remote-code" in server_command(command, "float16", "/base", rank, trusted=True, port=1)
