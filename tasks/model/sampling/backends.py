@@ -1,23 +1,27 @@
 """Choose a sampling backend: the fastest whose log-probabilities equal a plain forward pass on a short probe.
 
 blocks     the decoding loop on Llama's blocks written out        float32 on a CPU, Llama's architecture
-loop       the decoding loop on the model's own forward pass      any other model that fills a key-value cache
+loop       the decoding loop on the model's own forward pass      it fills a key-value cache
+generate   transformers' own `generate`, without a cache          any model
 
 The probe finds a model whose cache, positions or masks are silently wrong.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from tasks.errors import GraftError
 from tasks.model.cpu.decoder_blocks import is_supported
 from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
 from tasks.model.sampling.batch_state import BatchState, Request
 from tasks.model.sampling.decode_loop import decode, decode_blocks
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PROBE_COPIED_TOKENS = 20
 """`max_copied` of a probe: it begins with shared contexts and ends with copied ones."""
@@ -35,8 +39,7 @@ logger = logging.getLogger(__name__)
 def pick_backend(policy: Policy, prompt: list[int]) -> Backend:
     """The backend that samples the policy's `unwrap_model`; one that is passed over is logged with the reason.
 
-    The probe takes its tokens from `prompt`; each backend is probed once per model. Raises GraftError where none
-    samples the policy.
+    The probe takes its tokens from `prompt`; each backend is probed once per model.
     """
     results = _probe_results.setdefault(policy.model, {})
     backends = {"loop": decode}
@@ -49,9 +52,7 @@ def pick_backend(policy: Policy, prompt: list[int]) -> Backend:
                 logger.warning("policy: backend %s does not sample it: %s", name, results[name])
         if not results[name]:
             return backend
-    raise GraftError(
-        f"policy.base: this model cannot be sampled with a key-value cache, {results['loop']}; take another"
-    )
+    return generate
 
 
 def _probe(policy: Policy, backend: Backend, prompt: list[int]) -> str:
@@ -79,3 +80,49 @@ def _probe(policy: Policy, backend: Backend, prompt: list[int]) -> str:
     dtypes = {torch.float32, *(p.dtype for p in model.parameters() if p.is_floating_point())}  # float32: of `logits`
     allowed = max(torch.finfo(dtype).eps for dtype in dtypes) ** 0.5
     return "" if mean <= allowed else f"its log-probabilities differ by {mean:.2g} from those of a plain forward pass"
+
+
+def generate(model: Any, state: BatchState) -> None:
+    """Complete a batch with a transformers model, through its `generate`."""
+    import torch
+
+    lengths = [len(request.context) for request in state.requests]
+    with torch.inference_mode(), _default_generation_config(model):
+        for length in sorted(set(lengths)):
+            _generate(model, state, [i for i, other in enumerate(lengths) if other == length])
+
+
+def _generate(model: Any, state: BatchState, places: Sequence[int]) -> None:
+    import torch
+    from transformers import GenerationConfig
+
+    live = torch.tensor(places, device=state.device)
+    ids = torch.tensor([state.requests[i].context for i in places], device=state.device)
+    steps = int(state.lengths[live].max())
+    end = state.ends[0] if state.ends else 0
+
+    def only_drawn(seen: "Tensor", logits: "Tensor") -> "Tensor":
+        step = seen.shape[1] - ids.shape[1]
+        if step >= steps:  # on some devices `generate` stops one step late
+            return logits
+        drawn = state.append(logits, live, step).where(state.unfinished[live], end)
+        return torch.full_like(logits, -torch.inf).scatter(1, drawn[:, None], 0.0)
+
+    config = GenerationConfig(
+        max_new_tokens=steps, do_sample=False, eos_token_id=list(state.ends) or None, pad_token_id=end, use_cache=False
+    )
+    model.generate(
+        input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, logits_processor=[only_drawn]
+    )
+
+
+@contextmanager
+def _default_generation_config(model: Any) -> Iterator[None]:
+    """Without the checkpoint's own settings (a repetition penalty …), which would change the distribution."""
+    from transformers import GenerationConfig
+
+    config, model.generation_config = model.generation_config, GenerationConfig()
+    try:
+        yield
+    finally:
+        model.generation_config = config
