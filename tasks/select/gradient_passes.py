@@ -1,6 +1,6 @@
-"""Gradients of many rows, batch by batch, within a memory budget."""
+"""Gradients of many rows, batch by batch: whole within a memory budget, or layer by layer."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,12 +12,15 @@ from tasks.model.scoring.micro_batches import MicroBatch, make_micro_batches
 from tasks.model.scoring.scorer import Scorer
 from tasks.select.gradient_algebra import weighted_sum
 from tasks.select.losses import Row, TokenLosses, row_of, summed_losses
-from tasks.select.sample_gradients import Direction, SampleGradients, collect_gradients, lora_factors
+from tasks.select.sample_gradients import Direction, SampleGradients, collect_gradients, lora_factors, stream_gradients
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
+
+LayerVisit = Callable[[Sequence[Sample], SampleGradients], None]
+"""Called with B rows and their gradients for some LoRA factors."""
 
 BLOCK_ROWS = 64
 """Rows of a block, about: matrix products of only a few rows are bound by memory."""
@@ -59,8 +62,8 @@ class GradientPasses:
         each = _bytes(scorer.model)
         most = max(budget // each, 1)
         self.fits = all(all_gather(each * len(rows) <= budget))  # the same in all processes
-        batches = make_micro_batches(scorer.row_layout, rows, scorer.tokens)
-        self._batches = _blocks(_cut(batches, most), most)
+        self._micro_batches = make_micro_batches(scorer.row_layout, rows, scorer.tokens)
+        self._batches = _blocks(_cut(self._micro_batches, most), most)
         self._names = {self.row_of(s) for s in rows}
         self._cached: list[GradientBlock] = []
 
@@ -87,13 +90,38 @@ class GradientPasses:
         if self._cached:
             yield from self._cached
             return
-        spare = self._spare[0] if self._spare else None
-        steps = in_step(self._scorer.model, [batch for batches in self._batches for batch in batches], spare)
+        steps = self._steps([batch for batches in self._batches for batch in batches])
         for batches in _progress(self._batches):
             parts = [self._collect(next(steps)[0]) for _ in batches]
             yield _joined([s for batch in batches for s in batch.samples], parts)
         for batch, _ in steps:  # that do not count
             self._collect(batch)
+
+    def by_layer(self, visit: LayerVisit) -> Iterator[list[Sample]]:
+        """The rows of one batch after the other, each once `visit` had their gradients.
+
+        The gradients of one factor at a time are in memory, besides those that are cached.
+        """
+        if self._cached:
+            for block in self._cached:
+                visit(block.rows, block.own)
+                yield block.rows
+            return
+        steps = self._steps(self._micro_batches)
+        for batch in _progress(self._micro_batches):
+            next(steps)
+            rows = batch.samples
+            stream_gradients(
+                self._scorer.model,
+                partial(self._values, batch),
+                lambda name, own, rows=rows: visit(rows, {name: own}),  # type: ignore[misc]
+            )
+            yield rows
+        for batch, _ in steps:  # that do not count
+            self._collect(batch)
+
+    def _steps(self, batches: Sequence[MicroBatch]) -> Iterator[tuple[MicroBatch, bool]]:
+        return in_step(self._scorer.model, batches, self._spare[0] if self._spare else None)
 
     def _collect(self, batch: MicroBatch) -> SampleGradients:
         return collect_gradients(self._scorer.model, partial(self._values, batch))
@@ -105,12 +133,6 @@ class GradientPasses:
             return scored.logprobs.sum(1)
         return summed_losses(batch.samples, scored, self._token_losses)
 
-    def weights_of(self, block: GradientBlock, weights: Mapping[Row, float]) -> "Tensor":
-        """The weights [B] of a block's rows, 0 of those that have none; in float64."""
-        import torch
-
-        return torch.tensor([weights.get(self.row_of(s), 0.0) for s in block.rows], dtype=torch.float64)
-
     def sum_by_row(self, samples: Sequence[Sample], numbers: Sequence[float]) -> dict[Row, float]:
         """The sum of the numbers of each row's samples."""
         sums = dict[Row, float]()
@@ -120,20 +142,43 @@ class GradientPasses:
 
     def gradient(self, weights: Mapping[Row, float]) -> Direction:
         """Σ weight · gradient over all rows, of all processes; one pass over them."""
-        return self.add_up(weighted_sum(block.own, self.weights_of(block, weights)) for block in self)
+        total = GradientSum(self, weights)
+        for _ in self.by_layer(total.add):
+            pass
+        return total.gathered()
 
-    def add_up(self, parts: Iterable[Direction]) -> Direction:
-        """The sum of the parts, and over the processes if each has a share; 0 of no parts."""
+    def add_up(self, part: Direction) -> Direction:
+        """The part, 0 for the factors that it lacks, or its sum over the processes if each has a share."""
         import torch
 
         total: dict[str, Tensor] = {}
         for name, module in lora_factors(self._scorer.model).items():
             wide = torch.promote_types(module.weight.dtype, torch.float32)
             total[name] = torch.zeros_like(module.weight, dtype=wide)
-        for part in parts:
-            for name, values in part.items():
-                total[name] = total[name] + values
+        for name, values in part.items():
+            total[name] = total[name] + values
         return dict(zip(total, all_reduce_sum(list(total.values())), strict=True)) if self._shared else total
+
+
+class GradientSum:
+    """Σ weight · g over the rows that a pass has computed."""
+
+    def __init__(self, passes: GradientPasses, weights: Mapping[Row, float]) -> None:
+        """`weights` of the rows; 0 of those that it lacks."""
+        self._parts: dict[str, Tensor] = {}
+        self._passes, self._weights = passes, weights
+
+    def add(self, rows: Sequence[Sample], own: SampleGradients) -> None:
+        """Add the gradients of B rows for some factors."""
+        import torch
+
+        weights = torch.tensor([self._weights.get(self._passes.row_of(s), 0.0) for s in rows], dtype=torch.float64)
+        for name, part in weighted_sum(own, weights).items():
+            self._parts[name] = self._parts[name] + part if name in self._parts else part
+
+    def gathered(self) -> Direction:
+        """The sum, over the processes if each has a share of the rows."""
+        return self._passes.add_up(self._parts)
 
 
 def _cut(batches: Sequence[MicroBatch], most: int) -> list[MicroBatch]:

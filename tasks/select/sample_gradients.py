@@ -3,16 +3,19 @@
 A LoRA factor is a linear map y = W x. With g = ∂L/∂y, sample i's gradient is ∇_W L_i = Σ_t g_it x_itᵀ: the product that
 makes a batch's gradient, made for each sample. The LoRA linears of `merged_lora.py` do it in their own
 backward pass; other linears have hooks on their factors. Neither the base's gradient nor the sum over the batch is
-computed, so the pass costs as much as a plain forward and backward pass. B = 0 (a fresh adapter) makes every ∇_A zero,
-as it should. (TracIn: Pruthi et al. 2020; per-sample gradients by linear layer: Goodfellow 2015, arXiv:1510.01799.)
+computed, so the pass costs as much as a plain forward and backward pass. Sums over factors, such as products with a
+given direction, are added up layer by layer, so that no gradient has to be kept for them. B = 0 (a fresh
+adapter) makes every ∇_A zero, as it should. (TracIn: Pruthi et al. 2020; per-sample gradients by linear layer:
+Goodfellow 2015, arXiv:1510.01799.)
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
-from tasks.model.cpu.merged_lora import Capture, capture_lora_inputs
+from tasks.model.cpu.merged_lora import Capture, OnCall, capture_lora_inputs
 from tasks.model.cpu.rms_norm import fused_norms
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ Direction = Mapping[str, "Tensor"]
 
 SampleGradients = dict[str, "Tensor"]
 """The gradient of each of B samples for each LoRA factor, by the factor's name, [B, out, in]."""
+
+GradientHook = Callable[[str, "Tensor"], None]
+"""Called with a LoRA factor's name and the gradient of each of B samples for it, [B, out, in]."""
 
 
 def lora_factors(model: Any) -> dict[str, Any]:
@@ -47,17 +53,33 @@ def lora_factors(model: Any) -> dict[str, Any]:
 
 
 def collect_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradients:
-    """∇ values of each of B samples over the LoRA factors, in float32 (float64 for a float64 model).
+    """∇ values of each of B samples over the LoRA factors; `values` as for `stream_gradients`."""
+    gradients = SampleGradients()
+    size = stream_gradients(model, values, gradients.__setitem__)
+    for name, module in lora_factors(model).items():
+        if name not in gradients:  # never called
+            gradients[name] = module.weight.new_zeros(size, *module.weight.shape)
+    return gradients
+
+
+def stream_gradients(model: Any, values: Callable[[], "Tensor"], hook: GradientHook) -> int:
+    """Call `hook` with ∇ values of each of B samples, in float32 (float64 for a float64 model); returns B.
+
+    One LoRA factor after the other, each once, as soon as the backward pass has made it: what is not kept then is gone
+    before the next. Only a factor that is called more than once waits for the sum of its calls.
 
     `values` runs the model once, on B rows, and returns values [B], each of which depends on its row alone. Raises
     GraftError where a layer is given tokens that are not in such rows.
     """
     import torch
 
-    factors, gradients = lora_factors(model), SampleGradients()
+    factors, calls, waiting = lora_factors(model), Counter[str](), SampleGradients()
+
+    def called(name: str) -> None:
+        calls[name] += 1
 
     def catch(name: str, x: "Tensor", gradient: "Tensor") -> None:
-        """Of ∂L/∂y [B, T, out] and the factor's input [B, T, in]; a factor may be called more than once."""
+        """Of ∂L/∂y [B, T, out] and the factor's input [B, T, in]."""
         if name not in factors:  # not trained
             return
         if x.dim() != 3:
@@ -67,15 +89,18 @@ def collect_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradi
             )
         with torch.autocast(x.device.type, enabled=False):  # it would make products in few bits
             own = _outer(gradient, x)
-            gradients[name] = gradients[name] + own if name in gradients else own
+            waiting[name] = waiting[name] + own if name in waiting else own
+            left[name] -= 1
+            if not left[name]:
+                hook(name, waiting.pop(name))
 
-    with _caught(model, factors, catch) as embedded:
+    with _caught(model, factors, catch, called) as embedded:
         totals = values()
+        left = calls.copy()  # a layer that the backward pass computes again is not called once more
         torch.autograd.grad(totals.sum(), embedded)
-    for name, module in factors.items():
-        if name not in gradients:  # never called
-            gradients[name] = module.weight.new_zeros(len(totals), *module.weight.shape)
-    return gradients
+        for name in list(waiting):  # not all of its calls have to do with the values
+            hook(name, waiting.pop(name))
+    return len(totals)
 
 
 def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":
@@ -90,9 +115,9 @@ def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":
 
 
 @contextmanager
-def _caught(model: Any, factors: dict[str, Any], catch: Capture) -> Iterator[list["Tensor"]]:
-    """In the block, call `catch` for the gradient of every call of a factor; gradients are taken with respect to the
-    embedded tokens only, which are yielded once they exist."""
+def _caught(model: Any, factors: dict[str, Any], catch: Capture, called: OnCall) -> Iterator[list["Tensor"]]:
+    """In the block, call `called` for every call of a factor and `catch` for its gradient; gradients are taken with
+    respect to the embedded tokens only, which are yielded once they exist."""
     embedded: list[Tensor] = []
 
     def mark(_module: Any, _inputs: Any, output: "Tensor") -> None:
@@ -100,13 +125,14 @@ def _caught(model: Any, factors: dict[str, Any], catch: Capture) -> Iterator[lis
 
     def watch(name: str) -> Callable[[Any, tuple["Tensor"], "Tensor"], None]:
         def hook(_module: Any, inputs: tuple["Tensor"], output: "Tensor") -> None:
+            called(name)
             x = inputs[0].detach()
             output.register_hook(lambda gradient: catch(name, x, gradient))  # type: ignore[no-untyped-call]
 
         return hook
 
     with ExitStack() as stack:
-        known = stack.enter_context(capture_lora_inputs(model, catch))
+        known = stack.enter_context(capture_lora_inputs(model, catch, called))
         stack.enter_context(fused_norms(model))
         for name, module in factors.items():
             stack.callback(module.weight.requires_grad_, True)

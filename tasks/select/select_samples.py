@@ -154,9 +154,9 @@ def measure(
         numbers |= certified(scorer, samples, found.each, averaging, validation, round, losses)
         controlled: list[float] | None = [s.influence or 0.0 for s in found.each]
         if calibration:
-            trusted, controlled = calibration.influences, None
+            controlled = None
             if not measured.certain:
-                controlled = shift_by_threshold(samples, found.each, calibration.samples, trusted)
+                controlled = shift_by_threshold(samples, found.each, calibration.samples, calibration.influences)
             numbers["fault_share"] = _fault_share(samples, controlled)
     if controlled is not None:
         kept = [s.has_signal and x > 0 for s, x in zip(samples, controlled, strict=True)]

@@ -38,11 +38,11 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Similarity
-from tasks.select.gradient_algebra import products, squared_norms, sum_directions, weighted_sum
-from tasks.select.gradient_passes import GradientBlock, GradientPasses
+from tasks.select.gradient_algebra import products, squared_norms, sum_directions
+from tasks.select.gradient_passes import GradientPasses, GradientSum, LayerVisit
 from tasks.select.local_similarity import LocalSimilarity
 from tasks.select.losses import Row, TokenLosses, Validation, score_weights, token_loss_weights
-from tasks.select.sample_gradients import Direction
+from tasks.select.sample_gradients import Direction, SampleGradients
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -121,8 +121,9 @@ def influences(
     influence of ∇ of these is measured instead of that of A ∇ log p; `local` compares completions by ∇ log p and raises
     GraftError.
 
-    A pass over the validation samples makes the direction, and a pass over the samples the products. `local` passes
-    over the samples once for each part of the validation samples that fits into `measure.budget`; `cached`, from
+    A pass over the validation samples makes the direction, and a pass over the samples the products, both layer by
+    layer, so that no sample's gradient is in memory. `local` keeps gradients within `measure.budget` bytes: it passes
+    over the samples once for each part of the validation samples that fits; `cached`, from
     `cache_validation_gradients`, serves all calls with the same validation. Several processes compute a share each, and
     all return the same.
     """
@@ -182,7 +183,8 @@ def validation_gradient(
     scorer: Scorer, validation: Validation, budget: int = BUDGET, cached: GradientPasses | None = None
 ) -> Direction:
     """∇L_val; zero where no validation sample has a signal. `cached`: from `cache_validation_gradients`."""
-    passes = cached or GradientPasses(scorer, validation.samples_with_signal, budget)
+    rows = validation.samples_with_signal
+    passes = cached if cached and cached.has_cached(rows) else GradientPasses(scorer, rows, budget)
     return passes.gradient(passes.sum_by_row(validation.samples, validation.score_weights))
 
 
@@ -211,30 +213,39 @@ def _project(
     passes: GradientPasses, direction: Direction, weights: Mapping[Row, float], similarity: LocalSimilarity | None
 ) -> tuple[dict[Row, _Projection], dict[Row, float], Direction]:
     """The projections of all rows of all processes, their similarity if it is asked for, and Σ weight · g."""
-    projections, total = dict[Row, _Projection](), dict[str, "Tensor"]()
-    for block in _blocks_through(similarity, passes):
-        rows, norms = map(passes.row_of, block.rows), squared_norms(block.own).sqrt()
-        numbers = zip(rows, norms.tolist(), products(block.own, direction).tolist(), strict=True)
+    import torch
+
+    projections, total, sums = dict[Row, _Projection](), GradientSum(passes, weights), list["Tensor"]()
+
+    def visit(rows: Sequence[Sample], own: SampleGradients) -> None:
+        total.add(rows, own)
+        sums.append(torch.stack([squared_norms(own), products(own, direction)]))
+
+    for rows in _blocks_through(similarity, passes, visit) if similarity else passes.by_layer(visit):
+        squares, along = torch.stack(sums).sum(0)
+        numbers = zip(map(passes.row_of, rows), squares.sqrt().tolist(), along.tolist(), strict=True)
         projections |= {row: _Projection(norm, product) for row, norm, product in numbers}
-        part = weighted_sum(block.own, passes.weights_of(block, weights))
-        total = {name: total[name] + own for name, own in part.items()} if total else part
+        sums.clear()
     similar = {row: similarity.of(row) for row in projections} if similarity else {}
     gathered = all_gather((projections, similar))
     return (
         {row: one for part, _ in gathered for row, one in part.items()},
         {row: x for _, part in gathered for row, x in part.items()},
-        passes.add_up([total]),
+        total.gathered(),
     )
 
 
-def _blocks_through(similarity: LocalSimilarity | None, passes: GradientPasses) -> Iterator[GradientBlock]:
-    """All rows once; they are added to `similarity` once for each of its parts."""
-    more = similarity is not None and similarity.next_part()
+def _blocks_through(
+    similarity: LocalSimilarity, passes: GradientPasses, visit: LayerVisit
+) -> Iterator[Sequence[Sample]]:
+    """All rows once, after `visit`; they are added to `similarity` once for each of its parts."""
+    more = similarity.next_part()
     for block in passes:
-        if similarity and more:
+        if more:
             similarity.add(block)
-        yield block
-    while similarity and more and similarity.next_part():
+        visit(block.rows, block.own)
+        yield block.rows
+    while more and similarity.next_part():
         for block in passes:
             similarity.add(block)
 

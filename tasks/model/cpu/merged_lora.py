@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Capture = Callable[[str, "Tensor", "Tensor"], None]
 """Called with a LoRA factor's name, its input [..., in] and the gradient of its output [..., out]."""
 
+OnCall = Callable[[str], None]
+"""Called with a LoRA factor's name in each forward pass."""
+
 MERGED_PARAMETERS = 500_000_000
 """Adapted weights that may be copied; a larger model is left as it is."""
 
@@ -39,14 +42,14 @@ def merged_linears(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def capture_lora_inputs(model: Any, capture: Capture) -> Iterator[set[str]]:
+def capture_lora_inputs(model: Any, capture: Capture, on_call: OnCall) -> Iterator[set[str]]:
     """The same, but the factors get no gradient: in each backward pass `capture` gets the tensors to compute it from.
 
     Yields the names of these factors. Autocast is off in them.
     """
     names = {module: name for name, module in model.named_modules()}
     modules = _plain_linears(names)
-    with patch_forwards({module: _capturing_forward(names[module], module, capture) for module in modules}):
+    with patch_forwards({module: _capturing_forward(names[module], module, capture, on_call) for module in modules}):
         yield {factor for module in modules for factor in _factors(names[module], module)}
 
 
@@ -91,13 +94,15 @@ def _merge(module: Any) -> tuple["Tensor", "Tensor", float, "Tensor"]:
         return down, up, scale, torch.addmm(weight.T, down.T, up.T, alpha=scale).T
 
 
-def _capturing_forward(name: str, module: Any, capture: Capture) -> Callable[["Tensor"], "Tensor"]:
+def _capturing_forward(name: str, module: Any, capture: Capture, on_call: OnCall) -> Callable[["Tensor"], "Tensor"]:
     import torch
 
     down, up, scale, merged = _merge(module)
     factors, bias, apply = _factors(name, module), module.base_layer.bias, _capturing_function().apply
 
     def forward(x: "Tensor") -> "Tensor":
+        for factor in factors:
+            on_call(factor)
         with torch.autocast(x.device.type, enabled=False):
             return apply(x.to(merged.dtype), down, up, merged, bias, scale, factors, capture)  # type: ignore[no-any-return]
 
