@@ -38,8 +38,8 @@ PARAMS = [
         "rewards.model={base: someone/judge, weight: 0.5, batch: 8, label: null}",
     ],
     *["influence.selection=positive"],
-    *["influence.validation=same_batch", "influence.n=64", "influence.completions=3"],
-    *["influence.loss=contrastive", "influence.fdr_control=false", "influence.train_on_validation=false"],
+    *["influence.n=64", "influence.completions=3"],
+    *["influence.fdr_control=false", "influence.train_on_validation=false"],
     *["influence.memory_budget=64", "update.beta=0.5", "update.loss=grpo"],
     *["update.advantages=none", "update.truncated=leave_out", "update.schedule=cosine", "update.warmup_steps=2"],
     *["update.bf16=true", "update.micro_batch_tokens=1024", "update.processes=2"],
@@ -166,11 +166,6 @@ class Own(Direct):
         return text
 """
 USER_FILES = [
-    (
-        ["influence.selection=positive", "influence.validation=lines.jsonl"],
-        "lines.jsonl",
-        rounds_of("select"),
-    ),
     (["environment.name=manners:Own"], "manners.py", set(ADDRESSES) - {"choose"}),
     (["problems.source=jsonl", "problems.evaluator=manners:Own"], "manners.py", {"problems"}),
     (['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'], "words.py", rounds_of("reward")),

@@ -18,16 +18,16 @@ PARAMS = {
     "coldstart": "environment policy.base policy.prompt.examples policy.prompt.file sandbox",
     "bootstrap": "seed environment policy bootstrap sandbox search.temperature search.top_p search.top_k",
     "search": "seed environment shard_size policy.max_new_tokens search vllm "
-    "sandbox operators update.group_size influence.selection influence.validation "
+    "sandbox operators update.group_size influence.selection "
     "influence.n influence.completions",
     "collect": "seed environment shard_size update.group_size",
     "reward": "environment shard_size rewards operators.calls operators.max_tokens operators.price",
-    "select": "environment algorithm policy.max_new_tokens search.temperature influence ppo "
+    "select": "algorithm policy.max_new_tokens search.temperature influence ppo "
     "update.beta update.bf16 "
     "update.negative_weight update.advantages update.loss update.truncated "
     "update.micro_batch_tokens update.checkpointing update.processes "
     "update.sharded",
-    "update": "seed environment algorithm policy.max_new_tokens search.temperature update ppo",
+    "update": "seed algorithm policy.max_new_tokens search.temperature update ppo",
     "validate": "seed environment rounds.last policy.max_new_tokens vllm sandbox operators evaluation",
     "choose": "seed rounds.last",
     "evaluate": "seed environment policy.max_new_tokens vllm sandbox "

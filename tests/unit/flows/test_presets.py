@@ -35,7 +35,7 @@ EXPECTED = {
               "rewards.correctness=0 update.beta=0.05 influence.selection=none"),
     "manual": ("update.loss=reinforce update.kl=k1 update.kl_correction=false update.epochs=1",
                "update.negative_weight=1.0",
-               "update.entropy=0 update.importance=token update.delta=null"),
+               "update.entropy=0 update.importance=token"),
 }  # fmt: skip
 
 
