@@ -101,7 +101,7 @@ def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sa
 
     averaging = TokenWeights("dapo", longest=1)
     judges = samples if validation is None else validation
-    loss = Validation(judges, [s.advantage for s in judges], same_batch=validation is None)
+    loss = Validation(judges, [s.advantage for s in judges])
     return [float(s.influence or 0) for s in influences(scorer, samples, averaging, loss).each]
 
 

@@ -249,7 +249,6 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
         "clip_low": 0.2,
         "clip_high": 0.2,
         "importance": "token",
-        "delta": None,
     }
     params = load_params(Path(__file__).parents[1] / "params.yaml").update.model_copy(update=plain | more)
     tokenizer = tokenizer_of(shape)

@@ -149,13 +149,9 @@ def reward(layout: Layout, shard: int | None) -> None:
 
 def select(layout: Layout, shard: int | None) -> None:
     """Its reading: as it is, or into a list."""
-    from tasks.model.policy import load_policy
-    from tasks.objective.recorded_completions import read_valid_trajectories
+    from tasks.objective.groups import read_trajectories
 
-    policy = load_policy(layout.policy(ROUND - 1))
-    from tasks.environments.workflow import WorkflowEnvironment
-
-    read = read_valid_trajectories(policy, WorkflowEnvironment(), layout, ROUND, ["train", "validation"])
+    read = read_trajectories(layout, ROUND, ["train", "validation"])
     found = sum(len(each.rewards) for each in (list(read) if shard else read))
     expected = 4 * sum(1 for _ in stream_jsonl(_problems(layout), AskedProblem))
     assert found == expected, f"{found} completions came through, not {expected}"

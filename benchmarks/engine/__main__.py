@@ -22,7 +22,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +81,7 @@ def draw(policy: Policy, tokens: int, rows: int = 64) -> list[Sample]:
 def check(root: Path, round: int, samples: Sequence[Sample], engine: Engine) -> Figures:
     """The metrics of the select stage of the round that starts from `round`. Raises GraftError as it does."""
     layout = Layout(root)
-    policy = load_policy(layout.policy(round))
-    previous = partial(load_policy, layout.policy(round - 1), instead_of=policy) if round else None
-    return check_sampler(policy, samples, engine, TEMPERATURE, TOKENS, round + 1, previous)
+    return check_sampler(load_policy(layout.policy(round)), samples, engine, TEMPERATURE, TOKENS, round + 1)
 
 
 def mistakes(root: Path, policy: Policy, right: list[Sample], before: list[Sample], tokens: int) -> dict[str, bool]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tasks.model.sample import Sample
 from tasks.select.losses import Validation
+from tasks.select.tracin import validation_gradient
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +34,7 @@ def aligned_problems(
         return dict.fromkeys(ranked, 0.0)
 
     def gradient(samples: Sequence[Sample]) -> "Mapping[str, Tensor]":
-        return Validation(samples, [s.advantage for s in samples]).gradient(scorer)
+        return validation_gradient(scorer, Validation(samples, [s.advantage for s in samples]))
 
     direction = gradient(trusted)
     cosines = {name: cosine(gradient(group), direction) for name, group in ranked.items()}

@@ -43,7 +43,7 @@ UNREWARDED: tuple[Rule, ...] = ("untrained", "trusted_alone", "majority")
 
 @dataclass(frozen=True)
 class Variant:
-    """A selection rule. `trusted`: validation completions of a round; 0: the batch itself, None: none is needed."""
+    """A selection rule. `trusted`: validation completions of a round; None: none is needed."""
 
     rule: Rule
     trusted: int | None = None
@@ -80,7 +80,6 @@ class Variant:
             "update.prompts_per_step": math.ceil((count + held_out * self.mixed) / steps),
             "update.advantages": "none" if self.rule == "noise_corrected" else "group",
             "influence.selection": "positive" if self.rule in MEASURED else "none",
-            "influence.validation": "held_out" if self.trusted else "same_batch",
             "influence.similarity": self.similarity,
             "influence.fdr_control": str(self.control).lower(),
             "influence.train_on_validation": str(self.mixed).lower(),
@@ -135,8 +134,6 @@ VARIATIONS: dict[str, Variant] = {
 """Of methods, with 64 trusted completions."""
 
 CLAIMS: dict[str, Variant] = {
-    "same batch": Variant("positive", 0),
-    "same batch, cosine": Variant("positive", 0, similarity="cosine"),
     "held-out 16": Variant("positive", 16),
     "held-out 128": Variant("positive", 128),
     "held-out 512": Variant("positive", 512),
@@ -150,7 +147,6 @@ CLAIMS: dict[str, Variant] = {
 
 MORE: dict[str, Variant] = {
     "no selection, three times the problems": Variant("none", times=3),
-    "held-out 512, cosine": Variant("positive", 512, similarity="cosine"),
 }
 ALL = METHODS | VARIATIONS | CLAIMS | MORE
 

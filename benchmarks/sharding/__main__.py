@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tasks.model.distributed.torchrun import LOOPBACK, RETURN_MEMORY
+from tasks.model.distributed.processes import LOOPBACK, RETURN_MEMORY
 
 LARGE = {"hidden_size": 1280, "num_hidden_layers": 25, "num_attention_heads": 20, "intermediate_size": 3456}
 DEEP = {"hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "intermediate_size": 1536}
@@ -154,7 +154,7 @@ def child(order: Figures) -> None:
     folder = Path(order["folder"])
     asked = (folder / order["policy"], order["kind"], order["sharded"], order["checkpointing"], order["influence"])
     if order["sharded"]:
-        with process_group(folder / "store"):
+        with process_group(folder / "store", int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])):
             found = compute(*asked)
     else:
         found = compute(*asked)
@@ -172,7 +172,7 @@ def case(folder: Path, policy: str, kind: str, processes: int = 1, **flags: bool
     for rank in range(processes):
         env = {**os.environ, **LOOPBACK, **RETURN_MEMORY, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         if processes > 1:
-            env |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
+            env |= {"RANK": str(rank), "WORLD_SIZE": str(processes)}
         command = [sys.executable, "-m", "benchmarks.sharding", "--child", json.dumps(order)]
         children.append(subprocess.Popen(command, env=env))
     codes = [process.wait() for process in children]

@@ -97,7 +97,7 @@ def setting_of(start: Path, params: Params) -> Iterator[Setting]:
 def read_problems(start: Path, params: Params) -> tuple[list[Problem], list[Problem]]:
     """The problems of training, and those of validation if influence is measured on them."""
     train, validation = (read_jsonl(Layout(start).problems(split), Problem) for split in ("train", "validation"))
-    return train, validation if params.influence.holds_out else []
+    return train, validation if params.influence.selection != "none" else []
 
 
 def draw_problems(

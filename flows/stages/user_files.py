@@ -8,9 +8,8 @@ from functools import partial
 from os.path import isdir, isfile  # a name that is too long is none, where pathlib's own would raise
 from pathlib import Path
 
-from tasks.artifacts import digest_path, digest_text
+from tasks.artifacts import digest_path
 from tasks.errors import GraftError
-from tasks.layout import REWARDS
 from tasks.model.base_adapter import digest_base, find_base
 from tasks.params.params import Params
 from tasks.sources.user_modules import check_function_exists, digest_modules
@@ -26,8 +25,7 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
 
     Raises GraftError if a module, a file or a folder is missing.
     """
-    examples, trajectories = params.policy.prompt.file, params.influence.trajectories
-    environment, model = params.environment, params.rewards.model
+    examples, environment, model = params.policy.prompt.file, params.environment, params.rewards.model
     digests = {
         "environment.name": _modules(root, "environment", [environment.name]),
         "problems.evaluator": _modules(root, "problems.evaluator", [params.problems.evaluator]),
@@ -36,7 +34,6 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
         "policy.prompt.file": _file(root, "policy.prompt.file", examples, "JSON lines of worked examples, or null"),
         "rewards.own": _modules(root, "rewards.own", [term.term for term in params.rewards.own]),
         "rewards.model.base": _folder(root, "rewards.model", model.base, "or a Hugging Face id") if model else None,
-        "influence.validation": _trajectories(root, trajectories),
     }
     return {param: digest for param, digest in digests.items() if digest}
 
@@ -83,17 +80,6 @@ def _file(root: Path, param: str, name: str | None, instead: str) -> Digest | No
     if not isfile(root / name):
         raise GraftError(f"{param}: no file {name}; name {instead}")
     return partial(digest_path, root / name)
-
-
-def _trajectories(root: Path, name: str | None) -> Digest | None:
-    """Digest of a file of trajectories and of the rewards next to it; None if the param names none."""
-    instead = "held_out, same_batch, or a file such as run/rounds/1/trajectories.jsonl"
-    if name is None:
-        return None
-    trajectories = _file(root, "influence.validation", name, instead)
-    path = Path(name).with_name(REWARDS).as_posix()
-    rewards = _file(root, "influence.validation", path, f"{instead}, with its rewards next to it")
-    return trajectories and rewards and (lambda: digest_text(trajectories() + rewards()))
 
 
 def _text(root: Path, value: object) -> Digest | None:

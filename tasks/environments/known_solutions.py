@@ -17,14 +17,14 @@ def known_solutions(problems: Sequence[Problem], sandbox: SandboxParams) -> dict
     if not coded:
         return {}
     with make_sandbox(sandbox) as box:
-        outcomes = run_unit_tests(box, [(code, UnitTests.of(answer, shown=True)) for _, answer, code in coded])
+        outcomes = run_unit_tests(box, [(code, UnitTests.of(answer, "shown")) for _, answer, code in coded])
     return {
         problem.problem_id: solution_record(problem, code, 0, [Result(status="ok", value=_verdict(outcome))])
-        if outcome is not None and outcome.shown_passed == outcome.shown
+        if outcome is not None and outcome.passed == outcome.total
         else None
         for (problem, _, code), outcome in zip(coded, outcomes, strict=True)
     }
 
 
-def _verdict(outcome: Outcome) -> CodeVerdict:
-    return CodeVerdict(hidden_passed=0, hidden=0, shown_passed=outcome.shown_passed, shown=outcome.shown)
+def _verdict(shown: Outcome) -> CodeVerdict:
+    return CodeVerdict(hidden_passed=0, hidden=0, shown_passed=shown.passed, shown=shown.total)

@@ -92,29 +92,44 @@ class UnitTestRunner:
         return results
 
     def _test(self, pairs: Sequence[tuple[Any, str]]) -> list[Result]:
-        """Verdicts on (value, tests); equal pairs are tested once."""
-        jobs: dict[tuple[str, str], Outcome | None] = dict.fromkeys(pair for pair in pairs if _is_code(pair[0]))
+        """Verdicts on (value, tests). Shown and hidden tests are run apart; equal pairs once."""
+        jobs: dict[tuple[str, UnitTests], Outcome | None] = {}
+        for value, tests in pairs:
+            if _is_code(value):
+                jobs.update(dict.fromkeys((value, each) for each in _unit_tests(tests) if each.texts))
         if jobs:
             self._sandbox = self._sandbox or self._stack.enter_context(make_sandbox(self._params))
-            tested = [(code, UnitTests.of(json.loads(tests), shown=True)) for code, tests in jobs]
-            jobs.update(zip(jobs, run_unit_tests(self._sandbox, tested), strict=True))
-        return [_result(value, jobs.get((value, tests))) for value, tests in pairs]
+            jobs.update(zip(jobs, run_unit_tests(self._sandbox, list(jobs)), strict=True))
+        return [
+            _result(value, [jobs.get((value, each), NONE) for each in _unit_tests(tests)]) for value, tests in pairs
+        ]
+
+
+NONE = Outcome(0, 0)
+"""Where there are no tests."""
+
+
+def _unit_tests(tests: str) -> list[UnitTests]:
+    """The hidden and the shown tests of `Program.tests`."""
+    own = json.loads(tests)
+    return [UnitTests.of(own, "hidden"), UnitTests.of(own, "shown")]
 
 
 def _is_code(value: object) -> bool:
     return isinstance(value, str) and len(value.encode("utf-8", "replace")) <= MAX_SOURCE
 
 
-def _result(value: object, outcome: Outcome | None) -> Result:
+def _result(value: object, outcomes: Sequence[Outcome | None]) -> Result:
     if not _is_code(value):
         return Result(status="error", error=f"returned no code of at most {MAX_SOURCE} bytes")
-    if outcome is None:
+    hidden, shown = outcomes
+    if hidden is None or shown is None:
         return Result(status="failed", error=SANDBOX_DIED)
     verdict = CodeVerdict(
-        hidden_passed=outcome.passed,
-        hidden=outcome.total,
-        shown_passed=outcome.shown_passed,
-        shown=outcome.shown,
-        ending=outcome.ending,
+        hidden_passed=hidden.passed,
+        hidden=hidden.total,
+        shown_passed=shown.passed,
+        shown=shown.total,
+        ending=hidden.ending or shown.ending,
     )
     return Result(status="ok", value=verdict)

@@ -81,7 +81,7 @@ def learn(
 ) -> Round:
     """Train the policy in place on what `roll_out` gave, and with algorithm ppo the value head.
 
-    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems, or in the same batch.
+    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems.
     """
     params, recorded = with_ppo_objective(params), None
     splits = list(dict.fromkeys(trajectory.split for trajectory, _ in rewarded))
@@ -90,9 +90,7 @@ def learn(
         scores = score_splits(reference, groups, params) if reference else {}
         critic = criticise(policy, value_head, groups, scores, params)
         groups, recorded = critic.groups, critic.all_reference
-    train = groups["train"]
-    validation = train if params.influence.validation == "same_batch" else groups.get("validation", [])
-    selection = select(policy, train, validation, params, round, value_head)
+    selection = select(policy, groups["train"], groups.get("validation", []), params, round, value_head)
     learnt = {line.split for line in selection.lines}
     selected = selected_groups(
         [group for split, batch in groups.items() if split in learnt for group in batch],

@@ -1,19 +1,19 @@
 """Groups of completions with their advantages, as influence measures them and the update learns from them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tasks.environments.protocol import Environment
+from tasks.artifacts import read_json
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, is_truncated
 from tasks.model.sample import Sample
 from tasks.objective.advantages import advantages_of, scale_negatives
-from tasks.objective.recorded_completions import read_valid_trajectories
 from tasks.objective.samples import tokenize_trajectory
 from tasks.params.fields import Truncated
 from tasks.params.update import Update
-from tasks.records import Engine, Proposer, Split
-from tasks.trajectories import RewardedTrajectory
+from tasks.records import Engine, Lineage, Proposer, Split
+from tasks.trajectories import RewardedTrajectory, read_numbered_rewarded
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,34 @@ GroupsBySplit = dict[Split, list[SampleGroup]]
 """Groups by split; each split is a batch of its own."""
 
 
-def read_groups(
-    policy: Policy, environment: Environment, layout: Layout, round: int, splits: Sequence[Split], update: Update
-) -> GroupsBySplit:
-    """`groups_by_split` of the round's files.
+def read_groups(policy: Policy, layout: Layout, round: int, splits: Sequence[Split], update: Update) -> GroupsBySplit:
+    """`groups_by_split` of the round's files. Raises GraftError as `read_trajectories` does."""
+    return groups_by_split(policy, read_trajectories(layout, round, splits), splits, update)
 
-    Raises GraftError that names file and line, see `read_valid_trajectories`.
+
+def read_trajectories(layout: Layout, round: int, splits: Sequence[Split]) -> Iterator[RewardedTrajectory]:
+    """The round's trajectories of these splits with their rewards, one at a time.
+
+    Raises GraftError that names file and line where another policy wrote them than the one that the round starts from:
+    their log-probabilities are not its own.
     """
-    read = read_valid_trajectories(policy, environment, layout, round, splits)
-    return groups_by_split(policy, read, splits, update)
+    path, version = layout.trajectories(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
+    for line, rewarded in read_numbered_rewarded(path):
+        trajectory = rewarded.trajectory
+        if trajectory.split not in splits:
+            continue
+        if trajectory.policy_version != version:
+            raise GraftError(
+                f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
+                f"starts from {version!r}; run again: graft stage search@{round} collect@{round} reward@{round}"
+            )
+        yield rewarded
 
 
 def groups_by_split(
     policy: Policy, rewarded: Iterable[RewardedTrajectory], splits: Sequence[Split], update: Update
 ) -> GroupsBySplit:
-    """A group for each trajectory, all of whose completions are valid; the batch of an advantage is its split."""
+    """A group for each trajectory; the batch of an advantage is its split."""
     groups: GroupsBySplit = {split: [] for split in splits}
     for group in rewarded:
         groups[group.trajectory.split].append(_tokenized(policy, group, update.truncated))
@@ -57,7 +70,7 @@ def groups_by_split(
 
 
 def sample_groups(policy: Policy, rewarded: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
-    """A group for each trajectory, all of whose completions are valid; together they are the batch."""
+    """A group for each trajectory; together they are the batch."""
     return _with_advantages([_tokenized(policy, group, update.truncated) for group in rewarded], update)
 
 

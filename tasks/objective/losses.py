@@ -16,7 +16,6 @@ r is the importance ratio, A the advantage, H the entropy of the distribution th
     token        exp(log p - log p when sampled)                                             Schulman et al. 2017
     sequence     exp(mean of that over the completion)                                       GSPO, Zheng et al. 2025
 
-    delta        min(r, delta) A for the first r of the clipped losses                       INTELLECT-2, 2025
     kl           k1, k2 or k3, times r with kl_correction: tasks/objective/kl.py          Schulman 2020
     entropy      H at the sampling temperature, averaged as the loss is
 
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 MANUAL: dict[str, Any] = {
     "loss": "reinforce",
     "importance": "token",
-    "delta": None,
     "kl": "k1",
     "kl_correction": False,
     "entropy": 0.0,
@@ -57,7 +55,6 @@ class Objective:
     importance: Importance
     clip_low: float
     clip_high: float
-    delta: float | None
     beta: float
     kl: KlEstimate
     kl_correction: bool
@@ -126,7 +123,7 @@ def surrogate(
         return plain(logprobs, advantages)
     if objective.loss == "sapo":
         return gated(ratio, advantages)
-    return clipped(ratio, advantages, objective.clip_low, objective.clip_high, objective.delta)
+    return clipped(ratio, advantages, objective.clip_low, objective.clip_high)
 
 
 def reduce(loss: "Tensor", weights: "Tensor", denominator: int) -> "Tensor":

@@ -6,8 +6,7 @@ the update, which in 16 bits makes as much of a difference as a server does. The
 tasks/model/scoring/mismatch.py.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tasks.errors import GraftError
@@ -30,12 +29,11 @@ def check_sampler(
     temperature: float,
     micro_batch_tokens: int,
     round: int,
-    previous: Callable[[], Policy] | None = None,
 ) -> dict[str, float]:
     """Metrics of the mismatch; {} where no log-probabilities are recorded. All processes call it together.
 
-    `engine`: the server that drew the samples, None: Graft itself. `policy` is the one that drew them, `previous` loads
-    the one of the round before in its place. Raises GraftError, with the likely cause, where the samples break the law.
+    `engine`: the server that drew the samples, None: Graft itself. `policy` is the one that drew them. Raises
+    GraftError where the samples break the law.
     """
     rows = draw_rows(samples, round)
     if not rows:
@@ -49,10 +47,11 @@ def check_sampler(
                 f"sampler: the log-probabilities recorded in round {round} are not the policy's, they differ "
                 f"{mismatch}: another machine or other versions made them; run graft stage --force search@{round}"
             )
-        cause = likely_cause(policy, rows, scores, temperature, micro_batch_tokens, in_float32, round, previous)
         raise GraftError(
             f"sampler: the log-probabilities that {engine} gave for round {round} are not the policy's, they differ "
-            f"{mismatch}: {cause}; then run graft stage --force search@{round}"
+            f"{mismatch}: it has another base or adapter, computes in another type than the param vllm, or gives raw "
+            "numbers, of temperature 1; start it again, with that base and type and --logprobs-mode "
+            f"processed_logprobs, then run graft stage --force search@{round}"
         )
     metrics = {
         "sampler/gap_mean": mismatch.mean,
@@ -83,42 +82,6 @@ def score_rows(
             for sample, row in zip(batch.samples, scorer.score(batch).logprobs.tolist(), strict=True):
                 found[sample.problem_id, sample.member] = row[: len(sample.completion)]
     return [found[sample.problem_id, sample.member] for sample in rows]
-
-
-def likely_cause(
-    policy: Policy,
-    rows: Sequence[Sample],
-    own: Sequence[Sequence[float]],
-    temperature: float,
-    micro_batch_tokens: int,
-    in_float32: bool,
-    round: int,
-    previous: Callable[[], Policy] | None,
-) -> str:
-    """The mistake with which the recorded numbers would obey the law, and its remedy."""
-
-    def explains(scores: Sequence[Sequence[float]], rows: Sequence[Sample] = rows) -> bool:
-        return any(s.behaviour for s in rows) and _is_lawful(rows, scores, temperature, in_float32)
-
-    def score(policy: Policy, temperature: float, rows: Sequence[Sample] = rows) -> list[list[float]]:
-        return score_rows(policy, rows, temperature, micro_batch_tokens)
-
-    at_1 = [replace(s, temperature=None) for s in rows]
-    if explains(score(policy, 1.0, at_1)):
-        return "they are raw, of temperature 1: start the server with --logprobs-mode processed_logprobs"
-    for one, two in ((slice(1, None), slice(None, -1)), (slice(None, -1), slice(1, None))):
-        if explains([row[one] for row in own], [replace(s, behaviour=s.behaviour[two]) for s in rows]):
-            return "they are shifted by one token: take another version of that server"
-    without = policy.model.disable_adapter() if policy.has_adapter else nullcontext()
-    with without:
-        if policy.has_adapter and explains(score(policy, temperature)):
-            return "they are of the base without the adapter: take a version of that server that does not ignore it"
-    if previous is not None and explains(score(previous(), temperature)):
-        return f"they are of the policy of round {round - 2}: start the server again, whose cached states are old"
-    return (
-        "that server has other weights, or computes in another type than the param vllm: serve the policy's base, or "
-        "set vllm to its type"
-    )
 
 
 def _mismatch(rows: Sequence[Sample], scores: Sequence[Sequence[float]]) -> Mismatch:

@@ -23,7 +23,7 @@ def merge_equal_samples(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def tokenize_trajectory(policy: Policy, trajectory: Trajectory) -> list[Sample]:
-    """The G members of a trajectory, all of which fit (tasks/objective/recorded_completions.py), with advantage 0."""
+    """The G members of a trajectory, with advantage 0."""
     prompt = tuple(trajectory.prompt_tokens)
     samples = []
     for place, member in enumerate(trajectory.members):

@@ -27,20 +27,13 @@ def importance_ratio(logprobs: "Tensor", behaviour: "Tensor", mask: "Tensor", le
     return ((difference * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)).exp()
 
 
-def clipped(
-    ratio: "Tensor", advantages: "Tensor", low: float, high: float, delta: float | None
-) -> "tuple[Tensor, Tensor]":
-    """-min(r·A, clip(r, 1 - low, 1 + high)·A); with `delta`, min(r, delta) for the first r.
-
-    Without it the gradient of a failure that has become likelier is unbounded (Schulman et al. 2017, PPO;
-    delta: INTELLECT-2, Prime Intellect 2025).
-    """
+def clipped(ratio: "Tensor", advantages: "Tensor", low: float, high: float) -> "tuple[Tensor, Tensor]":
+    """-min(r·A, clip(r, 1 - low, 1 + high)·A) (Schulman et al. 2017, PPO)."""
     import torch
 
-    bounded = ratio if delta is None else ratio.clamp(max=delta)
-    loss = -torch.minimum(bounded * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
+    loss = -torch.minimum(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
     was_clipped = ((ratio < 1 - low) & (advantages < 0)) | ((ratio > 1 + high) & (advantages > 0))
-    return loss, was_clipped if delta is None else was_clipped | ((ratio > delta) & (advantages < 0))
+    return loss, was_clipped
 
 
 def capped(logprobs: "Tensor", ratio: "Tensor", advantages: "Tensor", high: float) -> "tuple[Tensor, Tensor]":

@@ -90,8 +90,6 @@ def _has_use(key: str, old: Mapping[str, Any]) -> bool:
     """False for what the old file does not use: an engine, params of another environment, or their defaults."""
     if key == "sampler.dtype":
         return old.get("sampler.kind") == "vllm"
-    if key in ("influence.validation", "influence.trajectories"):
-        return old[key] not in (None, "trajectories")  # the file of this kind is the other param
     own, environment = own_param(key), old.get("environment")
     name = environment.get("name") if isinstance(environment, Mapping) else environment
     name = "code" if old.get("problems.source") == "functions" else _present_value("environment", name)

@@ -72,7 +72,7 @@ class Params(Section):
     @classmethod
     def _check_adapter(cls, influence: Influence, others: ValidationInfo) -> Influence:
         policy = others.data.get("policy")
-        if policy is not None and policy.lora is None and influence.is_measured:
+        if policy is not None and policy.lora is None and influence.selection != "none":
             raise ValueError(
                 f"selection is {influence.selection}, but influence is measured over an adapter and policy.lora is "
                 "null: set influence.selection to none, or policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
@@ -140,12 +140,12 @@ class Params(Section):
     @classmethod
     def _check_influence(cls, ppo: Ppo, others: ValidationInfo) -> Ppo:
         influence = others.data.get("influence")
-        if others.data.get("algorithm") != "ppo" or influence is None or not influence.is_measured:
+        if others.data.get("algorithm") != "ppo" or influence is None or influence.selection == "none":
             return ppo
         if influence.similarity == "local":
             raise ValueError(
                 "influence.similarity is local, which compares completions by one advantage each, but algorithm ppo "
-                "has one for each token: set influence.similarity to dot or cosine"
+                "has one for each token: set influence.similarity to dot"
             )
         return ppo
 

@@ -14,7 +14,6 @@ from tasks.params.fields import (
     Selection,
     Similarity,
     Temperature,
-    ValidationLoss,
     Weight,
 )
 from tasks.records import Dtype, PromptStyle, Quantization, Split
@@ -250,31 +249,13 @@ class Rewards(Section):
 
 
 class Influence(Section):
-    validation: Annotated[str, Field(min_length=1)]
+    selection: Selection
     n: Annotated[int, Field(ge=1, le=1024, strict=True)]
     completions: Annotated[int, Field(ge=1, le=256, strict=True)]
-    loss: ValidationLoss
-    selection: Selection
-    fraction: Annotated[float, Field(gt=0, le=1)]
     fdr_control: bool
     train_on_validation: bool
     similarity: Similarity
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the selection needs influence, and so completions to measure it on."""
-        return self.selection not in ("none", "random")
-
-    @property
-    def holds_out(self) -> bool:
-        """Whether influence is measured on completions of validation problems."""
-        return self.is_measured and self.validation == "held_out"
-
-    @property
-    def trajectories(self) -> str | None:
-        """The file of trajectories that are validation; None where these are the run's own."""
-        return None if self.validation in ("held_out", "same_batch") else self.validation
 
 
 class Evaluation(Section):

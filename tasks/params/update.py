@@ -38,7 +38,6 @@ class Update(Section):
     truncated: Truncated
     clip_low: Share
     clip_high: Annotated[float, Field(ge=0, le=10)]
-    delta: Annotated[float, Field(gt=1, le=100)] | None
     negative_weight: Share
     beta: Annotated[float, Field(ge=0, le=10)]
     kl: KlEstimate
@@ -52,16 +51,3 @@ class Update(Section):
         if sharded and others.data.get("processes") == 1:
             raise ValueError("sharded is true, but a single process has nothing to share: set processes to 2 or more")
         return sharded
-
-    @field_validator("delta")
-    @classmethod
-    def _check_delta(cls, delta: float | None, others: ValidationInfo) -> float | None:
-        loss, clip_high = others.data.get("loss"), others.data.get("clip_high")
-        if delta is not None and loss in ("cispo", "sapo", "reinforce"):
-            raise ValueError(f"delta ({delta}) does nothing in loss {loss}: set it to null")
-        if delta is not None and clip_high is not None and delta <= 1 + clip_high:
-            raise ValueError(
-                f"delta ({delta}) must be above 1 + clip_high ({1 + clip_high}), where it bounds failures and nothing "
-                "else: raise it, or lower clip_high"
-            )
-        return delta

@@ -22,7 +22,7 @@ from tasks.params.ppo import Ppo
 if TYPE_CHECKING:
     from torch import Tensor
 
-OBJECTIVE: dict[str, Any] = {"loss": "dapo", "importance": "token", "delta": None, "kl_correction": False}
+OBJECTIVE: dict[str, Any] = {"loss": "dapo", "importance": "token", "kl_correction": False}
 """The params of `update` that PPO's surrogate fixes, besides the clips."""
 
 

@@ -55,7 +55,7 @@ def check_unit_tests(
 def _count(sandbox: Sandbox, answers: dict[str, Any]) -> dict[str, str]:
     """Add `counts` to answers, the number of tests in each hidden text, None if unknown; why others are refused."""
     jobs = [
-        (code, UnitTests.of(answer))
+        (code, UnitTests.of(answer, "hidden"))
         for answer in answers.values()
         for code in (*(code.format(answer["entry_point"]) for code in _EMPTY), answer["solution"])
     ]
@@ -87,7 +87,7 @@ def _reason(empty: Texts, none: Texts, some: Texts) -> str | None:
 
 
 def _try_solutions(sandbox: Sandbox, answers: Mapping[str, Any]) -> dict[str, str]:
-    jobs = [(answer["solution"], UnitTests.of(answer)) for answer in answers.values()]
+    jobs = [(answer["solution"], UnitTests.of(answer, "hidden")) for answer in answers.values()]
     outcomes = run_unit_tests(sandbox, jobs)
     reasons = {place: _failure(outcome) for place, outcome in zip(answers, outcomes, strict=True)}
     return {place: reason for place, reason in reasons.items() if reason}

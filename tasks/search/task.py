@@ -23,14 +23,14 @@ from tasks.sources.fingerprint import fingerprint
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Search the train problems; sample groups for the validation problems, if influence is measured against them.
+    """Search the train problems; sample groups for the validation problems, if influence is measured.
 
     In an environment without programs, groups are sampled for both. Shards are searched and written one by one.
     """
     assert round is not None
     environment = environment_in(layout.root, params)
     counts: dict[Split, int | None] = {"train": params.search.problems}
-    if params.influence.holds_out:
+    if params.influence.selection != "none":
         counts["validation"] = params.influence.n
     listed = {split: read_jsonl(layout.problems(split), Problem) for split in counts}
     problems = [

@@ -96,7 +96,7 @@ def certify(
     seed: int,
     token_losses: TokenLosses | None = None,
 ) -> Certificate:
-    """Take small steps and undo them. `influences` [n] are ⟨∇L_i, ∇L_val⟩ with nothing left out or rescaled.
+    """Take small steps and undo them. `influences` [n] are ⟨∇L_i, ∇L_val⟩.
 
     `token_losses`: those that the influences are of.
 
@@ -130,23 +130,6 @@ def certify(
         return Certificate(slope=math.nan, sign_agreement=0.0, steps=0, draws=draws, loss=None)
     slope = sum(p * r for p, r in zip(predicted, real, strict=True)) / sum(p * p for p in predicted)
     return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real), draws, sum(losses) / len(losses))
-
-
-def check_self_influence(products: Sequence[float], own: Sequence[float], validation: Sequence[float]) -> None:
-    """Raise GraftError where self-influence is negative on average, samples being their own validation.
-
-    `products` [n] are ⟨∇L_i, ∇L_val⟩, `own` and `validation` [n] the weights of the scores in the two losses: where
-    these are proportional, the products sum up to a squared gradient.
-    """
-    pairs = zip(own, validation, strict=True)
-    scale = sum(validation) / sum(own) if sum(own) else 0.0
-    if scale > 0 and all(abs(c - scale * a) <= 1e-9 * abs(c) for a, c in pairs):
-        mean, size = sum(products) / len(products), sum(map(abs, products)) / len(products)
-        if mean < -1e-3 * size:
-            raise GraftError(
-                f"influence: its mean in the same batch is {mean:.2g}, but that is a squared gradient, so a sign is "
-                "wrong; set influence.selection to none, and report this"
-            )
 
 
 def _gradient(

@@ -19,13 +19,9 @@ from dataclasses import replace
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
-from tasks.params.fields import Selection
 from tasks.select.gradient_passes import GradientPasses
-from tasks.select.losses import TokenLosses, Validation
+from tasks.select.losses import Validation
 from tasks.select.tracin import Measure, SampleInfluence, influences
-
-CONTROLLED_RULES: tuple[Selection, ...] = ("positive", "drop_worst_negative")
-"""The rules without a fixed share of samples to drop."""
 
 FALSE_DISCOVERY_RATE = 1 / 3
 """Share of the dropped samples that may be right: losing them costs less than learning from wrong ones."""
@@ -45,8 +41,8 @@ def rejection_threshold(training: Sequence[float], calibration: Sequence[float])
 
     if not training or not calibration:
         return None
-    found = false_discovery_control(p_values(training, calibration)) <= FALSE_DISCOVERY_RATE
-    return max((x for x, fault in zip(training, found, strict=True) if fault), default=None)
+    rejected = false_discovery_control(p_values(training, calibration)) <= FALSE_DISCOVERY_RATE
+    return max((x for x, fault in zip(training, rejected, strict=True) if fault), default=None)
 
 
 def shift_by_threshold(
@@ -54,35 +50,21 @@ def shift_by_threshold(
     scored: Sequence[SampleInfluence],
     calibration_samples: Sequence[Sample],
     calibration: Sequence[SampleInfluence],
-    measure: Measure,
 ) -> list[float] | None:
     """Influence [n] minus the threshold: above 0 where it is not rejected; None where all rewards seem right.
 
-    Samples without a signal do not count. For `dot`, influences are divided by the gradients' norms before they are
-    compared, since these depend on the number of samples.
+    Samples without a signal do not count.
     """
-    lengths = _lengths(scored, measure)
-    own = [(s.influence or 0.0) / length for s, length in zip(scored, lengths, strict=True)]
-    threshold = rejection_threshold(
-        comparable_influences(samples, scored, measure),
-        comparable_influences(calibration_samples, calibration, measure),
-    )
-    if threshold is None or all(x > 0 for s, x in zip(samples, own, strict=True) if s.has_signal):
+    training = influences_with_signal(samples, scored)
+    threshold = rejection_threshold(training, influences_with_signal(calibration_samples, calibration))
+    if threshold is None or all(x > 0 for x in training):
         return None
-    return [(x - min(threshold, 0.0)) * length for x, length in zip(own, lengths, strict=True)]
+    return [(one.influence or 0.0) - min(threshold, 0.0) for one in scored]
 
 
-def comparable_influences(
-    samples: Sequence[Sample], scored: Sequence[SampleInfluence], measure: Measure
-) -> list[float]:
-    """Influence of each sample with a signal, for `dot` divided by its gradient's norm."""
-    rows = zip(samples, scored, _lengths(scored, measure), strict=True)
-    return [(one.influence or 0.0) / length for sample, one, length in rows if sample.has_signal]
-
-
-def _lengths(scored: Sequence[SampleInfluence], measure: Measure) -> list[float]:
-    """The norms that influences are divided by."""
-    return [s.gradient_norm or 1.0 for s in scored] if measure.similarity == "dot" else [1.0] * len(scored)
+def influences_with_signal(samples: Sequence[Sample], scored: Sequence[SampleInfluence]) -> list[float]:
+    """Influence of each sample with a signal."""
+    return [one.influence or 0.0 for sample, one in zip(samples, scored, strict=True) if sample.has_signal]
 
 
 def calibration_influences(
@@ -93,14 +75,20 @@ def calibration_influences(
     mean_weights: Sequence[float],
     step_samples: Sequence[Sample],
     cached: GradientPasses | None = None,
-    token_losses: TokenLosses | None = None,
 ) -> list[SampleInfluence]:
     """Influence of the validation samples as if they were learned from, without the samples of their own problem.
 
-    The other arguments are those of `influences` for the training samples, which are `step_samples`.
+    The other arguments are those of `influences` for the training samples, which are `step_samples`; `measure` is by
+    similarity `local`.
     """
     options = replace(measure, leave_group_out=True)
-    own = replace(validation, same_batch=True)
     return influences(
-        scorer, validation.samples, averaging, own, options, mean_weights, token_losses, cached, step_samples
+        scorer,
+        validation.samples,
+        averaging,
+        validation,
+        options,
+        mean_weights,
+        cached=cached,
+        step_samples=step_samples,
     ).each

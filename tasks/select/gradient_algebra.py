@@ -1,18 +1,6 @@
-"""Influence as arithmetic on the samples' score gradients s_i = ∇ Σ_t log p_it, [B, P] in parts.
+"""Arithmetic on the gradients of samples, [B, P] in parts.
 
-Products and squared norms are sums over the parts, the LoRA factors: those of some factors are what these give.
-
-At ratio 1 the gradient of a sample's part of every GRPO loss is a_i s_i, and that of every validation loss over
-completions Σ_j b_j s_j, with numbers a and b alone. So one pass for s serves them all:
-
-    influence                a_i ⟨s_i, g⟩, where g = Σ_j b_j s_j
-    without the sample's own vote, where it is one of the validation samples    - a_i b_i ‖s_i‖²
-    the gradient of a weighted selection                                        Σ_i a_i w_i s_i
-
-Elsewhere the sample's part of the loss has a gradient g_i of its own, in the place of a_i s_i:
-
-    influence                ⟨g_i, g⟩
-    without the sample's own vote                                               - b_i ⟨g_i, s_i⟩
+Products and squared norms are sums over the parts, the LoRA factors.
 """
 
 import math
@@ -25,50 +13,35 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def products(scores: SampleGradients, direction: Direction) -> "Tensor":
-    """⟨s_i, direction⟩ [B], in float64."""
+def products(gradients: SampleGradients, direction: Direction) -> "Tensor":
+    """⟨g_i, direction⟩ [B], in float64."""
     import torch
 
-    parts = [(own.flatten(1) @ direction[name].to(own.dtype).flatten()).double() for name, own in scores.items()]
+    parts = [(own.flatten(1) @ direction[name].to(own.dtype).flatten()).double() for name, own in gradients.items()]
     return torch.stack(parts).sum(0)
 
 
-def paired_products(scores: SampleGradients, others: SampleGradients) -> "Tensor":
-    """⟨s_i, others_i⟩ [B], in float64."""
+def squared_norms(gradients: SampleGradients) -> "Tensor":
+    """‖g_i‖² [B], in float64."""
     import torch
 
-    parts = [(own.double() * others[name].double()).flatten(1).sum(1) for name, own in scores.items()]
+    parts = [torch.linalg.vector_norm(own.flatten(1), dim=1).double().square() for own in gradients.values()]
     return torch.stack(parts).sum(0)
 
 
-def squared_norms(scores: SampleGradients) -> "Tensor":
-    """‖s_i‖² [B], in float64."""
-    import torch
-
-    parts = [torch.linalg.vector_norm(own.flatten(1), dim=1).double().square() for own in scores.values()]
-    return torch.stack(parts).sum(0)
-
-
-def weighted_sum(scores: SampleGradients, weights: "Tensor") -> dict[str, "Tensor"]:
-    """Σ_i weights_i s_i, of the factors' shapes; weights [B]."""
-    return {name: (weights.to(own) @ own.flatten(1)).view(own.shape[1:]) for name, own in scores.items()}
+def weighted_sum(gradients: SampleGradients, weights: "Tensor") -> dict[str, "Tensor"]:
+    """Σ_i weights_i g_i, of the factors' shapes; weights [B]."""
+    return {name: (weights.to(own) @ own.flatten(1)).view(own.shape[1:]) for name, own in gradients.items()}
 
 
 def sum_directions(parts: Sequence[Direction]) -> Direction:
-    """The sum of directions, whose factors are those of the first; of none, nothing."""
-    names = parts[0] if parts else ()
-    return {name: sum(part[name] for part in parts if name in part) for name in names}  # type: ignore[misc]
+    """The sum of directions of the same factors."""
+    return {name: sum(part[name] for part in parts) for name in parts[0]}  # type: ignore[misc]
 
 
 def safe_inverse(norms: "Tensor") -> "Tensor":
     """1 / norms, 0 for those that are 0; [B] in float64."""
     return (norms > 0) / norms.clamp(min=1e-300)
-
-
-def unit_rows(scores: SampleGradients) -> SampleGradients:
-    """s_i / ‖s_i‖; 0 stays 0."""
-    by = safe_inverse(squared_norms(scores).sqrt())
-    return {name: own * by.to(own.dtype).view(-1, 1, 1) for name, own in scores.items()}
 
 
 def direction_cosine(one: Direction, other: Direction) -> float:

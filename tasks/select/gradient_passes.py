@@ -1,27 +1,26 @@
 """Gradients of many rows, batch by batch: whole within a memory budget, or layer by layer."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.core.progress import show_progress
-from tasks.errors import GraftError
-from tasks.model.distributed.collectives import all_gather, in_step, local_part
+from tasks.model.distributed.collectives import all_gather, all_reduce_sum, in_step, local_part
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch, make_micro_batches
 from tasks.model.scoring.scorer import Scorer
+from tasks.select.gradient_algebra import weighted_sum
 from tasks.select.losses import Row, TokenLosses, row_of, summed_losses
-from tasks.select.sample_gradients import SampleGradients, collect_gradients, lora_factors, stream_gradients
+from tasks.select.sample_gradients import Direction, SampleGradients, collect_gradients, lora_factors, stream_gradients
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
 
-RowNumbers = Callable[[Sequence[Sample], SampleGradients], "Tensor"]
-"""B rows and their gradients for some LoRA factors → numbers [..., B]."""
+LayerVisit = Callable[[Sequence[Sample], SampleGradients], None]
+"""Called with B rows and their gradients for some LoRA factors."""
 
 BLOCK_ROWS = 64
 """Rows of a block, about: matrix products of only a few rows are bound by memory."""
@@ -32,17 +31,15 @@ class GradientBlock:
     """Some rows and their gradients."""
 
     rows: list[Sample]
-    own: SampleGradients  # of the measured loss: views of `matrix`
-    scores: SampleGradients  # ∇ Σ_t log p_t; the same object without token losses
+    own: SampleGradients  # views of `matrix`
     matrix: "Tensor"  # [B, P]
 
 
 class GradientPasses:
     """Iterable over the gradients of distinct rows; every iteration computes them again unless they are cached.
 
-    They are ∇ Σ_t log p_t; or with token losses ∇ Σ_t l_t, and with `scores` both from one forward pass. Each sample
-    has a row of its own, with the prompt unless that is constant: with a shared prompt its gradient could not be
-    separated from the others'.
+    They are ∇ Σ_t log p_t, or with token losses ∇ Σ_t l_t. Each sample has a row of its own, with the prompt unless
+    that is constant: with a shared prompt its gradient could not be separated from the others'.
     """
 
     def __init__(
@@ -50,29 +47,23 @@ class GradientPasses:
         scorer: Scorer,
         samples: Iterable[Sample],
         budget: int,
-        groups_together: bool = False,
         token_losses: TokenLosses | None = None,
-        scores: bool = False,
         shared: bool = True,
     ) -> None:
         """One row for all samples that are equal; `budget` bytes of gradients may be in memory at once.
 
-        In several processes each computes its own share of the rows, unless `shared` is False. Raises GraftError where
-        `groups_together` asks for the rows of one problem in one block and they do not fit.
+        In several processes each computes its own share of the rows, unless `shared` is False.
         """
-        self._token_losses, self._count = token_losses, 2 if token_losses and scores else 1
+        self._scorer, self._token_losses = scorer, token_losses
+        self.budget, self._shared = budget, shared
         rows = list({self.row_of(s): s for s in samples}.values())
         self._spare = make_micro_batches(scorer.row_layout, rows[:1], scorer.tokens)
-        rows = self._own(rows, groups_together) if shared else rows
-        each = _bytes(scorer.model) * self._count
+        rows = self._own(rows) if shared else rows
+        each = _bytes(scorer.model)
         most = max(budget // each, 1)
-        self.budget, self.shared = budget, shared
         self.fits = all(all_gather(each * len(rows) <= budget))  # the same in all processes
-        self._scorer = scorer
         self._micro_batches = make_micro_batches(scorer.row_layout, rows, scorer.tokens)
-        self._batches = (
-            _by_group(scorer, rows, most) if groups_together else _blocks(_cut(self._micro_batches, most), most)
-        )
+        self._batches = _blocks(_cut(self._micro_batches, most), most)
         self._names = {self.row_of(s) for s in rows}
         self._cached: list[GradientBlock] = []
 
@@ -80,14 +71,10 @@ class GradientPasses:
         """Samples of one row have one gradient."""
         return (*row_of(sample)[:2], sample.member) if self._token_losses else row_of(sample)
 
-    def _own(self, rows: Sequence[Sample], groups_together: bool) -> list[Sample]:
+    def _own(self, rows: Sequence[Sample]) -> list[Sample]:
         """This process's share of the rows, in their order: about as many tokens as each other process has."""
-        units = [s.problem_id if groups_together else self.row_of(s) for s in rows]
-        sizes: dict[str | Row, int] = dict.fromkeys(units, 0)
-        for s, unit in zip(rows, units, strict=True):
-            sizes[unit] += len(s.prompt) + len(s.completion)
-        own = set(local_part(sorted(sizes, key=lambda unit: sizes[unit])))
-        return [s for s, unit in zip(rows, units, strict=True) if unit in own]
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place].prompt) + len(rows[place].completion))
+        return [rows[place] for place in sorted(local_part(order))]
 
     def cache(self) -> None:
         """Compute all of them now if they fit in the budget."""
@@ -106,50 +93,92 @@ class GradientPasses:
         steps = self._steps([batch for batches in self._batches for batch in batches])
         for batches in _progress(self._batches):
             parts = [self._collect(next(steps)[0]) for _ in batches]
-            kinds = [_joined(kind) for kind in zip(*parts, strict=True)]
-            yield GradientBlock([s for batch in batches for s in batch.samples], kinds[0][0], kinds[-1][0], kinds[0][1])
+            yield _joined([s for batch in batches for s in batch.samples], parts)
         for batch, _ in steps:  # that do not count
             self._collect(batch)
 
-    def _collect(self, batch: MicroBatch) -> list[SampleGradients]:
-        return collect_gradients(self._scorer.model, partial(self._values, batch, self._count), self._count)
-
-    def _steps(self, batches: Sequence[MicroBatch]) -> Iterator[tuple[MicroBatch, bool]]:
-        return in_step(self._scorer.model, batches, self._spare[0] if self._spare else None)
-
-    def summed(self, numbers: RowNumbers) -> "Iterator[tuple[list[Sample], Tensor]]":
-        """Rows, and the sum over the LoRA factors of the numbers [..., B] of each factor's gradients.
+    def by_layer(self, visit: LayerVisit) -> Iterator[list[Sample]]:
+        """The rows of one batch after the other, each once `visit` had their gradients.
 
         The gradients of one factor at a time are in memory, besides those that are cached.
         """
         if self._cached:
-            yield from ((part.rows, numbers(part.rows, part.own)) for part in self._cached)
+            for block in self._cached:
+                visit(block.rows, block.own)
+                yield block.rows
             return
         steps = self._steps(self._micro_batches)
         for batch in _progress(self._micro_batches):
             next(steps)
-            yield batch.samples, self._summed(batch, numbers)
+            rows = batch.samples
+            stream_gradients(
+                self._scorer.model,
+                partial(self._values, batch),
+                lambda name, own, rows=rows: visit(rows, {name: own}),  # type: ignore[misc]
+            )
+            yield rows
         for batch, _ in steps:  # that do not count
             self._collect(batch)
 
-    def _summed(self, batch: MicroBatch, numbers: RowNumbers) -> "Tensor":
-        parts: list[Tensor] = []
+    def _steps(self, batches: Sequence[MicroBatch]) -> Iterator[tuple[MicroBatch, bool]]:
+        return in_step(self._scorer.model, batches, self._spare[0] if self._spare else None)
 
-        def accumulate(name: str, own: "Tensor") -> None:
-            parts.append(numbers(batch.samples, {name: own}))
+    def _collect(self, batch: MicroBatch) -> SampleGradients:
+        return collect_gradients(self._scorer.model, partial(self._values, batch))
 
-        stream_gradients(self._scorer.model, partial(self._values, batch, 1), [accumulate])
-        return sum(parts[1:], parts[0])
-
-    def _values(self, batch: MicroBatch, count: int) -> "list[Tensor]":
-        """`count` kinds of values, each [B]."""
-        if self._token_losses is None:
-            return [self._sums(batch)]
+    def _values(self, batch: MicroBatch) -> "Tensor":
+        """Of each of B samples what its gradient is of, [B]."""
         scored = self._scorer.score(batch)
-        return [summed_losses(batch.samples, scored, self._token_losses), scored.logprobs.sum(1)][:count]
+        if self._token_losses is None:
+            return scored.logprobs.sum(1)
+        return summed_losses(batch.samples, scored, self._token_losses)
 
-    def _sums(self, batch: MicroBatch) -> "Tensor":
-        return self._scorer.score(batch).logprobs.sum(1)
+    def sum_by_row(self, samples: Sequence[Sample], numbers: Sequence[float]) -> dict[Row, float]:
+        """The sum of the numbers of each row's samples."""
+        sums = dict[Row, float]()
+        for sample, number in zip(samples, numbers, strict=True):
+            sums[self.row_of(sample)] = sums.get(self.row_of(sample), 0.0) + number
+        return sums
+
+    def gradient(self, weights: Mapping[Row, float]) -> Direction:
+        """Σ weight · gradient over all rows, of all processes; one pass over them."""
+        total = GradientSum(self, weights)
+        for _ in self.by_layer(total.add):
+            pass
+        return total.gathered()
+
+    def add_up(self, part: Direction) -> Direction:
+        """The part, 0 for the factors that it lacks, or its sum over the processes if each has a share."""
+        import torch
+
+        total: dict[str, Tensor] = {}
+        for name, module in lora_factors(self._scorer.model).items():
+            wide = torch.promote_types(module.weight.dtype, torch.float32)
+            total[name] = torch.zeros_like(module.weight, dtype=wide)
+        for name, values in part.items():
+            total[name] = total[name] + values
+        return dict(zip(total, all_reduce_sum(list(total.values())), strict=True)) if self._shared else total
+
+
+class GradientSum:
+    """Σ weight · g over the rows that a pass has computed."""
+
+    def __init__(self, passes: GradientPasses, weights: Mapping[Row, float]) -> None:
+        """`weights` of the rows; 0 of those that it lacks."""
+        self._parts: dict[str, Tensor] = {}
+        self._passes, self._weights = passes, weights
+
+    def add(self, rows: Sequence[Sample], own: SampleGradients) -> None:
+        """Add the gradients of B rows for some factors."""
+        import torch
+
+        weights = torch.tensor([self._weights.get(self._passes.row_of(s), 0.0) for s in rows], dtype=torch.float64)
+        for name, part in weighted_sum(own, weights).items():
+            self._parts[name] = self._parts[name] + part if name in self._parts else part
+
+    def gathered(self) -> Direction:
+        """The sum, over the processes if each has a share of the rows."""
+        return self._passes.add_up(self._parts)
 
 
 def _cut(batches: Sequence[MicroBatch], most: int) -> list[MicroBatch]:
@@ -162,39 +191,19 @@ def _cut(batches: Sequence[MicroBatch], most: int) -> list[MicroBatch]:
 
 
 def _blocks(batches: Sequence[MicroBatch], most: int) -> list[list[MicroBatch]]:
-    found: list[list[MicroBatch]] = []
-    size, room = 0, _room(most)
+    """Micro-batches in blocks, where `most` rows may be in memory at once: joining a block's batches copies them."""
+    blocks: list[list[MicroBatch]] = []
+    size, room = 0, min(BLOCK_ROWS, most // 8)
     for batch in batches:
-        if not found or size + len(batch.samples) > room:
-            found.append([])
+        if not blocks or size + len(batch.samples) > room:
+            blocks.append([])
             size = 0
-        found[-1].append(batch)
+        blocks[-1].append(batch)
         size += len(batch.samples)
-    return found
+    return blocks
 
 
-def _room(most: int) -> int:
-    """Rows of a block, where `most` may be in memory at once: joining its batches copies them."""
-    return min(BLOCK_ROWS, most // 8)
-
-
-def _by_group(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[MicroBatch]]:
-    found: list[list[Sample]] = [[]]
-    room = _room(most)
-    for name, members in groupby(rows, key=lambda s: s.problem_id):
-        group = list(members)
-        if len(group) > most:
-            raise GraftError(
-                f"influence.memory_budget: has room for the gradients of {most} samples, but problem {name!r} has "
-                f"{len(group)}, which influence.fdr_control needs at once; raise it, or switch that off"
-            )
-        if len(found[-1]) + len(group) > room:
-            found.append([])
-        found[-1] += group
-    return [make_micro_batches(scorer.row_layout, batch, scorer.tokens) for batch in found if batch]
-
-
-def _joined(parts: Sequence[SampleGradients]) -> "tuple[SampleGradients, Tensor]":
+def _joined(samples: list[Sample], parts: Sequence[SampleGradients]) -> GradientBlock:
     """All rows in one matrix [B, P], and each factor's part of it."""
     import torch
 
@@ -202,7 +211,8 @@ def _joined(parts: Sequence[SampleGradients]) -> "tuple[SampleGradients, Tensor]
     matrix = rows[0] if len(rows) == 1 else torch.cat(rows)
     shapes = {name: own.shape[1:] for name, own in parts[0].items()}
     pieces = torch.split(matrix, [shape.numel() for shape in shapes.values()], 1)
-    return {name: own.view(-1, *shape) for (name, shape), own in zip(shapes.items(), pieces, strict=True)}, matrix
+    views = {name: own.view(-1, *shape) for (name, shape), own in zip(shapes.items(), pieces, strict=True)}
+    return GradientBlock(samples, views, matrix)
 
 
 def _bytes(model: Any) -> int:

@@ -1,15 +1,10 @@
-"""The losses that influence compares: a sample's part of the update's, and the validation loss with its gradient.
+"""The losses that influence compares: a sample's part of the update's, and the validation loss.
 
     L_i   = -A_i w_i Σ_t log p_it / N, or w_i Σ_t l_it / N of token losses l    w, N: tasks/objective/token_weights.py
     L_val = -Σ_j c_j Σ_t log p_jt / M                                           M: all tokens of the validation samples
 
-    influence.loss     c_j
-    seqloss_lastadv    the advantage of j: its gradient is that of the expected reward
-    seqloss_reward     the reward of j
-    contrastive        1 where j is better than its group, -1 where it is worse
-
-The first two are from IIF (Hu et al. 2025, "A snapshot of influence"; `seqloss-lastadv`, `seqloss-reward` in its code).
-The value of such a loss has no meaning, its sign neither: advantages are centred.
+c_j is the advantage of j: the gradient is that of the expected reward (`seqloss-lastadv` in the code of IIF, Hu et al.
+2025, "A snapshot of influence"). The value of this loss has no meaning, its sign neither: advantages are centred.
 """
 
 import math
@@ -17,14 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tasks.model.cpu.fast_layers import fast_layers
-from tasks.model.distributed.collectives import all_reduce_sum, local_steps, world_size
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import Scorer
 from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.token_weights import TokenWeights
-from tasks.params.fields import ValidationLoss
-from tasks.select.sample_gradients import Direction, lora_factors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,8 +68,7 @@ class Validation:
     """The validation loss."""
 
     samples: Sequence[Sample]
-    coefficients: Sequence[float]  # c of each sample
-    same_batch: bool = False  # they are the samples that are measured, in their order
+    coefficients: Sequence[float]  # c of each sample: its advantage, before update.negative_weight
 
     @property
     def tokens(self) -> int:
@@ -104,35 +93,3 @@ class Validation:
                 first.setdefault(row_of(s), s)
                 parts.setdefault(row_of(s), []).append(c * s.count)
         return list(first.values()), {row: math.fsum(values) for row, values in parts.items()}
-
-    def gradient(self, scorer: Scorer) -> Direction:
-        """∇L_val over the LoRA factors; zero where no sample has a signal.
-
-        Several processes compute a part of the micro-batches each, and all get the sum.
-        """
-        import torch
-
-        tokens, (rows, coefficients) = self.tokens, self.distinct_rows()
-        modules = lora_factors(scorer.model)
-        weights = [module.weight for module in modules.values()]
-        wide = torch.promote_types(weights[0].dtype, torch.float32)  # what narrow weights' gradients add up to
-        direction = [torch.zeros_like(weight, dtype=wide) for weight in weights]
-        with fast_layers(scorer.model):
-            for batch, counts in local_steps(scorer.model, scorer.batches(rows, world_size())):
-                sums = scorer.score(batch).logprobs.sum(1)
-                loss = sums @ sums.new_tensor([-coefficients[row_of(s)] for s in batch.samples]) / tokens
-                gradients = torch.autograd.grad(loss, weights)
-                for summed, gradient in zip(direction, gradients if counts else [], strict=counts):
-                    summed += gradient
-        return dict(zip(modules, all_reduce_sum(direction), strict=True))
-
-
-def validation_coefficients(
-    loss: ValidationLoss, rewards: Sequence[Sequence[float | None]], advantages: Sequence[Sequence[float]]
-) -> list[list[float]]:
-    """c of each sample of each group, all [n][G]; a reward of None is not known and has 0."""
-    if loss == "seqloss_lastadv":
-        return [list(group) for group in advantages]
-    if loss == "contrastive":
-        return [[math.copysign(1, a) if a else 0.0 for a in group] for group in advantages]
-    return [[reward or 0.0 for reward in group] for group in rewards]

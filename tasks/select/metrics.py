@@ -10,10 +10,8 @@ gradient_norm_mean          of their parts of the loss
 train_gradient_norm         of the sum of these parts, the gradient of the batch
 validation_gradient_norm    of the validation loss
 gradient_cosine             of the angle between these two: below 0 a step on the whole batch raises the validation loss
-validation_advantage_mean, _std, _positive_share    of all validation samples, before update.negative_weight
 
-Where nothing else is said, they are of training samples; `mixed` counts the validation samples that the update learns
-from as well.
+They are of training samples; `mixed` counts the validation samples that the update learns from as well.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,15 +46,6 @@ def selection_metrics(
     for proposer in dict.fromkeys(proposers):
         numbers[f"selected_share_{proposer}"] = _kept(line for line, _, by in rows if by == proposer)
     return numbers | _measured([line for line, _, _ in rows])
-
-
-def advantage_metrics(advantages: Sequence[float]) -> dict[str, float]:
-    """Mean, deviation and share above 0 of the validation samples' advantages [n]."""
-    return {
-        "validation_advantage_mean": fsum(advantages) / max(len(advantages), 1),
-        "validation_advantage_std": _deviation(advantages),
-        "validation_advantage_positive_share": _share(sum(a > 0 for a in advantages), len(advantages)),
-    }
 
 
 def _measured(lines: Sequence[Selected]) -> dict[str, float]:

@@ -10,7 +10,7 @@ Goodfellow 2015, arXiv:1510.01799.)
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -52,33 +52,28 @@ def lora_factors(model: Any) -> dict[str, Any]:
     return modules
 
 
-def collect_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], count: int) -> list[SampleGradients]:
-    """∇ values_i of each of B samples over the LoRA factors, for each of `count` kinds of values [B].
-
-    `values` as for `stream_gradients`.
-    """
-    found: list[SampleGradients] = [{} for _ in range(count)]
-    size = stream_gradients(model, values, [own.__setitem__ for own in found])
+def collect_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradients:
+    """∇ values of each of B samples over the LoRA factors; `values` as for `stream_gradients`."""
+    gradients = SampleGradients()
+    size = stream_gradients(model, values, gradients.__setitem__)
     for name, module in lora_factors(model).items():
-        for own in found:
-            if name not in own:  # never called
-                own[name] = module.weight.new_zeros(size, *module.weight.shape)
-    return found
+        if name not in gradients:  # never called
+            gradients[name] = module.weight.new_zeros(size, *module.weight.shape)
+    return gradients
 
 
-def stream_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], hooks: Sequence[GradientHook]) -> int:
-    """Call each of `hooks` with ∇ values_i of B samples, in float32 (float64 for a float64 model); returns B.
+def stream_gradients(model: Any, values: Callable[[], "Tensor"], hook: GradientHook) -> int:
+    """Call `hook` with ∇ values of each of B samples, in float32 (float64 for a float64 model); returns B.
 
     One LoRA factor after the other, each once, as soon as the backward pass has made it: what is not kept then is gone
     before the next. Only a factor that is called more than once waits for the sum of its calls.
 
-    `values` runs the model once, on B rows, and returns values [B] for each of `hooks`, where values_i depends on row i
-    alone: each has a backward pass. Raises GraftError where a layer is given tokens that are not in such rows.
+    `values` runs the model once, on B rows, and returns values [B], each of which depends on its row alone. Raises
+    GraftError where a layer is given tokens that are not in such rows.
     """
     import torch
 
-    factors, calls = lora_factors(model), Counter[str]()
-    waiting: SampleGradients = {}
+    factors, calls, waiting = lora_factors(model), Counter[str](), SampleGradients()
 
     def called(name: str) -> None:
         calls[name] += 1
@@ -101,13 +96,11 @@ def stream_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], hooks
 
     with _caught(model, factors, catch, called) as embedded:
         totals = values()
-        once = calls.copy()  # a layer that the backward pass computes again is not called once more
-        for place, (total, hook) in enumerate(zip(totals, hooks, strict=True), 1):
-            left = once.copy()
-            torch.autograd.grad(total.sum(), embedded, retain_graph=place < len(hooks))
-            for name in list(waiting):  # not all of its calls have to do with the values
-                hook(name, waiting.pop(name))
-    return len(totals[0])
+        left = calls.copy()  # a layer that the backward pass computes again is not called once more
+        torch.autograd.grad(totals.sum(), embedded)
+        for name in list(waiting):  # not all of its calls have to do with the values
+            hook(name, waiting.pop(name))
+    return len(totals)
 
 
 def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":

@@ -20,13 +20,12 @@ from tasks.params.sections import Influence
 from tasks.ppo.losses import first_step_losses
 from tasks.records import Selected, Split
 from tasks.seeds import derive_seed
-from tasks.select.certificate import certify, check_self_influence
-from tasks.select.conformal_control import CONTROLLED_RULES, calibration_influences, shift_by_threshold
+from tasks.select.certificate import certify
+from tasks.select.conformal_control import calibration_influences, shift_by_threshold
 from tasks.select.gradient_algebra import direction_cosine, direction_norm
 from tasks.select.gradient_passes import GradientPasses
-from tasks.select.losses import TokenLosses, Validation, score_weights, validation_coefficients
-from tasks.select.metrics import advantage_metrics, selection_metrics
-from tasks.select.selection import select
+from tasks.select.losses import TokenLosses, Validation
+from tasks.select.metrics import selection_metrics
 from tasks.select.sequential_test import Calibration, measure_groups
 from tasks.select.tracin import (
     NOT_MEASURED,
@@ -73,16 +72,16 @@ def select_samples(
     PPO's. Raises GraftError where the certificate of influence fails.
     """
     own = params.influence
-    for groups in (train,) if validation is train else (train, validation):
+    for groups in (train, validation):
         if single := single_reward_groups([g.baseline_rewards for g in groups]):
             logger.warning("groups with a single known reward, which is compared with the whole batch: %d", single)
     mixed: list[Selected] = []
-    if not own.is_measured:
+    if own.selection == "none":
         samples = samples_in(train)
-        found = Measurement([NOT_MEASURED] * len(samples), _select(own, samples, [None] * len(samples), round), {})
+        found = Measurement([NOT_MEASURED] * len(samples), _with_signal(samples), {})
     else:
         found = measure(policy, train, validation, params, round, value_head)
-        if own.validation == "held_out" and own.train_on_validation:
+        if own.train_on_validation:
             samples = samples_in(validation)
             mixed = _lines(validation, [NOT_MEASURED] * len(samples), _with_signal(samples), "validation")
     lines = _lines(train, found.influences, found.kept)
@@ -108,11 +107,10 @@ def measure(
     Where no sample of `train`, or none of `held_out`, has a signal, nothing is computed: those of `train` with a signal
     are kept.
     """
-    own, validation, samples = params.influence, validation_of(held_out, params), samples_in(train)
+    own, validation, samples = params.influence, validation_of(held_out), samples_in(train)
     numbers: dict[str, float] = {
         "validation_samples": len(validation.samples),
         "validation_with_signal": sum(c != 0 for c in validation.coefficients),
-        **advantage_metrics([advantage for group in held_out for advantage in group.advantages]),
     }
     kept = _with_signal(samples)
     if not any(kept) or not numbers["validation_with_signal"]:
@@ -135,12 +133,12 @@ def measure(
         losses = partial(first_step_losses, params.ppo)
     with explain_out_of_memory(tokens):
         scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
-        cached = cache_validation_gradients(scorer, validation, options.budget) if own.similarity == "local" else None
+        local = own.similarity == "local"
+        cached = cache_validation_gradients(scorer, validation, options.budget) if local else None
         calibration = None
-        if own.fdr_control and own.selection in CONTROLLED_RULES and not validation.same_batch:
-            given = (_sizes(held_out), samples, cached, losses)
-            calibrated = calibration_influences(scorer, averaging, validation, options, *given)
-            calibration = Calibration(validation.samples, calibrated)
+        if local and own.fdr_control:
+            trusted = calibration_influences(scorer, averaging, validation, options, _sizes(held_out), samples, cached)
+            calibration = Calibration(validation.samples, trusted)
 
         def measure_part(groups: Sequence[SampleGroup]) -> Products:
             given = (_sizes(groups), losses, cached, samples)
@@ -154,24 +152,20 @@ def measure(
         numbers["train_gradient_norm"] = direction_norm(found.train_gradient)
         numbers["gradient_cosine"] = direction_cosine(found.train_gradient, found.gradient)
         numbers |= certified(scorer, samples, found.each, averaging, validation, round, losses)
-        controlled: Sequence[float | None] | None = [s.influence for s in found.each]
+        controlled: list[float] | None = [s.influence or 0.0 for s in found.each]
         if calibration:
-            trusted, theirs = calibration.samples, calibration.influences
             controlled = None
             if not measured.certain:
-                controlled = shift_by_threshold(samples, found.each, trusted, theirs, options)
+                controlled = shift_by_threshold(samples, found.each, calibration.samples, calibration.influences)
             numbers["fault_share"] = _fault_share(samples, controlled)
     if controlled is not None:
-        kept = _select(own, samples, controlled, round)
+        kept = [s.has_signal and x > 0 for s, x in zip(samples, controlled, strict=True)]
     return Measurement(found.each, kept, numbers | {"all_kept": int(controlled is None)})
 
 
-def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:
-    """The validation loss of these groups that `influence.loss` names."""
-    own, rewards = params.influence, [group.baseline_rewards for group in groups]
-    coefficients = validation_coefficients(own.loss, rewards, [group.advantages for group in groups])
-    flat = [c for group in coefficients for c in group]
-    return Validation(samples_in(groups), flat, same_batch=own.validation == "same_batch")
+def validation_of(groups: Sequence[SampleGroup]) -> Validation:
+    """The validation loss of these groups."""
+    return Validation(samples_in(groups), [advantage for group in groups for advantage in group.advantages])
 
 
 def certified(
@@ -183,12 +177,10 @@ def certified(
     round: int,
     token_losses: TokenLosses | None = None,
 ) -> dict[str, float]:
-    """Metrics of the certificate. Raises GraftError where it fails, or where self-influence is negative."""
+    """Metrics of the certificate. Raises GraftError where it fails."""
     products, seed = [s.product or 0.0 for s in scored], derive_seed("certificate", round)
     certificate = certify(scorer, samples, products, averaging, validation, seed, token_losses)
     certificate.check()
-    if validation.same_batch and token_losses is None:
-        check_self_influence(products, score_weights(samples, averaging), validation.score_weights)
     numbers: dict[str, float] = {"certificate_steps": certificate.steps}
     if certificate.steps:
         numbers |= {"certificate_slope": certificate.slope, "certificate_signs": certificate.sign_agreement}
@@ -216,16 +208,6 @@ def _fault_share(samples: Sequence[Sample], controlled: Sequence[float] | None) 
     if controlled is None:
         return 0.0
     return fmean(x <= 0 for s, x in zip(samples, controlled, strict=True) if s.has_signal)
-
-
-def _select(own: Influence, samples: Sequence[Sample], controlled: Sequence[float | None], round: int) -> list[bool]:
-    return select(
-        own.selection,
-        _with_signal(samples),
-        controlled,
-        fraction=own.fraction,
-        lots=[derive_seed("random", round, s.problem_id, s.member) for s in samples],
-    )
 
 
 def _options(own: Influence) -> Measure:

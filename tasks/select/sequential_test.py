@@ -21,7 +21,7 @@ from statistics import fmean
 from tasks.model.sample import Sample
 from tasks.objective.groups import SampleGroup
 from tasks.seeds import derive_seed
-from tasks.select.conformal_control import comparable_influences, p_values
+from tasks.select.conformal_control import influences_with_signal, p_values
 from tasks.select.tracin import NOT_MEASURED, Influences, Measure, Products, SampleInfluence, centre
 
 LEVELS = (0.05, 0.1, 0.2)
@@ -112,8 +112,8 @@ def _low_shares(measured: Sequence[Products], calibration: Calibration, measure:
     """
     samples = measured[-1].samples
     scored = centre(measured, measure).each[-len(samples) :]
-    influences = comparable_influences(samples, scored, measure)
-    trusted = comparable_influences(calibration.samples, calibration.influences, measure)
+    influences = influences_with_signal(samples, scored)
+    trusted = influences_with_signal(calibration.samples, calibration.influences)
     names = [s.problem_id for s in samples if s.has_signal]
     by_problem: dict[str, list[float]] = {}
     for name, influence, p in zip(names, influences, p_values(influences, trusted), strict=True):

@@ -4,8 +4,8 @@ A checkpoint holds the trained weights, the optimiser, the schedule and the metr
 the step to resume at. An update draws no random numbers, and its order is a function of the
 seed. Everything else is computed again from its inputs, before the weights are restored.
 
-The file holds data alone (tasks/model/distributed/safe_serialization.py), is named by all that the result depends on
-and ends with a digest of its content. It replaces the previous one by a rename, so that a complete one always exists.
+The file holds data alone (torch's `weights_only`), is named by all that the result depends on and ends with a digest of
+its content. It replaces the previous one by a rename, so that a complete one always exists.
 """
 
 import logging
@@ -13,11 +13,11 @@ import shutil
 import time
 from dataclasses import dataclass, field
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import write_bytes
-from tasks.model.distributed.safe_serialization import deserialize, serialize
 from tasks.update.metrics import Metrics
 
 WRITE_INTERVAL = 30.0
@@ -88,7 +88,7 @@ class Checkpoint:
         started = time.monotonic()
         if started - self._written < WRITE_INTERVAL * self._cost:
             return
-        content = serialize(training.state())
+        content = _content_of(training.state())
         write_bytes(self._path, content + _digest(content))
         self._written = time.monotonic()
         self._cost = self._written - started
@@ -98,10 +98,20 @@ class Checkpoint:
         shutil.rmtree(self._path.parent, ignore_errors=True)
 
 
+def _content_of(state: dict[str, Any]) -> bytes:
+    import torch
+
+    stream = BytesIO()
+    torch.save(state, stream)
+    return stream.getvalue()
+
+
 def _state_in(content: memoryview) -> dict[str, Any] | None:
+    import torch
+
     try:
-        state = deserialize(bytes(content))
-    except ValueError:
+        state = torch.load(BytesIO(content), weights_only=True)
+    except Exception:  # noqa: BLE001  (of any kind for bytes that it did not write)
         return None
     whole = isinstance(state, dict) and state.keys() == {"weights", "optimizer", "schedule", "rows"}
     return state if whole else None

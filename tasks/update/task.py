@@ -5,12 +5,11 @@ from collections.abc import Sequence
 
 from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.core.metrics_files import LiveRows
-from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.distributed.collectives import rank
+from tasks.model.distributed.processes import run_in_processes
 from tasks.model.distributed.sharding import shard_base
-from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.groups import SampleGroup, read_groups
@@ -51,7 +50,7 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     first = layout.policy(0 if update.beta > 0 else round - 1)
     policy = load_policy(first, shard=shard_base if update.sharded else None)
     splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
-    by_split = read_groups(policy, environment_in(layout.root, params), layout, round, splits, update)
+    by_split = read_groups(policy, layout, round, splits, update)
     checkpoint, live = _checkpoint(layout, params, round, policy), LiveRows(layout.live_steps(f"update@{round}"))
     reference = critic = None
     with explain_out_of_memory(update.micro_batch_tokens):

@@ -42,21 +42,6 @@ from tasks.update.metrics import Metrics, step_metrics
 from tasks.update.step_plan import Step
 
 
-class ThroughputMeter:
-    """Completion tokens per second since construction. For display alone: times differ from run to run."""
-
-    def __init__(self) -> None:
-        self._tokens, self._started = 0.0, time.monotonic()
-
-    def add(self, tokens: float) -> None:
-        """Count a finished step of `tokens` completion tokens."""
-        self._tokens += tokens
-
-    @property
-    def tokens_per_second(self) -> float:
-        return self._tokens / max(time.monotonic() - self._started, 1e-9)
-
-
 @dataclass(frozen=True)
 class UpdateSteps:
     """The result of an update: a row of metrics for each step, and this process's speed."""
@@ -91,7 +76,7 @@ def train(
     done = len(training.rows)
     if live and rank() == 0:
         live.begin(training.rows)
-    speed = ThroughputMeter()
+    tokens, speed, started = 0.0, 0.0, time.monotonic()
     with show_progress("update", len(steps), "steps", done) as advance:
         for number, step in list(enumerate(steps, start=1))[done:]:
             try:
@@ -103,9 +88,10 @@ def train(
                 checkpoint.keep(training)
             if live and rank() == 0:
                 live.add(training.rows[-1])
-            speed.add(training.rows[-1]["tokens"])
-            advance(note=f"{speed.tokens_per_second:.0f} tokens/s")
-    return UpdateSteps(training.rows, speed.tokens_per_second)
+            tokens += training.rows[-1]["tokens"]
+            speed = tokens / max(time.monotonic() - started, 1e-9)
+            advance(note=f"{speed:.0f} tokens/s")
+    return UpdateSteps(training.rows, speed)
 
 
 def start_training(

@@ -1,6 +1,6 @@
 """What a run has started is killed: the sandbox's zygotes in mid-run, the process that talks to MLflow.
 
-The processes of an update: tests/integration/update/test_update_with_torchrun.py; those of reward terms of one's own:
+The processes of an update: tests/integration/update/test_update_in_processes.py; those of reward terms of one's own:
 tests/unit/reward/test_user_terms.py; in mid-search and in mid-update: test_shard_runners.py and
 test_killed_update.py.
 """

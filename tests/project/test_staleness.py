@@ -29,7 +29,7 @@ def rounds_of(*stages: str) -> set[str]:
 PARAMS = [
     *["seed=1", "problems.siblings=1", "environment.operations=1", "policy.lora.rank=8", "bootstrap.epochs=2"],
     *["search.problems=3", "search.temperature=0.9", "sandbox.seconds=1.5", "operators.calls=4", "shard_size=7"],
-    *['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "influence.selection=positive"],
+    *["rewards.runs=0.5", "influence.selection=positive"],
     *["update.group_size=4", "update.beta=0.5", "evaluation.temperature=0.9", "ppo.gamma=0.9"],
     *["machine.runner.kind=processes"],
 ]

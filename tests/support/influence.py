@@ -25,10 +25,9 @@ def scorer_of(policy: Policy, layout: Layout = "packed", tokens: int = 2048, tem
     return Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, layout, tokens)
 
 
-def measured(scorer: Scorer, samples: list[Sample], others: list[Sample] | None, **measure: Any) -> Influences:
-    """By token; without other samples, against the samples themselves."""
-    validation = advantage_validation(others or samples, same_batch=others is None)
-    return influences(scorer, samples, BY_TOKEN, validation, Measure(**measure))
+def measured(scorer: Scorer, samples: list[Sample], others: list[Sample], **measure: Any) -> Influences:
+    """By token."""
+    return influences(scorer, samples, BY_TOKEN, advantage_validation(others), Measure(**measure))
 
 
 def adapter(policy: Policy) -> list[torch.Tensor]:
@@ -100,12 +99,3 @@ def uneven_model() -> Any:
     torch.manual_seed(0)
     config = LoraConfig(r=2, target_modules=["twice", "vain", "once", "never"], init_lora_weights=False)
     return get_peft_model(Uneven(), config).double()
-
-
-def without_own(votes: torch.Tensor, samples: list[Sample], measure: Measure) -> torch.Tensor:
-    """The votes [n, n] of a batch on itself, 0 for a sample's own and, where the measure leaves it out, its group's."""
-
-    def silent(a: Sample, b: Sample) -> bool:
-        return (measure.leave_group_out and a.problem_id == b.problem_id) or a is b
-
-    return votes.masked_fill(torch.tensor([[silent(a, b) for b in samples] for a in samples]), 0)

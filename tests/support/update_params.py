@@ -23,7 +23,6 @@ PLAIN: dict[str, Any] = {
     "truncated": "learn",
     "clip_low": 0.2,
     "clip_high": 0.2,
-    "delta": None,
     "negative_weight": 1.0,
     "beta": 0.0,
     "kl": "k3",

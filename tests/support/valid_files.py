@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from flows.history.run_history import Entry
 from flows.reports.run_record import read_run_record
 from tasks.artifacts import digest_text, line_of
 from tasks.errors import GraftError
-from tasks.model.distributed.safe_serialization import serialize
 from tasks.problems.digests import ProblemFile
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.openai_model import OpenAiModel
@@ -178,9 +178,9 @@ def checkpoint_bytes() -> bytes:
     import torch
 
     tensors = {"a": torch.ones(2, 3), "b": torch.zeros(1, dtype=torch.bfloat16)}
-    return serialize(
-        {"weights": tensors, "optimizer": {"state": {0: tensors}}, "schedule": {}, "rows": [{"loss": 0.5}]}
-    )
+    state = {"weights": tensors, "optimizer": {"state": {0: tensors}}, "schedule": {}, "rows": [{"loss": 0.5}]}
+    torch.save(state, stream := BytesIO())
+    return stream.getvalue()
 
 
 CHAT = b"""{"id": "1", "object": "chat.completion", "created": 0, "model": "m",

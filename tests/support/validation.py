@@ -1,4 +1,4 @@
-"""A validation loss whose coefficients are the samples' advantages, as `influence.loss: seqloss_lastadv` has them."""
+"""A validation loss whose coefficients are the samples' advantages."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,6 @@ from tasks.model.sample import Sample
 from tasks.select.losses import Validation
 
 
-def advantage_validation(samples: Sequence[Sample], same_batch: bool = False) -> Validation:
+def advantage_validation(samples: Sequence[Sample]) -> Validation:
     """c = A."""
-    return Validation(samples, [s.advantage for s in samples], same_batch)
+    return Validation(samples, [s.advantage for s in samples])

@@ -7,14 +7,11 @@ the base is sharded (sharding.py).
 Outside a process group (`update.processes: 1`) this process does everything.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from tasks.model.distributed.safe_serialization import deserialize, serialize
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,12 +21,12 @@ Value = TypeVar("Value")
 
 
 TIMEOUT = timedelta(days=1)
-"""How long a process waits for the others; torchrun ends it when another one has failed."""
+"""How long a process waits for the others; it is ended when another one has failed."""
 
 
 @contextmanager
-def process_group(store: Path) -> Iterator[None]:
-    """In the block this process is in the group that torchrun has started: nccl with a GPU each, else gloo.
+def process_group(store: Path, rank: int, size: int) -> Iterator[None]:
+    """In the block this process is number `rank` of a group of `size`: nccl with a GPU each, else gloo.
 
     The processes find each other through the file `store`, which must be new.
     """
@@ -37,8 +34,7 @@ def process_group(store: Path) -> Iterator[None]:
 
     cuda = torch.cuda.is_available()
     if cuda:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        torch.cuda.set_device(rank)
     file = torch.distributed.FileStore(str(store), size)  # type: ignore[attr-defined]
     file.set_timeout(TIMEOUT)
     torch.distributed.init_process_group(
@@ -56,19 +52,14 @@ def rank() -> int:
 
 
 def all_gather(value: Value) -> list[Value]:
-    """The value of each process, by rank, without pickle (safe_serialization.py). Tensors must be on the CPU."""
+    """The value of each process, by rank. Tensors must be on the CPU."""
     import torch
 
     if not _is_distributed():
         return [value]
-    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
-    sent = torch.frombuffer(bytearray(serialize(value)), dtype=torch.uint8).to(device)
-    sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world_size())]
-    torch.distributed.all_gather(sizes, torch.tensor([len(sent)], device=device))
-    longest = max(int(size) for size in sizes)
-    rows = [torch.zeros(longest, dtype=torch.uint8, device=device) for _ in sizes]
-    torch.distributed.all_gather(rows, torch.nn.functional.pad(sent, (0, longest - len(sent))))
-    return [deserialize(row[: int(size)].cpu().numpy().tobytes()) for row, size in zip(rows, sizes, strict=True)]
+    values: list[Any] = [None] * world_size()
+    torch.distributed.all_gather_object(values, value)
+    return values
 
 
 def local_part(work: Sequence[Batch]) -> Sequence[Batch]:

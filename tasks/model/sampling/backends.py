@@ -77,7 +77,8 @@ def _probe(policy: Policy, backend: Backend, prompt: list[int]) -> str:
         expected = logits.log_softmax(-1).gather(-1, ids[0, len(request.prompt) :, None])[:, 0].tolist()
         differences += [abs(a - b) for a, b in zip(completion.logprobs, expected, strict=True)]
     mean = sum(differences) / len(differences)
-    allowed = max(torch.finfo(p.dtype).eps for p in model.parameters() if p.is_floating_point()) ** 0.5
+    dtypes = {torch.float32, *(p.dtype for p in model.parameters() if p.is_floating_point())}  # float32: of `logits`
+    allowed = max(torch.finfo(dtype).eps for dtype in dtypes) ** 0.5
     return "" if mean <= allowed else f"its log-probabilities differ by {mean:.2g} from those of a plain forward pass"
 
 

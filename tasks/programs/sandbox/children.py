@@ -37,13 +37,21 @@ class Children:
         self._poll.register(control, select.POLLHUP)
         self._max_resident = max_resident
         self._may_fork = may_fork
+        self._lasting: set[int] = set()
 
-    def fork(self, descriptors: dict[int, int], steps: list[Step], work: Callable[[], None]) -> int:
-        """Process id of a child that locks itself down, calls `work` and exits; `descriptors`: its own → those here."""
+    def fork(
+        self, descriptors: dict[int, int], steps: list[Step], work: Callable[[], None], lasting: bool = False
+    ) -> int:
+        """Process id of a child that locks itself down, calls `work` and exits.
+
+        `descriptors`: its own → those here. `lasting`: it serves more than one request.
+        """
         child = _fork()
         if child < 0:
             raise OSError("the kernel creates no process")
         if child:
+            if lasting:
+                self._lasting.add(child)
             return child
         try:
             os.setpgid(0, 0)
@@ -54,19 +62,17 @@ class Children:
         finally:
             os._exit(1)  # the status is not read, only what was written
 
-    def end(self, child: int, other: int | None = None) -> tuple[int, bool]:
-        """Kill a child and its group, and reap it: exit status, negative for a signal, and if it was too big.
-
-        `other`: a child that lives on.
-        """
+    def end(self, child: int) -> tuple[int, bool]:
+        """Kill a child and its group, and reap it: exit status, negative for a signal, and if it was too big."""
         for kill in (os.killpg, os.kill):  # its group may not exist yet, or it may have left it
             try:
                 kill(child, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 continue
         _, status, usage = os.wait4(child, 0)
+        self._lasting.discard(child)
         if self._may_fork:
-            self._kill_orphans(other)
+            self._kill_orphans()
         return os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024 > self._max_resident
 
     def readable(self, descriptor: int, deadline: float) -> bool:
@@ -86,10 +92,10 @@ class Children:
         """Whether a child uses more memory than it may."""
         return self._max_resident != math.inf and resident_bytes(child) > self._max_resident
 
-    def _kill_orphans(self, other: int | None) -> None:
+    def _kill_orphans(self) -> None:
         """Kill the descendants that a child left behind: this process is their subreaper."""
         for _ in range(1000):
-            orphans = [process for process in _children() if process != other]
+            orphans = [process for process in _children() if process not in self._lasting]
             if not orphans:
                 return
             for process in orphans:

@@ -42,32 +42,23 @@ def is_plain(code: str) -> bool:
     if len(code) > MAX_CODE or any(len(line) > MAX_LINE for line in code.split("\n")) or _OTHER_STATEMENT.search(code):
         return False
     try:
-        return _defines_plain(code, "solve")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # for what a model writes (`2n`)
+            return _is_plain_module(ast.parse(code))
     except SyntaxError:
         return True
     except (ValueError, RecursionError, MemoryError):
         return False
 
 
-def is_plain_function(code: str, name: str) -> bool:
-    """Whether `code` is one function of this name, of one argument, that is as plain as a workflow."""
-    try:
-        return _defines_plain(code, name)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-
-
-def _defines_plain(code: str, name: str) -> bool:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # for what a model writes (`2n`)
-        module = ast.parse(code)
+def _is_plain_module(module: ast.Module) -> bool:
     match module.body:
         case [
             ast.FunctionDef(
-                name=defined,
+                name="solve",
                 args=ast.arguments(
                     posonlyargs=[],
-                    args=[ast.arg(arg=argument, annotation=None)],
+                    args=[ast.arg(arg="problem", annotation=None)],
                     vararg=None,
                     kwonlyargs=[],
                     kwarg=None,
@@ -77,9 +68,8 @@ def _defines_plain(code: str, name: str) -> bool:
                 returns=None,
                 body=body,
             ) as function
-        ] if defined == name and not getattr(function, "type_params", ()):  # from Python 3.12 on
-            plain = _is_free(argument) and all(map(_is_plain_statement, body))
-            return plain and len(body) <= MAX_STATEMENTS
+        ] if not getattr(function, "type_params", ()):  # from Python 3.12 on
+            return len(body) <= MAX_STATEMENTS and all(map(_is_plain_statement, body))
     return False
 
 
@@ -119,12 +109,7 @@ def _is_plain_argument(node: ast.expr) -> bool:
 
 
 def _is_plain_name(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and _is_free(node.id)
-
-
-def _is_free(name: str) -> bool:
-    """Whether a name means nothing outside of a program."""
-    return not name.startswith("__") and name not in _RESERVED
+    return isinstance(node, ast.Name) and not node.id.startswith("__") and node.id not in _RESERVED
 
 
 def _is_index(node: ast.expr) -> bool:

@@ -5,27 +5,37 @@ import struct
 
 _HEAD = struct.Struct(">cI")
 HEAD_SIZE = _HEAD.size
-_PROGRAM = struct.Struct(">II")
+_PROGRAM = struct.Struct(">II?")
 
 SETTINGS = b"S"  # host → zygote, once: JSON {"seconds", "memory_mb", "layers"}
 HELLO = b"H"  # zygote → host, once: JSON {"layers", "reasons"}
 PROGRAM = b"P"  # host → zygote: pack_program(…), for a child of its own; host → tests → program
 # under test: JSON [prompt, code, name of the function, setup]
 BATCH = b"B"  # host → zygote: JSON [[code, [question, …]], …], plain programs for one child
-TESTS = b"U"  # host → zygote, empty; host → tests: JSON [prompt, setup, name of the function, texts]
+TESTS = b"U"  # host → zygote: SHARED or OWN; host → tests: JSON [prompt, setup, name of the function, texts]
 CALL = b"C"  # tests → program under test, after a PROGRAM: JSON [name, arguments, keywords]
 REPLY = b"R"  # program under test → tests: JSON ["ok", value] or ["error", exception], untrusted
 ENDINGS = b"E"  # reply: the bytes that the child wrote, untrusted
+AGAIN = b"A"  # reply: the program must be tested again, in a process of its own
 MEMORY = b"M"  # reply: the program under test has used more memory than it may
 TIMEOUT = b"T"  # reply: it exceeded its time and was killed
 DIED = b"D"  # never sent: the host's own mark for a zygote that died
 KILLED = b"K"  # reply: it died without a result; the payload is the reason in words
+
+SHARED, OWN = b"s", b"o"
+"""Processes of a program under test: one of many programs that leave no state, or its own."""
 
 READ = b"#"
 """The first byte of verdicts: the tests have been read."""
 
 PASSED, FAILED, ABORTED, END, DEAD = b"P", b"F", b"X", b";", b"D"
 """Verdicts: of a test; of a text of tests that raised elsewhere, or ran to its end; of a program that has ended."""
+
+PIPE = 2048
+"""Most bytes of verdicts that are written before the zygote is asked to read them: a pipe holds at least 4096."""
+
+MORE, FINISHED, USED_UP = b"+", b".", b"!"
+"""Tests → zygote: there are verdicts to be read; the tests have ended; they have, and may have left some state."""
 
 
 def pack(kind: bytes, payload: bytes) -> bytes:
@@ -39,22 +49,23 @@ def unpack_head(head: bytes) -> tuple[bytes, int]:
     return kind, length
 
 
-def pack_program(code: str, question: str, replies: bytes = b"") -> bytes:
+def pack_program(code: str, question: str, replies: bytes = b"", is_proved: bool = False) -> bytes:
     """Payload of a PROGRAM. It is not JSON because parsing would take a child a twentieth of its time.
 
     `replies`: a model's replies to the program's first prompts, JSON [[checksum of the prompt, text], …]; b"" for none.
+    `is_proved`: that it is deterministic (determinism.py).
     """
     source, text = code.encode(), question.encode("utf-8", "surrogatepass")
-    return _PROGRAM.pack(len(source), len(text)) + source + text + replies
+    return _PROGRAM.pack(len(source), len(text), is_proved) + source + text + replies
 
 
-def unpack_program(payload: bytes | memoryview) -> tuple[str, str, bytes]:
+def unpack_program(payload: bytes | memoryview) -> tuple[str, str, bytes, bool]:
     """The arguments of `pack_program`."""
-    source, text = _PROGRAM.unpack_from(payload)
+    source, text, is_proved = _PROGRAM.unpack_from(payload)
     begin = _PROGRAM.size + source
     end = begin + text
     question = str(payload[begin:end], "utf-8", "surrogatepass")
-    return str(payload[_PROGRAM.size : begin], "utf-8"), question, bytes(payload[end:])
+    return str(payload[_PROGRAM.size : begin], "utf-8"), question, bytes(payload[end:]), is_proved
 
 
 def read_frame(descriptor: int, most: int = 1 << 32) -> tuple[bytes, bytes]:

@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,6 +22,7 @@ from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.model_calls import MODEL_OPERATORS, ModelCall, is_valid_prompt
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox import protocol
+from tasks.programs.sandbox.determinism import may_differ
 from tasks.programs.sandbox.lockdown import LAYERS
 from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.prompt_replay import PromptReplay, error_result, reply_to_all
@@ -144,8 +145,9 @@ class Sandbox:
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:
         """One Result per question of each program, in order. Equal (code, question) pairs run once.
 
-        What is not plain is then run again, in another memory layout; if the results differ, the result is an error.
-        Never raises because of a program. Raises GraftError if no zygote can be started.
+        They run twice if it is not proved that the result is the same in every run (determinism.py); if the results
+        differ, the result is an error. Never raises because of a program. Raises GraftError if no zygote can be
+        started.
         """
         jobs = dict.fromkeys((program.code, question) for program in programs for question in program.questions)
         results = {job: rejected for job in jobs if (rejected := _reject(job[0])) is not None}
@@ -153,55 +155,63 @@ class Sandbox:
         batches = [(batch, (_pack_batch(batch),)) for batch in _batches(plain, len(self._clients))]
         for batch, answer in self._ask_all(protocol.BATCH, batches, self._clients):
             results.update(_batch_results(batch, *answer))
-        results.update(self._run_alone([job for job in jobs if job not in results]))
+        single = self._run_with_replies([job for job in jobs if job not in results], self._clients)
+        results.update(single)
+        results.update(self._run_again(single))
         return [[results[program.code, question] for question in program.questions] for program in programs]
 
-    def run_tests(self, requests: Sequence[bytes], again: bool = False) -> list[tuple[bytes, bytes]]:
-        """For each of the tests the zygote's (kind, verdicts): see unit_tests/outcomes.py.
+    def run_tests(self, requests: Sequence[tuple[bytes, bytes]], again: bool = False) -> list[tuple[bytes, bytes]]:
+        """For each pair (SHARED or OWN, tests) the zygote's (kind, verdicts): see unit_tests/outcomes.py.
 
         `again`: a second run, in other zygotes. A zygote that dies is tried once more; then the kind is DIED.
         """
-        todo = [([place], (b"", tests)) for place, tests in enumerate(requests)]
         clients = self._rerun_clients if again else self._clients
-        answers = {place: answer for (place,), answer in self._ask_all(protocol.TESTS, todo, clients)}
+        answers: dict[int, tuple[bytes, bytes]] = {}
+        todo = [([place], request) for place, request in enumerate(requests)]
+        while todo:
+            answers.update((place, answer) for (place,), answer in self._ask_all(protocol.TESTS, todo, clients))
+            todo = [
+                ([place], (protocol.OWN, requests[place][1]))
+                for (place,), _ in todo
+                if answers[place][0] == protocol.AGAIN
+            ]
         return [answers[place] for place in range(len(requests))]
 
-    def _run_alone(self, jobs: list[Job]) -> dict[Job, Result]:
-        """Run each program in a child of its own, and again with all replies so far until it calls no model.
+    def _run_again(self, results: dict[Job, Result]) -> dict[Job, Result]:
+        """Results of the programs that might not be deterministic, after a second run in another zygote.
 
-        A program that has ended by itself is then run once more in another zygote, with the same replies. A timeout
-        stands: where a program is out of time, the machine has a say.
+        A timeout stands: where a program is out of time, the machine has a say.
         """
-        ended: dict[Job, Result] = {}
-        stopped: dict[Job, Result] = {}  # by a prompt without a reply
+        known = ("failed", "timeout")
+        doubtful = [job for job, result in results.items() if result.status not in known and may_differ(job[0])]
+        second = self._run_with_replies(doubtful, self._rerun_clients)
+        return {job: compare_runs(results[job], result) for job, result in second.items()}
+
+    def _run_with_replies(self, jobs: list[Job], clients: Sequence[ZygoteClient]) -> dict[Job, Result]:
+        """Run each program in a child of its own, and again with all replies so far until it calls no model."""
+        results: dict[Job, Result] = {}
         replays = {job: PromptReplay() for job in jobs}
-        waiting = dict(replays)
-        while waiting:
+        while replays:
+            requests = [
+                ([job], (protocol.pack_program(*job, replay.replies, not may_differ(job[0])),))
+                for job, replay in replays.items()
+            ]
             prompts: dict[Job, Prompt] = {}
-            for job, ending in self._endings(waiting, self._clients).items():
+            for (job,), answer in self._ask_all(protocol.PROGRAM, requests, clients):
+                ending = _result(*answer)
                 if isinstance(ending, Result):
-                    ended[job] = replays[job].counted(ending)
+                    results[job] = replays[job].counted(ending)
                 else:
                     prompts[job] = replays[job].prompt(ending)
-            waiting = {job: replay for job, replay in waiting.items() if job in prompts}
-            replies = reply_to_all([(prompts[job], replay) for job, replay in waiting.items()], self._model)
-            for job, reply in zip(list(waiting), replies, strict=True):
+            replays = {job: replay for job, replay in replays.items() if job in prompts}
+            replies = reply_to_all([(prompts[job], replay) for job, replay in replays.items()], self._model)
+            for job, reply in zip(list(replays), replies, strict=True):
                 if isinstance(reply, Result):
-                    stopped[job] = waiting.pop(job).counted(reply)
+                    results[job] = replays[job].counted(reply)
+                    del replays[job]
                 else:
                     replays[job].append(prompts[job], reply)
-        repeated = {job: replays[job] for job, result in ended.items() if result.status not in ("failed", "timeout")}
-        for job, ending in self._endings(repeated, self._rerun_clients).items():
-            second = replays[job].counted(ending) if isinstance(ending, Result) else None
-            ended[job] = compare_runs(ended[job], second)
-        return ended | stopped
-
-    def _endings(
-        self, replays: Mapping[Job, PromptReplay], clients: Sequence[ZygoteClient]
-    ) -> dict[Job, Result | ModelCall]:
-        """How each program ends with these replies, in a child of its own."""
-        requests = [([job], (protocol.pack_program(*job, replay.replies),)) for job, replay in replays.items()]
-        return {job: _result(*answer) for (job,), answer in self._ask_all(protocol.PROGRAM, requests, clients)}
+        return results
 
     def _ask_all(
         self, kind: bytes, requests: Sequence[Request[Key]], clients: Sequence[ZygoteClient]
@@ -246,10 +256,10 @@ def describe_tier(client: ZygoteClient) -> str:
     return "; ".join([f"programs are held by {held}", *missing])
 
 
-def compare_runs(first: Result, second: Result | None) -> Result:
-    """The first result, or an error if the second run had another one, be it 3.0 instead of 3; None: it asked more."""
-    same = second and (second.status == "failed" or second.model_dump_json() == first.model_dump_json())
-    return first if same else Result(status="error", error=NOT_DETERMINISTIC)
+def compare_runs(first: Result, second: Result) -> Result:
+    """The first result, or an error if the second run had another one, be it 3.0 instead of 3."""
+    differs = second.status != "failed" and second.model_dump_json() != first.model_dump_json()
+    return Result(status="error", error=NOT_DETERMINISTIC) if differs else first
 
 
 def _drain(client: ZygoteClient, kind: bytes, queue: deque[Request[Key]]) -> list[Answer[Key]]:

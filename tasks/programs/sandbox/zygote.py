@@ -91,10 +91,10 @@ class Zygote:
                 self._request.clear()
                 self._endings.clear()
         except (EOFError, HostClosed, BrokenPipeError, ConnectionResetError):
-            return
+            self._tests.end()
 
     def _run_program(self, payload: memoryview) -> tuple[bytes, bytes | memoryview]:
-        return self._run_child(lambda: _run_in_new_memory(payload, self._reserve), self._seconds, _CAP)
+        return self._run_child(lambda: _run_one(payload, self._reserve), self._seconds, _CAP)
 
     def _run_batch(self, payload: memoryview) -> tuple[bytes, bytes | memoryview]:
         return self._run_child(lambda: _run_all(payload), min(self._seconds, _BATCH_SECONDS), _BATCH_CAP)
@@ -129,15 +129,11 @@ class Zygote:
         return protocol.KILLED, _death_reason(status).encode()
 
 
-def _run_in_new_memory(payload: bytes | memoryview, reserve: list[bytes]) -> None:
-    """Child: `_run_one`, with objects where they would be whatever ran before."""
-    surroundings.fill_free_memory(_FREE)
-    _run_one(payload, reserve)
-
-
 def _run_one(payload: bytes | memoryview, reserve: list[bytes]) -> None:
     """Child: run one program on one question and write how it ended."""
-    code, question, replies = protocol.unpack_program(payload)
+    code, question, replies, is_proved = protocol.unpack_program(payload)
+    if not is_proved:
+        surroundings.fill_free_memory(_FREE)
     set_conversation(Conversation(json.loads(replies) if replies else [], _exit_with))
     ending = guarded(lambda: run_program(compile_program(code), question))
     try:
@@ -198,7 +194,7 @@ def _warm_up() -> None:
     eight runs: in a child both would copy pages shared with the zygote. This halves a child's cost.
     """
     sample = "def solve(problem):\n    n = numbers(problem)\n    return majority([calculate('2 * 3'), n[0] / n[1]])\n"
-    payload = protocol.pack_program(sample, "six of 1")
+    payload = protocol.pack_program(sample, "six of 1", is_proved=True)
     for _ in range(20):
         apply_steps([])
         _run_one(payload, [])

@@ -79,14 +79,14 @@ def steps(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, Step]
 
 
 def measured(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, Influence]:
-    """Influence and its certificate: layer by layer, and with the gradients of a group in memory."""
+    """Influence and its certificate, with the gradients of all and of few samples in memory."""
     found = {}
     for base in BASES:
         policy = load(folder, base, sharded)
         train, held_out = samples[:15], samples[15:]
         for layout in ("rows", "completions"):
             scorer = scorer_in(policy, layout, samples)
-            for measure in (Measure(), Measure(similarity="local", budget=300_000), Measure(similarity="cosine")):
+            for measure in (Measure(), Measure(similarity="local", budget=300_000)):
                 validation = advantage_validation(held_out)
                 each = influences(scorer, train, BY_TOKEN, validation, measure).each
                 products = [s.product or 0.0 for s in each]

@@ -10,9 +10,6 @@ from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.bootstrap.solved_problems import select_solutions
 from tasks.bootstrap.task import run
-from tasks.environments.tagged_answer import TaggedAnswer
-from tasks.environments.tags import hard_format, mark
-from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import decode, encode_prompt, load_model, load_policy
@@ -174,18 +171,3 @@ def test_a_damaged_workflow_is_skipped_with_a_warning(
     write_jsonl(layout.coldstart / "index.jsonl", [*damaged, records[2]])
     assert select_solutions(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], LONG)]
     assert all(f"workflow {r.workflow_id} of {r.problem_id}: changed" in caplog.text for r in records[:2])
-
-
-def test_a_workflow_is_a_demonstration_unchanged_and_for_its_problem_only() -> None:
-    pairs = WorkflowEnvironment().demonstrations([(PROBLEMS[0], PRODUCT)], seed=0)
-    assert pairs == [("3 boxes of 40 pens?", PRODUCT)]
-
-
-def test_siblings_have_worked_answers_too_and_a_random_share_is_badly_formatted() -> None:
-    many = [(problem(f"p{i}", f"{{}} boxes of {{}} pens, {i}?", [120, 164]), PRODUCT) for i in range(200)]
-    pairs = list(TaggedAnswer().demonstrations(many, seed=0))
-    assert [question for question, _ in pairs] == [question for each, _ in many for question in each.questions]
-    assert pairs[0][1].count("3 * 40 = 120") == 1
-    bad = [text for _, text in pairs if hard_format(text) + mark(text) < 1]
-    assert len(bad) / len(pairs) == pytest.approx(0.3, abs=0.06)
-    assert list(TaggedAnswer().demonstrations(many[::-1], seed=0))[-2:] == pairs[:2]  # a function of the question

@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,10 +73,3 @@ def test_a_statement_takes_seven_tokens_the_header_one_and_the_vocabulary_is_lim
     assert len(ids_of(trained, HEADER)) == 1
     assert len(trained) <= 400 + len(PARTS)
     assert all(len(ids_of(trained, text)) == 1 for text in PARTS)
-
-
-def test_training_twice_gives_the_same_file(trained: Any, tmp_path: Path) -> None:
-    for name, tokenizer in (("once", trained), ("again", train_tokenizer(TEXTS, 400))):
-        tokenizer.save_pretrained(tmp_path / name)
-    for file in (tmp_path / "once").iterdir():
-        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()

@@ -24,17 +24,15 @@ EVERY_PARAM = {
     "policy.prompt.file": ["policy.prompt.file=lines.jsonl"],
     "rewards.own": ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'],
     "rewards.model.base": ["rewards.model={base: base, weight: 1.0, batch: 16, label: null}"],
-    "influence.validation": ["influence.selection=positive", "influence.validation=lines.jsonl"],
 }
 READERS = {
-    "environment.name": set(MODULES) - {"choose"},
+    "environment.name": set(MODULES) - {"choose", "select", "update"},
     "problems.evaluator": {"problems"},
-    "environment.prompts": set(MODULES) - {"choose"},
+    "environment.prompts": set(MODULES) - {"choose", "select", "update"},
     "policy.base": {"bootstrap"},
     "policy.prompt.file": {"bootstrap"},
     "rewards.own": {"reward"},
     "rewards.model.base": {"reward"},
-    "influence.validation": {"select"},
 }
 
 
@@ -42,7 +40,6 @@ READERS = {
 def root(tmp_path: Path) -> Path:
     (tmp_path / "manners.py").write_text(MODULE + "raise RuntimeError('was run')\n")
     (tmp_path / "lines.jsonl").write_text("{}\n")
-    (tmp_path / "rewards.jsonl").write_text("{}\n")
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "config.json").write_text("{}\n")
     return tmp_path
@@ -63,8 +60,7 @@ def test_the_digest_follows_the_content_and_modules_are_not_run(root: Path, para
     before = digests(root, EVERY_PARAM[param])
     kinds = {"manners.py": digest_modules(root, ["manners"]), "lines.jsonl": digest_path(root / "lines.jsonl")}
     assert before.keys() == {param}
-    if param != "influence.validation":  # its digest is of two files
-        assert before[param] in (*kinds.values(), digest_path(root / "base"))
+    assert before[param] in (*kinds.values(), digest_path(root / "base"))
     for file in (root / "manners.py", root / "lines.jsonl", root / "base" / "config.json"):
         file.write_text(file.read_text() + "\n")
     assert digests(root, EVERY_PARAM[param])[param] != before[param]
@@ -75,14 +71,6 @@ def test_the_stages_that_read_it_are_the_agreed_ones(root: Path, param: str) -> 
     params = overridden(root / "params.yaml", SHIPPED, EVERY_PARAM[param])[1]
     files = user_files(root, params)
     assert {stage for stage in MODULES if digests_for(files, declared_params(ROOT, stage))} == READERS[param]
-
-
-def test_the_digest_of_trajectories_covers_the_rewards_beside_them(root: Path) -> None:
-    seen = {digests(root, EVERY_PARAM["influence.validation"])["influence.validation"]}
-    for name in ("lines.jsonl", "rewards.jsonl"):
-        (root / name).write_text(f"{name}\n")
-        seen.add(digests(root, EVERY_PARAM["influence.validation"])["influence.validation"])
-    assert len(seen) == 3
 
 
 def test_the_digest_of_an_adapter_covers_the_model_that_it_names(root: Path) -> None:
@@ -119,10 +107,6 @@ def test_models_of_the_hub_have_none(root: Path) -> None:
     (["policy.base=tiny.gguf"], r"policy\.base: no file tiny\.gguf; name a GGUF file"),
     (["policy.base=no_model/x.gguf"], r"policy\.base: no file no_model/x\.gguf, and no package no_model is installed"),
     (["policy.prompt.file=none"], r"policy\.prompt\.file: no file none; name JSON lines of worked examples, or null"),
-    ([*EVERY_PARAM["influence.validation"], "influence.validation=none"],
-     r"influence\.validation: no file none; name held_out, same_batch, or a file such as run/"),
-    ([*EVERY_PARAM["influence.validation"], "influence.validation=base/config.json"],
-     r"influence\.validation: no file base/rewards\.jsonl; name held_out, same_batch, or a file .*, with its rewards"),
     (["rewards.model={base: ./judge, weight: 1.0, batch: 16, label: null}"],
      r"rewards\.model: no folder \./judge; name a folder, or a Hugging Face id"),
     (['rewards.own=[{name: a, term: "maners:polite", weight: 1}]'],

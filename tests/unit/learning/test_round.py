@@ -28,11 +28,8 @@ from tests.support.stage_params import REPOSITORY, shipped_params
 SPLITS: tuple[Split, ...] = ("train", "validation")
 CASES: dict[str, dict[str, Any]] = {
     "grpo": {"search": {"simulations": 8}},
-    "the same batch": {
-        "influence": {"validation": "same_batch", "selection": "top_fraction"},
-        "update": {"beta": 0.0},
-    },
-    "ppo": {"algorithm": "ppo", "influence": {"similarity": "dot", "selection": "top_fraction"}},
+    "no selection": {"influence": {"selection": "none"}, "update": {"beta": 0.0}},
+    "ppo": {"algorithm": "ppo", "influence": {"similarity": "dot"}},
 }
 """With ppo a search has independent samples alone."""
 
@@ -43,7 +40,7 @@ def params(case: str) -> Params:
         "policy": {"max_new_tokens": 48},
         "sandbox": {"allow_weak": True},
         "search": {"samples": 4, "simulations": 4, "wave_size": 4, "temperature": 1.0},
-        "influence": {"selection": "positive", "validation": "held_out", "n": len(HELD_OUT), "completions": 4},
+        "influence": {"selection": "positive", "n": len(HELD_OUT), "completions": 4},
         "update": {"group_size": 8, "epochs": 2, "prompts_per_step": 3, "learning_rate": 0.005, "beta": 0.05},
     }
     for name, change in CASES[case].items():
@@ -90,5 +87,5 @@ def assert_equal(ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Te
 
 
 def drawn(params: Params) -> list[SplitProblem]:
-    held_out: list[Problem] = HELD_OUT if params.influence.validation == "held_out" else []
+    held_out: list[Problem] = HELD_OUT if params.influence.selection != "none" else []
     return [*(("train", p) for p in TRAIN), *(("validation", p) for p in held_out)]

@@ -112,16 +112,6 @@ def test_float32_keeps_what_bfloat16_rounds(tmp_path: Path, make_policy: MakePol
     assert float((logits(plain(tmp_path / "out", "merged", None)) - expected).abs().max()) < MERGED
 
 
-@pytest.mark.parametrize("kind", ["scratch", "hub"])
-def test_an_adapter_also_loads_by_its_own_config(kind: str, tmp_path: Path, make_policy: MakePolicy) -> None:
-    from peft import AutoPeftModelForCausalLM
-
-    policy, _ = make(kind, tmp_path, make_policy)
-    export_policy(policy, tmp_path / "out", "adapter", None)
-    found = AutoPeftModelForCausalLM.from_pretrained(tmp_path / "out", dtype=torch.float32)
-    assert torch.equal(logits(found), logits(load_policy(policy).model))
-
-
 WEIGHTS = "policy/adapter/adapter_model.safetensors"
 DAMAGED = r"policy: its weights are damaged"
 CHANGED = r"hub, is changed since the policy was trained from it; restore"

@@ -14,7 +14,7 @@ from tasks.artifacts import digest_path, read_json
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
 from tasks.model.lora import linear_modules
-from tasks.model.policy import Policy, load_model, load_policy, save_policy
+from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import load_params, override
 from tasks.params.sections import Lora, PolicyParams
 from tasks.programs.contract import prompt_of
@@ -225,9 +225,3 @@ def test_the_adapter_is_on_the_targets_only(kind: str, targets: Any, per_layer: 
     model = policy.model.get_base_model()
     found = {name.partition(".lora_A")[0] for name, _ in model.named_modules() if "lora_A" in name}
     assert found == expected == linear_modules(model, targets)
-
-
-def test_a_folder_without_lineage_is_a_plain_model(hub: Path) -> None:
-    policy, parent = load_start(params(hub, None))
-    assert (policy.base, policy.base_sha256, policy.version, parent) == (str(hub), digest_path(hub), "", None)
-    assert same_logits(policy.model, load_model(str(hub)))

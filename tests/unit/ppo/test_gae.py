@@ -53,16 +53,6 @@ def test_where_the_values_are_true_no_token_has_an_advantage(seed: int, gamma: f
     torch.testing.assert_close(returns, true * mask)
 
 
-@given(SEEDS, st.floats(-2, 2))
-def test_a_constant_value_gives_every_token_the_reward_minus_it(seed: int, value: float) -> None:
-    """Without KL, λ = γ = 1: GRPO's `advantages: none` where the value is the mean of the group."""
-    rewards, _, mask = batch(seed)
-    scores = rewards[:, 0]
-    of_tokens = token_rewards(scores, torch.zeros_like(rewards), mask, 0.5)
-    advantages, _ = estimate_advantages(of_tokens, torch.full_like(rewards, value), mask, 1.0, 1.0)
-    torch.testing.assert_close(advantages, (scores - value)[:, None] * mask)
-
-
 @given(SEEDS, SHARES, SHARES)
 def test_padding_and_the_order_of_the_rows_change_nothing(seed: int, gamma: float, lam: float) -> None:
     rewards, values, mask = batch(seed)

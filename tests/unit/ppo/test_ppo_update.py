@@ -1,7 +1,6 @@
 """Laws of an update with a value head: its first step, its gradient, what it learns, and that it resumes."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,37 +90,6 @@ def test_the_gradient_is_that_of_the_formula_by_autograd(policy: Policy, samples
     torch.testing.assert_close(found, torch.cat([g.flatten() for g in expected]), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.usefixtures("plain_advantages")
-def test_a_constant_value_gives_the_policy_gradient_of_grpo_without_scaling(
-    policy: Policy, samples: list[Sample]
-) -> None:
-    """λ = γ = 1, no KL, the value is the mean of each group: `advantages: none` with `loss: dapo`."""
-    head, mean = zero_head(policy), 0.25
-    with torch.no_grad():
-        head.bias.fill_(mean)
-    scorer = critic_scorer(policy, head)
-    targeted = with_token_targets(scorer, samples, ppo_params())
-    behaviour = off_policy(behaviour_logprobs(scorer, targeted), samples)
-    found = []
-    for given, ppo in (
-        (targeted, ppo_params(value_weight=0)),
-        ([replace(s, advantage=s.advantage - mean) for s in samples], None),
-    ):
-        policy.model.zero_grad()
-        accumulate_gradient(scorer, groups_of(given), behaviour, None, grpo_params(), ppo)
-        found.append(gradient_of(policy))
-    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-7)
-
-
-def test_the_value_loss_trains_the_policy_too(policy: Policy, samples: list[Sample]) -> None:
-    alone, _ = gradients(policy, samples, ppo_params(value_weight=0.0))
-    both, _ = gradients(policy, samples, ppo_params(value_weight=0.5))
-    size = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
-    assert not torch.allclose(both[:size], alone[:size], rtol=1e-3)
-    assert both[size:].any()
-    assert not alone[size:].any()
-
-
 @pytest.fixture
 def learn(make_policy: MakePolicy, make_samples: MakeSamples) -> Learn:
     """learn(checkpoint, epochs, **ppo): the weights after an update of the same batch, head last, and its rows."""
@@ -186,7 +154,7 @@ def test_it_goes_on_from_a_checkpoint_with_the_same_bits(
 
 
 def test_algorithm_ppo_fixes_what_the_surrogate_of_grpo_leaves_open() -> None:
-    params = shipped_params(algorithm="ppo", update={"loss": "sapo", "importance": "sequence", "delta": None})
+    params = shipped_params(algorithm="ppo", update={"loss": "sapo", "importance": "sequence"})
     found = with_ppo_objective(params).update
     assert (found.loss, found.importance, found.clip_low, found.clip_high) == ("dapo", "token", 0.2, 0.2)
     assert with_ppo_objective(shipped_params()) == shipped_params()

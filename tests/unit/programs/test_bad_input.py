@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, workflow_id
-from tasks.programs.sandbox.plain_programs import is_plain, is_plain_function
+from tasks.programs.sandbox.determinism import may_differ
+from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Result
 
@@ -75,8 +76,7 @@ def test_nested_source_is_refused_or_has_its_result(sandbox: Sandbox, name: str)
 @pytest.mark.parametrize("name", [*BAD, *NESTED])
 def test_nothing_on_the_host_raises(name: str) -> None:
     code = (BAD | NESTED)[name][0]
-    assert is_plain(code) in (True, False)
-    assert not is_plain_function(code, "f")
+    assert all(check(code) in (True, False) for check in (is_plain, may_differ))
     assert len(workflow_id(code)) == 16
     assert code_of(code_of(code)) == code_of(code)
 
@@ -86,5 +86,5 @@ def test_nothing_on_the_host_raises(name: str) -> None:
 def test_any_text_has_a_status(sandbox: Sandbox, texts: list[str]) -> None:
     codes = [start + text for text in texts for start in ("", SOLVE, HEADER + "    return ")]
     for code in codes:
-        assert (type(is_plain(code)), len(workflow_id(code))) == (bool, 16)
+        assert (type(is_plain(code)), type(may_differ(code)), len(workflow_id(code))) == (bool, bool, 16)
     assert len(sandbox.run([Program(code, ("3 pens", code)) for code in codes])) == len(codes)

@@ -11,13 +11,11 @@ import torch
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
-from tasks.select import certificate, gradient_passes, projections
-from tasks.select.certificate import Certificate, certify, check_self_influence
+from tasks.select import certificate, gradient_passes, tracin
+from tasks.select.certificate import Certificate, certify
 from tasks.select.gradient_algebra import products
-from tasks.select.losses import Validation
-from tasks.select.tracin import influences
+from tasks.select.tracin import influences, validation_gradient
 from tests.support.influence import BY_TOKEN, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.validation import advantage_validation
@@ -56,11 +54,8 @@ def wrong_sign(scores: Any, direction: Any) -> Any:
     return -products(scores, direction)
 
 
-validation_gradient = Validation.gradient
-
-
-def objective_for_loss(validation: Validation, scorer: Scorer) -> Any:
-    return {name: -value for name, value in validation_gradient(validation, scorer).items()}
+def objective_for_loss(*given: Any) -> Any:
+    return {name: -value for name, value in validation_gradient(*given).items()}
 
 
 def wrong_mask(own: gradient_passes.GradientPasses, batch: Any) -> Any:
@@ -69,9 +64,9 @@ def wrong_mask(own: gradient_passes.GradientPasses, batch: Any) -> Any:
 
 
 PLANTED = {
-    "a sign error": (projections, "products", wrong_sign),
-    "an objective for a loss": (Validation, "gradient", objective_for_loss),
-    "a wrong mask": (gradient_passes.GradientPasses, "_sums", wrong_mask),
+    "a sign error": (tracin, "products", wrong_sign),
+    "an objective for a loss": (tracin, "validation_gradient", objective_for_loss),
+    "a wrong mask": (gradient_passes.GradientPasses, "_values", wrong_mask),
 }
 
 
@@ -111,13 +106,3 @@ def test_a_step_that_drowns_in_rounding_is_taken_longer_or_ignored(
         with pytest.raises(GraftError, match=r"no small step changes .* or set influence\.selection to none\Z"):
             found.check()
     assert not steps or found.slope == pytest.approx(-1, abs=0.001 if dtype == "float64" else 0.02)
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_samples_that_are_their_own_validation_help_themselves_on_average(sign: int) -> None:
-    products = [sign * 0.5, sign * 0.1, -sign * 0.2]
-    with (
-        nullcontext() if sign > 0 else pytest.raises(GraftError, match=r"mean in the same batch is .* a sign is wrong")
-    ):
-        check_self_influence(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 0.0])
-    check_self_influence(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 1.0])  # with other losses nothing is known

@@ -8,7 +8,6 @@ import torch
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import count_tokens, make_micro_batches
 from tasks.model.scoring.scorer import Scorer, with_constant_prompts
 from tasks.select.certificate import certify
 from tasks.select.gradient_passes import GradientPasses
@@ -70,23 +69,6 @@ def test_scores_are_those_of_padded_rows(
                 torch.testing.assert_close(own[kept], theirs[: len(s.completion)], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("change", [list, with_examples], ids=["prompts alone", "with common examples"])
-def test_scores_do_not_depend_on_the_prompts_that_are_computed_together(
-    change: Callable[[list[Sample]], list[Sample]], make_policy: MakePolicy, make_samples: MakeSamples
-) -> None:
-    policy, samples = make_policy("qwen2", "float64"), change(make_samples(problems=6, group=2))
-    assert len({len(s.prompt) for s in samples}) > 1
-    together, alone = (
-        with_constant_prompts(replace(scorer_of(policy), tokens=tokens), samples).prompts for tokens in (2048, 1)
-    )
-    for batch in scorer_of(policy, "completions").batches(samples):
-        one, other = (
-            replace(scorer_of(policy, "completions"), prompts=prompts).score(batch).logprobs
-            for prompts in (together, alone)
-        )
-        torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
-
-
 @pytest.mark.usefixtures("lora_path")
 @pytest.mark.parametrize("change", [list, with_examples], ids=["prompts alone", "with common examples"])
 def test_each_samples_gradient_is_that_of_its_own_positions(
@@ -118,27 +100,6 @@ def test_the_certificate_holds_for_constant_prompts_and_only_for_them(
     assert certificate.slope == pytest.approx(-1, abs=0.001)
     assert (certificate.sign_agreement, certificate.steps) == (1.0, 2)
     assert certify(whole, training, found, BY_TOKEN, validation, seed=0).slope != pytest.approx(-1, abs=0.05)
-
-
-def test_the_constants_are_of_the_weights_they_were_made_with(policy: Policy, samples: list[Sample]) -> None:
-    constant = with_constant_prompts(scorer_of(policy), samples)
-    [first, *_] = constant.batches(samples)
-    with torch.no_grad():
-        before = constant.score(first).logprobs
-        for parameter in policy.model.parameters():
-            if parameter.requires_grad:
-                parameter += 0.01
-        after = constant.score(first).logprobs
-        anew = with_constant_prompts(scorer_of(policy), samples).score(first).logprobs
-    assert not torch.equal(before, after)
-    assert not torch.equal(after, anew)
-
-
-def test_a_constant_prompt_counts_little_in_a_micro_batch(make_samples: MakeSamples) -> None:
-    samples = with_examples(make_samples(problems=4, group=6))
-    for batch in make_micro_batches("completions", samples, tokens=40):
-        assert count_tokens("completions", batch.groups) < count_tokens("rows", batch.groups) / 2
-        assert batch.tokens <= 40 or len(batch.samples) == 1
 
 
 def test_of_a_model_that_does_not_continue_from_a_cache_prompts_count_and_a_warning_says_so(

@@ -10,6 +10,7 @@ import torch
 from tasks.model.policy import load_policy
 from tasks.model.sample import Sample
 from tasks.select.losses import loss_denominator
+from tasks.select.tracin import validation_gradient
 from tests.support.influence import BY_TOKEN, gradient_of, loss_of, measured, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.validation import advantage_validation
@@ -28,29 +29,23 @@ def test_dropout_is_off_while_influence_is_measured(
         assert measured(scorer_of(policy), samples, others).each == expected
 
 
-@pytest.mark.parametrize("same_batch", [False, True])
-def test_signs_in_bf16_are_those_of_a_loop_over_samples(
-    same_batch: bool, make_policy: MakePolicy, make_samples: MakeSamples
-) -> None:
+def test_signs_in_bf16_are_those_of_a_loop_over_samples(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     """Except where influence is nearly 0: a cosine of less than a fiftieth."""
     policy, samples, others = make_policy(dtype="bfloat16"), make_samples(problems=8), make_samples(problems=8, seed=1)
-    validation = samples if same_batch else others
 
     def gradient(own: list[Sample], batch: list[Sample]) -> torch.Tensor:
         return gradient_of(policy, loss_of(policy, own, loss_denominator(batch, BY_TOKEN))).float()
 
-    direction, compared = gradient(validation, validation), 0
-    found = measured(scorer_of(policy), samples, None if same_batch else others).each
-    for sample, one in zip(samples, found, strict=True):
+    direction, compared = gradient(others, others), 0
+    for sample, one in zip(samples, measured(scorer_of(policy), samples, others).each, strict=True):
         own = gradient([sample], samples)
-        others_alone = direction - own if same_batch else direction
-        if abs(cosine := float(torch.cosine_similarity(own, others_alone, dim=0))) > 0.02:
+        if abs(cosine := float(torch.cosine_similarity(own, direction, dim=0))) > 0.02:
             assert (one.influence > 0) == (cosine > 0)
-            assert one.influence == pytest.approx(float(own @ others_alone), rel=0.2)
+            assert one.influence == pytest.approx(float(own @ direction), rel=0.2)
             compared += 1
     assert compared >= 2 * len(samples) / 3
 
 
 def test_gradients_of_narrow_weights_are_summed_in_float32(make_policy: MakePolicy, samples: list[Sample]) -> None:
-    found = advantage_validation(samples).gradient(scorer_of(make_policy(dtype="bfloat16")))
+    found = validation_gradient(scorer_of(make_policy(dtype="bfloat16")), advantage_validation(samples))
     assert all(own.dtype == torch.float32 for own in found.values())

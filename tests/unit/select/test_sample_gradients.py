@@ -7,7 +7,7 @@ from torch import nn
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.select.gradient_algebra import products, squared_norms, sum_directions, weighted_sum
+from tasks.select.gradient_algebra import products, squared_norms, weighted_sum
 from tasks.select.sample_gradients import SampleGradients, collect_gradients, lora_factors
 from tests.support.influence import checkpoint, flat, score_rows, uneven_model
 from tests.support.plain_scores import sample_logprobs
@@ -15,7 +15,7 @@ from tests.support.policies import MakePolicy
 
 
 def found_for(policy: Policy, samples: list[Sample]) -> SampleGradients:
-    return collect_gradients(policy.model, lambda: [sample_logprobs(policy.model, samples, 0.7).sum(1)], 1)[0]
+    return collect_gradients(policy.model, lambda: sample_logprobs(policy.model, samples, 0.7).sum(1))
 
 
 def rows_of(policy: Policy, scores: SampleGradients) -> torch.Tensor:
@@ -55,7 +55,7 @@ def test_gradient_checkpointing_never_changes_a_gradient(policy: Policy, samples
 @pytest.mark.usefixtures("lora_path")
 def test_calls_of_one_layer_add_up_and_one_that_is_never_called_has_zero() -> None:
     model, ids = uneven_model(), torch.randint(20, (4, 3))
-    (found,), factors = collect_gradients(model, lambda: [model(ids)], 1), lora_factors(model)
+    found, factors = collect_gradients(model, lambda: model(ids)), lora_factors(model)
     weights = [module.weight for module in factors.values()]
     for row in range(4):
         alone = torch.autograd.grad(model(ids[row : row + 1]).sum(), weights, allow_unused=True)
@@ -70,7 +70,7 @@ def test_tokens_of_several_samples_in_one_row_are_refused() -> None:
     model = uneven_model()
     one_row = nn.Sequential(model.get_base_model().embedding, nn.Flatten(0, 1), model.get_base_model().twice)
     with pytest.raises(GraftError, match=r"twice.*several samples in one row"):
-        collect_gradients(model, lambda: [one_row(torch.randint(20, (4, 3))).sum(1)], 1)
+        collect_gradients(model, lambda: one_row(torch.randint(20, (4, 3))).sum(1))
 
 
 def test_gradients_are_in_float32_whatever_the_weights_are(policy: Policy, samples: list[Sample]) -> None:
@@ -91,16 +91,13 @@ def test_arithmetic_by_layer_is_that_of_the_joined_matrix(exact: Policy, samples
     torch.testing.assert_close(joined, weights @ matrix)
     torch.testing.assert_close(products(scores, direction), matrix @ joined)
     torch.testing.assert_close(squared_norms(scores), matrix.square().sum(1))
-    for name, twice in sum_directions([direction, direction]).items():
-        torch.testing.assert_close(twice, 2 * direction[name])
-    assert sum_directions([]) == {}
 
 
 def test_nothing_is_left_behind(policy: Policy, samples: list[Sample]) -> None:
     """Neither hooks nor frozen weights nor gradients, also when the pass breaks off."""
     found_for(policy, samples)
     with pytest.raises(ZeroDivisionError):
-        collect_gradients(policy.model, lambda: [sample_logprobs(policy.model, samples, 0.7).sum(1) / (1 // 0)], 1)
+        collect_gradients(policy.model, lambda: sample_logprobs(policy.model, samples, 0.7).sum(1) / (1 // 0))
     assert not any(m._forward_hooks or m._backward_hooks or "forward" in vars(m) for m in policy.model.modules())
     for name, parameter in policy.model.named_parameters():
         assert parameter.requires_grad == ("lora_" in name)

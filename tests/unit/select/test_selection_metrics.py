@@ -1,12 +1,11 @@
 """What a selection did, in numbers."""
 
-from statistics import stdev
 from typing import Any
 
 import pytest
 
 from tasks.records import Selected
-from tasks.select.metrics import advantage_metrics, selection_metrics
+from tasks.select.metrics import selection_metrics
 
 
 def line(advantage: float, influence: float | None, selected: bool, **more: Any) -> Selected:
@@ -61,16 +60,6 @@ def test_a_sample_without_a_gradient_is_in_none_of_the_numbers_of_influence() ->
     assert [with_it[name] for name in names] == [without[name] for name in names]
     assert with_it["influence_positive_share"] == 1
     assert selection_metrics([measured[0]], [1.0], ["sample"])["influence_std"] == 0
-
-
-def test_the_advantages_of_validation_have_mean_deviation_and_sign() -> None:
-    advantages = [1.5, -0.5, -0.5, 0.0]
-    assert advantage_metrics(advantages) == {
-        "validation_advantage_mean": 0.125,
-        "validation_advantage_std": pytest.approx(stdev(advantages)),
-        "validation_advantage_positive_share": 0.25,
-    }
-    assert set(advantage_metrics([]).values()) == {0}
 
 
 def test_of_nothing_every_share_is_0() -> None:

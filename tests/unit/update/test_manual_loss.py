@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flows.cli.presets import preset
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.kl import kl_estimate
 from tasks.objective.losses import MANUAL
 from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
 from tasks.update.gradient import TokenSums, accumulate_gradient
@@ -66,37 +63,6 @@ def test_value_and_gradient_are_those_of_autograd(policy: Policy, samples: list[
         gradient, sums = step(policy, samples, (behaviour, reference), beta=beta)
         assert sums.loss == pytest.approx(float(loss.detach()), abs=1e-5)
         assert (gradient - expected).norm() <= 1e-5 * expected.norm()
-
-
-def test_at_ratio_one_its_policy_gradient_is_that_of_grpo(policy: Policy, samples: list[Sample]) -> None:
-    """Only there, and the values differ even there."""
-    own, reference = scores_of(policy, samples)
-    manual, sums = step(policy, samples, (own, reference), beta=0.0)
-    update, grpo_sums = step(policy, samples, (own, reference), beta=0.0, loss="grpo")
-    assert (manual - update).norm() <= 1e-5 * update.norm()
-    assert sums.loss != pytest.approx(grpo_sums.loss, abs=1e-2)
-    far = {key: row - 0.1 for key, row in own.items()}
-    assert (ours(policy, samples, (far, reference), loss="grpo") - manual).norm() > 1e-2 * update.norm()
-
-
-def test_its_kl_pushes_every_completion_down_even_at_the_reference(policy: Policy, samples: list[Sample]) -> None:
-    """There the KL is 0 and k3 has no gradient."""
-    own, _ = scores_of(policy, samples)
-    without = ours(policy, samples, (own, own), beta=0.0)
-    assert (ours(policy, samples, (own, own)) - without).norm() > 0.01 * without.norm()
-    assert (ours(policy, samples, (own, own), kl="k3") - without).norm() <= 1e-5 * without.norm()
-
-
-@given(st.integers(0, 1000))
-def test_on_average_its_kl_has_no_gradient(seed: int) -> None:
-    """Over all tokens that the policy may draw, however far from the reference it is."""
-    generator = torch.Generator().manual_seed(seed)
-    now, reference = torch.randn(2, 6, generator=generator, dtype=torch.float64).log_softmax(-1)
-    logits = now.clone().requires_grad_()
-    logprobs = logits.log_softmax(-1)
-    (mean,) = torch.autograd.grad((kl_estimate(logprobs, reference, "k1") * now.exp()).sum(), logits, retain_graph=True)
-    (true,) = torch.autograd.grad((logprobs.exp() * (logprobs - reference)).sum(), logits)
-    assert mean.norm() <= 1e-12 < true.norm()
 
 
 def test_the_preset_is_this_loss() -> None:

@@ -10,7 +10,6 @@ import torch
 
 from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.bootstrap.start import attach_lora, load_start
-from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, load_policy, save_policy
 from tasks.model.sample import Sample
@@ -114,17 +113,6 @@ def test_in_a_later_round_the_kl_is_to_the_policy_that_the_run_started_from(
         assert torch.equal(parameter, moved[name]) != (full or "lora_" in name), name
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_a_large_beta_leads_back_to_where_the_run_started(
-    full: bool, layout: Layout, put: Put, make_policy: MakePolicy
-) -> None:
-    save_rounds(layout, 2, full, make_policy)
-    given = put(2)
-    first, before = load_policy(layout.policy(0)), load_policy(layout.policy(1))
-    run(layout, params(beta=10.0, epochs=30, learning_rate=0.005), 2)
-    assert divergence(load_policy(layout.policy(2)), first, given) < 0.3 * divergence(before, first, given)
-
-
 @pytest.mark.parametrize("form", [LORA, None])
 def test_a_continued_champion_is_its_own_reference_at_the_first_step(
     form: Lora | None, layout: Layout, put: Put, make_policy: MakePolicy
@@ -159,33 +147,4 @@ def test_a_second_run_of_full_fine_tuning_writes_the_same_bytes(
     assert not (layout.policy(1) / "adapter").exists()
 
 
-def test_without_beta_no_sample_is_scored_by_the_reference(layout: Layout, put: Put, make_policy: MakePolicy) -> None:
-    save_rounds(layout, 2, False, make_policy)
-    put(2)
-    run(layout, params(beta=0.0), 2)
-    assert numbers(layout, 2)["kl"] == 0
-
-
 # --- who wrote the trajectories
-
-
-def test_a_trajectory_of_another_policy_is_named_with_its_line_and_the_stages_to_run(
-    layout: Layout, put: Put, policy: Policy
-) -> None:
-    version = save_policy(policy, layout.policy(0), parent=None, round=0).version
-    first, second = put(1)
-    write_rewarded(layout.trajectories(1), [first, changed(second, policy_version="stranger")])
-    text = layout.trajectories(1).read_text()
-    layout.trajectories(1).write_text("\n" + text)  # blank lines are skipped, and counted
-    remedy = "run again: graft stage search@1 collect@1 reward@1"
-    with pytest.raises(GraftError, match=rf"trajectories\.jsonl:3: .*'stranger' wrote .* from '{version}'; {remedy}"):
-        run(layout, params(), 1)
-    assert not layout.policy(1).exists()
-
-
-def test_a_policy_saved_again_with_the_same_weights_is_accepted(layout: Layout, put: Put, policy: Policy) -> None:
-    save_policy(policy, layout.policy(0), parent=None, round=0)
-    put(1)
-    save_policy(load_policy(layout.policy(0)), layout.policy(0), parent="another", round=0)
-    run(layout, params(), 1)
-    assert layout.policy(1).exists()

@@ -1,11 +1,14 @@
-"""The process of a program under test: it defines its functions and answers calls. Standard library only.
+"""The process of programs under test: it defines their functions and answers calls. Standard library only.
 
-It receives the program, then the names and the arguments of calls, one by one, and sends results as plain data.
+It receives programs and, for each, the names and the arguments of calls, one by one, and sends results as plain data.
 It never has the tests: they are in another child (tester.py), which alone compares and reports.
 """
 
 import json
+import os
+import re
 import sys
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -21,19 +24,32 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 """What tests may do with an object that is no plain data. The names are those of no function."""
 
 
-def serve_program(requests: int, replies: int) -> None:
-    """Answer the calls of a program, the first message from the pipe `requests`, until that closes."""
+def serve_programs(requests: int, replies: int, shared: bool) -> None:
+    """Answer the calls of one program after another from the pipe `requests` until it closes.
+
+    `shared`: among several programs. Such a process ends where the memory is used up, which may not be due to the
+    program: it is then run in a process of its own.
+    """
+    candidate: Candidate | None = None
     sys.set_int_max_str_digits(0)  # results are sent as decimals, and data sets are older than the limit
-    candidate = Candidate(protocol.read_frame(requests)[1])
     while True:
-        _, request = protocol.read_frame(requests)
-        protocol.write_frame(replies, protocol.REPLY, candidate.reply(request))
+        kind, request = protocol.read_frame(requests)
+        if kind == protocol.PROGRAM:
+            candidate = None  # frees the memory of the one before
+            _clear_caches()
+            candidate = Candidate(request)
+        elif candidate is not None:
+            reply = candidate.reply(request)
+            if shared and candidate.out_of_memory:
+                os._exit(1)
+            protocol.write_frame(replies, protocol.REPLY, reply)
 
 
 class Candidate:
     """A program under test; `payload`: JSON of the arguments of `program_parts`."""
 
     def __init__(self, payload: bytes) -> None:
+        self.out_of_memory = False
         self._kept: list[Any] = []  # objects that are no plain data, which the tests may give back
         self._namespace: dict[str, Any] = {"__name__": "candidate"}
         self._failure: BaseException | None = None
@@ -51,11 +67,19 @@ class Candidate:
             function = _OPERATIONS.get(name) or self._namespace[name]
             return json.dumps(["ok", encode(function(*args, **kwargs), self._keep)]).encode()
         except BaseException as error:  # noqa: BLE001
+            self.out_of_memory |= isinstance(error, MemoryError)
             return json.dumps(["error", [type(error).__name__, _message(error)]]).encode()
 
     def _keep(self, value: Any) -> int:
         self._kept.append(value)
         return len(self._kept) - 1
+
+
+def _clear_caches() -> None:
+    """Empty what modules keep of earlier programs: a pattern or type that is there is not checked again."""
+    re.purge()
+    for clear in vars(typing)["_cleanups"]:
+        clear()
 
 
 def _message(error: BaseException) -> str | None:

@@ -8,8 +8,10 @@ import builtins
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
+from tasks.programs.sandbox.determinism import Findings
 from tasks.programs.sandbox.unit_tests.cases import CANDIDATE, TestCases
 from tasks.programs.sandbox.unit_tests.program_parts import end_prompt, parsed
 
@@ -18,6 +20,8 @@ COUNT = "__count_test__"
 
 _REPORTED = f"try: pass\nexcept Exception: {COUNT}(False)\nelse: {COUNT}(True)"
 
+_TEXTS_KEPT = 64  # compiled: a problem's tests run for each completion of its group
+
 _PROGRAM = "solution"
 """Name of the program's module in tests of public data sets."""
 
@@ -25,11 +29,12 @@ _PROGRAM = "solution"
 class Text:
     """A text that belongs to the tests, compiled.
 
-    `free_names`: what it reads beyond the built-in functions.
+    `free_names`: what it reads beyond the built-in functions. `keeps_state`: it might change what later tests find.
     """
 
     def __init__(self, text: str) -> None:
         tree = ast.parse(text)
+        self.keeps_state = Findings(tree).may_keep_state
         self._change(tree)
         self._compiled = compile(tree, "<tests>", "exec", dont_inherit=True)
         self.free_names = {name for name in _names(self._compiled) if not hasattr(builtins, name)}
@@ -103,6 +108,19 @@ class CountedTests(Text):
         return name not in (self._entry_point, CANDIDATE) and not (name and hasattr(builtins, name))
 
 
+@lru_cache(_TEXTS_KEPT)
+def counted_tests(text: str, entry_point: str) -> CountedTests:
+    """The tests in a text. Raises SyntaxError."""
+    return CountedTests(text, entry_point)
+
+
+@lru_cache(_TEXTS_KEPT)
+def setup_text(setup: str) -> Text:
+    """The code that is run before the tests. Raises SyntaxError."""
+    return Text(setup)
+
+
+@lru_cache(_TEXTS_KEPT)
 def prompt_text(prompt: str) -> Text:
     """The imports and functions of a prompt; nothing if it does not parse."""
     ended = end_prompt(prompt)
@@ -190,7 +208,7 @@ class TestImports:
             node.level, node.module = 0, node.module or _PROGRAM
         module, names = str(node.module), [alias.name for alias in node.names]
         self._add(module, bool({entry_point, "*"}.intersection(names)))
-        if module in sys.modules:
+        if module in sys.modules and not isinstance(sys.modules[module], _ProgramModule):
             lacking = (name for name in names if name != "*" and not hasattr(sys.modules[module], name))
             self.missing += [f"{module}.{name}" for name in lacking]
 

@@ -1,13 +1,16 @@
 """Unit tests of code: what the zygote is sent for them, and the verdicts that it sends back."""
 
+import ast
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tasks.programs.sandbox import protocol
-from tasks.programs.sandbox.plain_programs import is_plain_function
+from tasks.programs.sandbox.determinism import Findings
 from tasks.programs.sandbox.sandbox import Sandbox
+from tasks.programs.sandbox.unit_tests.program_parts import program_parts
 
 
 @dataclass(frozen=True)
@@ -15,8 +18,7 @@ class UnitTests:
     """Tests of a function: texts of asserts, a function `check`, or test functions and classes.
 
     `prompt`: what the code continues, "" if it stands alone; `setup`: run before the tests. `counts`: how many tests
-    each text has, where that is known from a run of them (tasks/problems/unit_test_check.py). `shown`: texts that are
-    run first and counted apart.
+    each text has, where that is known from a run of them (tasks/problems/unit_test_check.py).
     """
 
     entry_point: str
@@ -24,13 +26,12 @@ class UnitTests:
     prompt: str = ""
     setup: str = ""
     counts: tuple[int | None, ...] = ()
-    shown: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any], shown: bool = False) -> "UnitTests":
-        """The hidden ones of a problem's answer (tasks/evaluators/unit_tests.py), and the `shown` ones if wanted."""
-        counts, first = tuple(answer.get("counts") or ()), tuple(answer["shown"]) if shown else ()
-        return cls(answer["entry_point"], tuple(answer["hidden"]), answer["prompt"], answer["setup"], counts, first)
+    def of(cls, answer: Mapping[str, Any], kind: Literal["shown", "hidden"]) -> "UnitTests":
+        """Those of a problem's answer (tasks/evaluators/unit_tests.py)."""
+        counts = tuple(answer.get("counts") or ()) if kind == "hidden" else ()
+        return cls(answer["entry_point"], tuple(answer[kind]), answer["prompt"], answer["setup"], counts)
 
 
 LATE = "out of time"
@@ -40,18 +41,11 @@ _WITH_VERDICTS = (protocol.ENDINGS, protocol.TIMEOUT)
 
 
 class Outcome(NamedTuple):
-    """Tests that passed, of all, without those that are shown; `ending`: why others were not run, "" if they were."""
+    """Tests that passed, of all; `ending`: why the others were not run, "" if they were."""
 
     passed: int
     total: int
     ending: str = ""
-    shown_passed: int = 0
-    shown: int = 0
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """All but the ending."""
-        return (self.passed, self.total, self.shown_passed, self.shown)
 
 
 class TextVerdicts(NamedTuple):
@@ -69,35 +63,59 @@ def run_unit_tests(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> l
     """The outcome of each (code, tests); None if the sandbox died, twice.
 
     The first test in which the code dies, or exceeds the limits of the sandbox for all of the tests together, fails,
-    and so do those after it. Code that passes a test and is not plain (plain_programs.py) is tested again in another
-    memory layout, and passes none if the outcomes differ.
+    and so do those after it. Code that passes a test and might not be deterministic (determinism.py) is tested twice,
+    and passes none if the outcomes differ.
     """
-    outcomes = _outcomes(sandbox, jobs)
-    passing = [i for i, each in enumerate(outcomes) if each and each.passed + each.shown_passed]
-    doubtful = [i for i in passing if not is_plain_function(jobs[i][0], jobs[i][1].entry_point)]
-    for i, second in zip(doubtful, _outcomes(sandbox, [jobs[i] for i in doubtful], again=True), strict=True):
+    requests = [_request(code, tests) for code, tests in jobs]
+    outcomes = _outcomes(sandbox, jobs, requests)
+    doubtful = [i for i, outcome in enumerate(outcomes) if outcome and outcome.passed and requests[i].may_differ]
+    chosen = [jobs[i] for i in doubtful], [requests[i] for i in doubtful]
+    for i, second in zip(doubtful, _outcomes(sandbox, *chosen, again=True), strict=True):
         first = outcomes[i]
-        if first and second and second.counts != first.counts and second.ending != LATE:  # as on a busy machine
-            outcomes[i] = Outcome(0, first.total, "not deterministic", 0, first.shown)
+        if first and second and second[:2] != first[:2] and second.ending != LATE:  # on a busy machine it may be late
+            outcomes[i] = Outcome(0, first.total, "not deterministic")
     return outcomes
 
 
 def text_verdicts(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> list[list[TextVerdicts]]:
     """The verdicts on each text of tests, of each (code, tests); [] if they exceeded the limits of the sandbox."""
-    answers = sandbox.run_tests([_request(code, tests) for code, tests in jobs])
+    answers = sandbox.run_tests([_request(code, tests)[:2] for code, tests in jobs])
     return [_read(payload)[0] if kind in _WITH_VERDICTS and payload else [] for kind, payload in answers]
 
 
-def _outcomes(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]], again: bool = False) -> list[Outcome | None]:
-    answers = sandbox.run_tests([_request(code, tests) for code, tests in jobs], again)
+class OutcomeRequest(NamedTuple):
+    """What the zygote is sent; `may_differ`: the code might do something else in another run."""
+
+    process: bytes  # SHARED or OWN
+    tests: bytes
+    may_differ: bool
+
+
+def _outcomes(
+    sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]], requests: Sequence[OutcomeRequest], again: bool = False
+) -> list[Outcome | None]:
+    answers = sandbox.run_tests([request[:2] for request in requests], again)
     return [_outcome(tests, *answer) for (_, tests), answer in zip(jobs, answers, strict=True)]
 
 
-def _request(code: str, tests: UnitTests) -> bytes:
-    """The frames for the process of the tests."""
-    program = json.dumps((tests.prompt, code, tests.entry_point, tests.setup)).encode()
-    texts = json.dumps((tests.prompt, tests.setup, tests.entry_point, tests.shown + tests.texts)).encode()
-    return protocol.pack(protocol.TESTS, texts) + protocol.pack(protocol.PROGRAM, program)
+def _request(code: str, tests: UnitTests) -> OutcomeRequest:
+    program = (tests.prompt, code, tests.entry_point, tests.setup)
+    may_differ, may_keep_state = _findings(*program)
+    texts = json.dumps([tests.prompt, tests.setup, tests.entry_point, tests.texts]).encode()
+    frames = protocol.pack(protocol.TESTS, texts) + protocol.pack(protocol.PROGRAM, json.dumps(program).encode())
+    return OutcomeRequest(protocol.OWN if may_differ or may_keep_state else protocol.SHARED, frames, may_differ)
+
+
+def _findings(prompt: str, code: str, entry_point: str, setup: str) -> tuple[bool, bool]:
+    """Whether a program may differ in another run, and whether it may keep state; True if in doubt."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        try:
+            parts = program_parts(prompt, code, entry_point, setup)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return True, True
+    found = Findings(ast.Module([node for part in parts for node in part.body], []))
+    return found.may_differ, found.may_keep_state
 
 
 def _outcome(tests: UnitTests, kind: bytes, payload: bytes) -> Outcome | None:
@@ -106,19 +124,13 @@ def _outcome(tests: UnitTests, kind: bytes, payload: bytes) -> Outcome | None:
         return None
     if kind not in _WITH_VERDICTS or not payload:
         total = sum(count or 1 for count in tests.counts) or len(tests.texts)
-        return Outcome(0, total, "out of memory" if kind == protocol.MEMORY else "killed", 0, len(tests.shown))
+        return Outcome(0, total, "out of memory" if kind == protocol.MEMORY else "killed")
     units, verdicts = _read(payload)
-    first = len(tests.shown)
-    known = (*(None,) * first, *(tests.counts or (None,) * len(tests.texts)))
+    known = tests.counts or (None,) * len(units)
     pairs = [_passed(unit, count) for unit, count in zip(units, known, strict=True)]
-    (shown_passed, shown), (passed, total) = map(_sums, (pairs[:first], pairs[first:]))
+    passed, total = (sum(column) for column in zip(*pairs, strict=True))
     late = LATE if kind == protocol.TIMEOUT else "it ended" if protocol.DEAD in verdicts else ""
-    all_passed = passed + shown_passed == total + shown
-    return Outcome(passed, total, "" if all_passed else late, shown_passed, shown)
-
-
-def _sums(pairs: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    return sum(passed for passed, _ in pairs), sum(total for _, total in pairs)
+    return Outcome(passed, total, late if passed < total else "")
 
 
 def _passed(unit: TextVerdicts, known: int | None) -> tuple[int, int]:

@@ -29,12 +29,13 @@ class CandidateError(Exception):
 class RemoteProgram:
     """A program under test, in another process: pipes for requests and replies.
 
-    `died`: it has ended before the tests.
+    `died`: it has ended before the tests. `largest_reply`: bytes of its longest reply.
     """
 
     def __init__(self, requests: int, replies: int) -> None:
         self._requests, self._replies = requests, replies
         self.died = False
+        self.largest_reply = 0
 
     def start(self, payload: bytes) -> None:
         """Send the program. Raises CandidateDied."""
@@ -69,6 +70,7 @@ class RemoteProgram:
             _, reply = protocol.read_frame(self._replies, LARGEST)
         except (EOFError, OSError, MemoryError):  # after the last, where a reply ends is unknown
             self._die()
+        self.largest_reply = max(self.largest_reply, len(reply))
         return reply
 
     def _die(self) -> NoReturn:

@@ -1,55 +1,80 @@
 """The process of unit tests: comparisons are made here, calls go to the program under test. Standard library only.
 
-It reads the tests from the host's socket itself, so that the zygote, from which programs under test are forked, never
-has them in its memory.
+It reads tests from the host's socket itself, so that the zygote, from which programs under test are forked, never has
+them in its memory. It serves one problem after another until its tests might have changed its own state: then it says
+so, and another process takes its place.
 """
 
 import builtins
 import importlib
 import json
 import math
+import os
 import re
 import sys
 import types
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.unit_tests.cases import CANDIDATE, parameters_in
-from tasks.programs.sandbox.unit_tests.counted_tests import COUNT, CountedTests, Text, prompt_text
+from tasks.programs.sandbox.unit_tests.counted_tests import COUNT, CountedTests, counted_tests, prompt_text, setup_text
 from tasks.programs.sandbox.unit_tests.remote import CandidateDied, RemoteProgram
 
-Report = Callable[[bytes], None]
-"""Writes verdicts."""
+_LONG_REPLY = 1 << 16
+"""Bytes of a reply that might leave a trace in this process's memory."""
 
 
-def serve_tests(source: int, program: tuple[int, int], verdicts: int) -> None:
-    """Run the tests of one problem.
+def serve_tests(source: int, orders: int, done: int, verdicts: int, candidates: Sequence[tuple[int, int]]) -> None:
+    """Run the tests of one problem after another until `orders` closes.
 
-    `source`: the host's socket, with a frame of tests and one with the program. `program`: pipes (requests, replies) to
-    the program under test. `verdicts`: what the zygote reads.
+    `source`: the host's socket, with a frame of tests and one with the program. `orders`: for each problem a byte, the
+    place in `candidates`, pipes (requests, replies) to programs under test. `done` and `verdicts`: what the zygote
+    reads.
     """
     sys.modules.update(stand_ins())
     sys.set_int_max_str_digits(0)
-    (_, tests), (_, code) = protocol.read_frame(source), protocol.read_frame(source)
-    protocol.write_all(verdicts, protocol.READ)
-    run_tests(tests, code, program, partial(protocol.write_all, verdicts))
+    while order := os.read(orders, 1):
+        _, tests = protocol.read_frame(source)
+        _, program = protocol.read_frame(source)
+        report = Report(done, verdicts)
+        report.write(protocol.READ)
+        keeps_state = run_tests(tests, program, candidates[order[0]], report)
+        os.write(done, protocol.USED_UP if keeps_state else protocol.FINISHED)
 
 
-def run_tests(tests: bytes, code: bytes, pipes: tuple[int, int], report: Report) -> None:
-    """Run each text of tests and report its verdicts."""
+class Report:
+    """Writes verdicts to a pipe, and says so before it is full."""
+
+    def __init__(self, done: int, verdicts: int) -> None:
+        self._done, self._verdicts = done, verdicts
+        self._unread = 0
+
+    def write(self, data: bytes) -> None:
+        """Write some verdicts."""
+        for start in range(0, len(data), protocol.PIPE):
+            part = data[start : start + protocol.PIPE]
+            if self._unread + len(part) > protocol.PIPE:
+                os.write(self._done, protocol.MORE)
+                self._unread = 0
+            self._unread += len(part)
+            protocol.write_all(self._verdicts, part)
+
+
+def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Report) -> bool:
+    """Run each text of tests and report its verdicts; True if this process may have another state afterwards."""
     prompt, setup, entry_point, texts = json.loads(tests)
-    units = [CountedTests(text, entry_point) for text in texts]
-    report(json.dumps([(unit.count, unit.is_exact, unit.faults) for unit in units]).encode() + b"\n")
-    before = [Text(setup)] if setup else []
+    units = [counted_tests(text, entry_point) for text in texts]
+    report.write(json.dumps([(unit.count, unit.is_exact, unit.faults) for unit in units]).encode() + b"\n")
+    before = [setup_text(setup)] if setup else []
     names = set[str]().union(*(text.free_names for text in (*before, *units))) - {entry_point}
+    head = prompt_text(prompt if names else "")  # without free names they need nothing of it
     namespace: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins}
-    namespace[COUNT] = lambda passed: report(protocol.PASSED if passed else protocol.FAILED)
+    namespace[COUNT] = lambda passed: report.write(protocol.PASSED if passed else protocol.FAILED)
     program = RemoteProgram(*pipes)
     try:
-        program.start(code)
-        prompt_text(prompt if names else "").run(namespace)  # without free names they need nothing of it
+        program.start(payload)
+        head.run(namespace)
         for text in (*before, *units):
             for name in text.free_names - namespace.keys():
                 namespace[name] = _module(name) or program.function(name)
@@ -58,13 +83,14 @@ def run_tests(tests: bytes, code: bytes, pipes: tuple[int, int], report: Report)
                 text.imports.install(program.function)
             ended = text.run(namespace)
             if isinstance(text, CountedTests):
-                report(protocol.END if ended else protocol.ABORTED)
+                report.write(protocol.END if ended else protocol.ABORTED)
             elif not ended:
                 break  # of the setup; or code that makes it fail could define what it would have defined
     except CandidateDied:
         pass
     if program.died:  # a test may have caught the exception
-        report(protocol.DEAD)
+        report.write(protocol.DEAD)
+    return program.largest_reply > _LONG_REPLY or any(text.keeps_state for text in (head, *before, *units))
 
 
 def _module(name: str) -> types.ModuleType | None:

@@ -148,18 +148,13 @@ def test_its_own_promotion_is_no_change(layout: Layout) -> None:
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("run/rounds/1/trajectories.jsonl", ""), ("mine.jsonl", "other influence.validation")],
+    [("run/rounds/1/examples.jsonl", ""), ("mine.jsonl", "other file")],
 )
 def test_a_file_is_listed_unless_the_run_writes_it(layout: Layout, name: str, found: str) -> None:
     file = layout.root / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("one\n")
-    file.with_name("rewards.jsonl").write_text("one\n")
-    change(
-        layout.root,
-        "influence.selection=positive",
-        f"influence.validation={name}",
-    )
+    change(layout.root, f"policy.prompt.file={name}")
     before = seen(layout)
     file.write_text("two\n")
     assert changes(layout, before) == found

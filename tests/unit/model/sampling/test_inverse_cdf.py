@@ -31,23 +31,6 @@ def test_the_token_is_where_the_cumulative_sum_passes_the_point(tokens: int, see
     assert torch.allclose(logprobs, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("tokens", [50, 1000, ONE_LEVEL_TOKENS + 44])
-def test_draws_follow_the_softmax(tokens: int) -> None:
-    from scipy.stats import chisquare
-
-    count = 100_000
-    logits = random_logits(1, tokens, spread=1.5)
-    chosen, _ = draw(logits.expand(count, -1), uniforms([7], count)[0])
-    expected = logits[0].double().softmax(-1) * count
-    common = expected >= 5
-    seen = torch.bincount(chosen, minlength=tokens).double()
-    rest = expected[~common].sum() >= 5  # else too few for the test
-    observed, wanted = (
-        torch.cat([x[common], x[~common].sum()[None]])[: None if rest else -1] for x in (seen, expected)
-    )
-    assert chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue > 0.001
-
-
 CASES = pairwise_cases(tokens=SIZES[1:], point=POINTS, dtype=[torch.float64, torch.float32])
 
 

@@ -81,23 +81,6 @@ def test_the_same_requests_give_the_same_bytes_and_another_seed_another_row(
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0])
-def test_first_tokens_follow_the_softmax(temperature: float, make_policy: MakePolicy) -> None:
-    from scipy.stats import chisquare
-
-    policy, prompt, count = make_policy(), make_requests()[0].prompt, 4000
-    found = run(policy, [Request(prompt, seed) for seed in range(count)], temperature, longest=1)
-    with torch.no_grad():
-        logits = policy.model(input_ids=torch.tensor([prompt])).logits[0, -1].double()
-    expected = (logits / temperature).softmax(-1) * count
-    seen = torch.bincount(torch.tensor([c.tokens[0] for c in found]), minlength=len(expected))
-    common = expected >= 5
-    assert common.sum() > 10
-    assert expected[~common].sum() > 5
-    observed, wanted = ([*each[common].tolist(), float(each[~common].sum())] for each in (seen, expected))
-    assert chisquare(observed, wanted).pvalue > 0.001
-
-
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_row_that_ends_is_a_prefix_of_the_row_without_an_end(temperature: float, policy: Policy) -> None:
     asked = make_requests(10, repeat=4)

@@ -1,7 +1,5 @@
 """Kept sets and log-probabilities are those of transformers' own top-k and top-p; nothing outside is ever drawn."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +8,7 @@ from transformers.generation.logits_process import LogitsProcessorList, TopKLogi
 
 from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
-from tasks.model.sampling.backends import generate, pick_backend
+from tasks.model.sampling.backends import pick_backend
 from tasks.model.sampling.decode_loop import decode, decode_blocks
 from tasks.model.sampling.inverse_cdf import uniforms
 from tasks.model.sampling.sampler import Request, sample
@@ -38,13 +36,6 @@ def warped(scaled: torch.Tensor, truncation: Truncation) -> torch.Tensor:
 def test_kept_sets_are_those_of_transformers(truncation: Truncation, rows: int, vocabulary: int, spread: float) -> None:
     scaled = spread * torch.randn(rows, vocabulary, generator=torch.Generator().manual_seed(vocabulary))
     assert torch.equal(truncation.kept(scaled), warped(scaled, truncation).isfinite())
-
-
-def test_equally_probable_tokens_are_kept_together() -> None:
-    scaled = torch.tensor([[1.0, 2.0, 2.0, 2.0, 0.0]])
-    for truncation in (Truncation(1.0, 1), Truncation(0.2), Truncation(0.5, 2)):
-        assert truncation.kept(scaled).tolist() == [[False, True, True, True, False]]
-    assert Truncation(1.0, 4).kept(scaled).tolist() == [[True, True, True, True, False]]
 
 
 @given(st.lists(st.floats(-20, 20), min_size=1, max_size=30), st.floats(0, 1, exclude_min=True), st.integers(0, 40))
@@ -95,33 +86,3 @@ def test_completions_are_drawn_from_the_truncated_distribution(
         assert (completion.tokens, completion.kept) == (expected.tokens, expected.kept)
         assert completion.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
     assert pick_backend(policy, [5]) is {"qwen2": decode_blocks, "gpt2": decode}[kind]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tasks.model.sampling.sampler.pick_backend", lambda *_: generate)
-        plain = sample(policy, requests(), TEMPERATURE, 12, "test", truncation)
-    assert [(c.tokens, c.kept) for c in plain] == [(c.tokens, c.kept) for c in found]
-
-
-def test_a_row_does_not_depend_on_its_batch(policy: Policy) -> None:
-    truncation = Truncation(0.9, 5)
-    together = sample(policy, requests(), TEMPERATURE, 12, "test", truncation)
-    for request, expected in zip(requests(), together, strict=True):
-        (alone,) = sample(policy, [request], TEMPERATURE, 12, "test", truncation)
-        assert (alone.tokens, alone.kept) == (expected.tokens, expected.kept)
-
-
-def test_no_token_outside_of_the_kept_set_is_drawn(policy: Policy) -> None:
-    asked = [Request([5, 9], seed) for seed in range(300)]
-    found = sample(policy, asked, 2.0, 6, "test", Truncation(0.9, 5))
-    assert all(token in own for c in found for token, own in zip(c.tokens, c.kept, strict=True))
-    assert max(len(own) for c in found for own in c.kept) == 5
-    assert {c.tokens[0] for c in found} == set(found[0].kept[0])  # each token of the set is drawn
-    everything = sample(policy, asked, 2.0, 6, "test")
-    assert len({c.tokens[0] for c in everything}) > 5
-    assert not any(c.kept for c in everything)
-
-
-def test_all_tokens_kept_changes_nothing_but_the_record(policy: Policy) -> None:
-    whole = sample(policy, requests()[:4], TEMPERATURE, 12, "test", Truncation(1.0, 300))
-    plain = sample(policy, requests()[:4], TEMPERATURE, 12, "test")
-    assert [c.model_copy(update={"kept": []}) for c in whole] == plain
-    assert replace(requests()[0], prefix=whole[0]).budget(12) == 12 - len(whole[0].tokens)

@@ -1,6 +1,5 @@
 """Scores over kept sets, and their gradients, equal those of masked logits by plain autograd, in every layout."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,9 +10,7 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring import scorer as scorer_module
 from tasks.model.scoring.logprobs import kept_logprobs_and_entropies, pad_kept
-from tasks.model.scoring.scorer import scorer_for, with_constant_prompts
 from tests.support.influence import scorer_of
-from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.truncated_samples import drawn, kept_scores
 from tests.support.updates import TRAINING_LAYOUTS, gradient_of
@@ -91,37 +88,3 @@ def test_every_layout_scores_over_the_kept_sets(
     expected.backward()
     assert total == pytest.approx(float(expected.detach()), abs=1e-3)
     assert (gradient - gradient_of(policy)).norm() <= 1e-5 * gradient.norm()
-
-
-def test_constant_prompts_score_over_the_kept_sets(policy: Policy, samples: list[Sample]) -> None:
-    found = mixed_samples(policy, samples)
-    scorer = with_constant_prompts(scorer_of(policy), found)
-    for batch in scorer.batches(found):
-        for s, row in zip(batch.samples, scorer.score(batch).logprobs, strict=True):
-            plain = kept_scores(policy.model, s, TEMPERATURE)[0]
-            torch.testing.assert_close(row[: len(plain)], plain, atol=1e-5, rtol=0)
-
-
-def test_sampled_and_recomputed_log_probabilities_are_the_same(policy: Policy, samples: list[Sample]) -> None:
-    found = drawn(policy, samples, TEMPERATURE)
-    scorer = scorer_for(policy, found, TEMPERATURE)
-    assert scorer.layout == "packed"  # the probe is of whole distributions
-    whole = []
-    for batch in scorer.batches(found):
-        for s, row in zip(batch.samples, scorer.score(batch).logprobs.detach(), strict=True):
-            own = row[: len(s.completion)]
-            assert own.tolist() == pytest.approx(list(s.behaviour), abs=1e-5)
-            whole.append(float((unpadded_logprobs(policy.model, s, TEMPERATURE).detach() - own).sum()))
-    assert max(whole) < -0.1  # over all tokens they would be smaller
-
-
-def test_samples_are_scored_alike_in_any_company(policy: Policy, samples: list[Sample]) -> None:
-    found = mixed_samples(policy, samples)
-    scorer = scorer_of(policy)
-    (batch,) = scorer.batches(found)
-    scored = scorer.score(batch).logprobs
-    together = {(s.problem_id, s.member): row for s, row in zip(batch.samples, scored, strict=True)}
-    for s in random.Random(0).sample(found, 4):
-        (alone,) = scorer.batches([replace(s, advantage=1.0)])
-        row = scorer.score(alone).logprobs[0]
-        torch.testing.assert_close(together[s.problem_id, s.member][: len(row)], row, atol=1e-5, rtol=0)

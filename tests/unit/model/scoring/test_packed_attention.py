@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from tasks.model.hf_model import check_plain_softmax, use_attention
 from tasks.model.sample import Sample
 from tasks.model.scoring.layouts import collate_packed
-from tasks.model.scoring.micro_batches import MIN_PREFIX, common_prefix, cut_into_chunks
+from tasks.model.scoring.micro_batches import MIN_PREFIX
 from tasks.model.scoring.packed_attention import packed_attention
 
 KV, GROUP, SIZE = 2, 3, 4  # key-value heads, queries of each, numbers in each
@@ -69,24 +69,6 @@ def test_it_equals_masked_attention_in_value_and_gradient(lengths: Lengths, comm
         results.append([found, *torch.autograd.grad((found * above).sum(), [query, key, value])])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
-
-
-def test_a_common_beginning_is_worth_its_while_from_some_tokens_on() -> None:
-    """The last token of a prompt is its own: the first token of a completion is predicted from it."""
-    long = tuple(range(MIN_PREFIX))
-    assert common_prefix([(*long, 1, 2), (*long, 3)]) == MIN_PREFIX
-    assert common_prefix([long, (*long, 3)]) == common_prefix([long[1:], (*long, 3)]) == common_prefix([long]) == 0
-    assert common_prefix([(*long, 1), (*long, 1)]) == MIN_PREFIX
-
-
-@given(st.lists(st.integers(0, 9), max_size=20), st.integers(0, 5))
-def test_chunks_hold_whole_completions_in_order_as_many_as_fit(lengths: list[int], spare: int) -> None:
-    room = max(lengths, default=0) + spare
-    chunks = cut_into_chunks(lengths, room)
-    assert [item for chunk in chunks for item in chunk] == list(enumerate(lengths))
-    used = [sum(length for _, length in chunk) for chunk in chunks]
-    assert all(size <= room for size in used)
-    assert all(size + after[0][1] > room for size, after in zip(used, chunks[1:], strict=False))
 
 
 @pytest.mark.parametrize("name", ["softcap", "s_aux"])

@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.programs.sandbox.protocol import pack_program, unpack_program
@@ -10,10 +10,13 @@ from tasks.programs.sandbox.run_program import ending_json, error_ending, value_
 from tasks.programs.sandbox.sandbox import _validate
 
 
-@given(st.text(), st.text(st.characters()), st.binary())
-@example("", "\ud800 5", b"")
-def test_a_program_arrives_as_it_was_sent(code: str, question: str, replies: bytes) -> None:
-    assert unpack_program(pack_program(code, question, replies)) == (code, question, replies)
+@given(st.text(), st.text(st.characters()), st.binary(), st.booleans())
+def test_a_program_arrives_as_it_was_sent(code: str, question: str, replies: bytes, is_proved: bool) -> None:
+    assert unpack_program(pack_program(code, question, replies, is_proved)) == (code, question, replies, is_proved)
+
+
+def test_a_question_may_hold_half_a_character() -> None:
+    assert unpack_program(pack_program("", "\ud800 5")) == ("", "\ud800 5", b"", False)
 
 
 @given(st.integers() | st.floats() | st.text(st.characters(), max_size=50) | st.booleans() | st.none())

@@ -15,15 +15,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.plain_programs import is_plain
-from tasks.programs.sandbox.sandbox import (
-    NOT_DETERMINISTIC,
-    SANDBOX_DIED,
-    Program,
-    Sandbox,
-    compare_runs,
-    make_sandbox,
-    probe_tier,
-)
+from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox, probe_tier
 from tasks.programs.sandbox.zygote import MODULES
 from tasks.records import Result
 from tests.support.processes import in_sessions
@@ -326,25 +318,3 @@ def test_the_params_reach_the_sandbox() -> None:
     with make_sandbox(SandboxParams(seconds=2.0, memory_mb=128, allow_weak=False)) as sandbox:
         assert run_one(sandbox, "import time\ndef solve(problem): time.sleep(0.4)").error == "returned NoneType"
         assert run_one(sandbox, eat.format(64)).value == 64 << 20
-
-
-def test_chance_that_is_the_same_in_every_run_is_allowed() -> None:
-    code = "import random\nimport time\ndef solve(problem):\n    time.sleep(0.01)\n    return random.random()\n"
-    with Sandbox(2.0, 256, allow_weak=False, workers=1) as sandbox:
-        (result,) = sandbox.run([Program(code, ("",))])[0]
-        assert len(sandbox.pids) == 2  # it was run again, in another zygote
-    assert result.status == "ok"
-
-
-OK, OTHER = Result(status="ok", value=3), Result(status="ok", value=4)
-DIFFERENT = Result(status="error", error=NOT_DETERMINISTIC)
-
-
-@pytest.mark.parametrize(("second", "end"), [
-    (OK, OK), (OTHER, DIFFERENT), (Result(status="ok", value=3.0), DIFFERENT),
-    (Result(status="error", error="ValueError"), DIFFERENT), (Result(status="timeout", error="out of time"), DIFFERENT),
-    (Result(status="memory", error="MemoryError"), DIFFERENT), (Result(status="killed", error="SIGSEGV"), DIFFERENT),
-    (Result(status="failed", error=SANDBOX_DIED), OK),
-])  # fmt: skip
-def test_a_second_run_that_says_something_else_makes_an_error(second: Result, end: Result) -> None:
-    assert compare_runs(OK, second).model_dump_json() == end.model_dump_json()

@@ -1,13 +1,16 @@
-"""Unit tests of many problems: no outcome depends on what ran before, and nothing is handed on."""
+"""Processes of unit tests serve many problems: no outcome depends on what ran before, and nothing is handed on."""
 
 import random
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from benchmarks.support.cheats import CHEATS, CHECK, LIST
+from tasks.programs.sandbox.determinism import Findings
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
+from tasks.programs.sandbox.unit_tests.program_parts import parsed
 
 DOUBLE = "def double(x): return x + x\n"
 
@@ -16,6 +19,41 @@ DOUBLE = "def double(x): return x + x\n"
 def sandbox() -> Iterator[Sandbox]:
     with Sandbox(1.0, 256, allow_weak=False, workers=1) as made:
         yield made
+
+
+def _kept(code: str) -> bool:
+    tree = parsed(code)
+    assert tree is not None
+    return Findings(tree).may_keep_state
+
+
+@pytest.mark.parametrize("code", [
+    "import math\nmath.pi = 3", "import math\ndel math.pi", "import math as m\nm.tau += 1",
+    "import random\nrandom.seed(1)",
+    "from collections import Counter\nCounter.most_common = len", "import decimal\ndecimal.getcontext()",
+    "import builtins\nbuiltins.len = 3", "__builtins__['len'] = 3", "import sys", "class A: pass",
+    "setattr(len, 'x', 1)",
+    "import numbers\nnumbers.Number.register(str)", "from typing import overload", "from typing import final",
+    "import functools\nfunctools.total_ordering(dict)", "import typing\ntyping.get_overloads", "import operator",
+    "from collections import *", "from . import x", "import collections.abc", "'{0.__class__}'.format(3)",
+    "import re\nre.purge.__globals__", "import copy", "with x: pass", "(lambda: 0).__code__ = None",
+    "for math.pi in (1, 2): pass", "[0 for math.e in 'ab']", "import typing\ntyping.runtime_checkable(int)",
+    "from functools import singledispatch", "import string\nstring.Formatter",
+])  # fmt: skip
+def test_code_that_might_leave_state_has_a_process_of_its_own(code: str) -> None:
+    assert _kept(code)
+
+
+@pytest.mark.parametrize("code", [
+    DOUBLE, "def f(n):\n    memo = {}\n    memo[n] = n\n    global last\n    last = memo\n    return memo.get(n)",
+    "import math\nfrom typing import List\ndef f(x: List[int]): return math.floor(sum(x))",
+    "from collections import Counter\ndef f(t): return Counter(t).most_common(1)",
+    "import re\nimport itertools\ndef f(t): return [m.group(0) for m in re.finditer('a+', t)]",
+    "from functools import lru_cache\n@lru_cache(None)\ndef f(n): return n if n < 2 else f(n - 1) + f(n - 2)",
+    "def f(x):\n    try: x.append(1)\n    except ValueError as e: return 1\n    finally: del x\n    return [*x]",
+])  # fmt: skip
+def test_code_that_only_computes_may_share_one(code: str) -> None:
+    assert not _kept(code)
 
 
 def test_outcomes_do_not_depend_on_what_ran_before(sandbox: Sandbox) -> None:
@@ -75,6 +113,12 @@ def test_code_that_searches_memory_finds_no_code_and_no_argument_of_others(sandb
     assert outcomes == [Outcome(1, 1), Outcome(0, 1)] * 2
 
 
+def test_more_programs_of_their_own_than_one_process_of_tests_serves(sandbox: Sandbox) -> None:
+    codes = [f"import sys\ndef double(x): return x + x if {i} % 3 < 2 else None" for i in range(60)]
+    outcomes = run_unit_tests(sandbox, [(code, LIST) for code in codes])
+    assert outcomes == [Outcome(0, 3) if i % 3 == 2 else Outcome(3, 3) for i in range(60)]
+
+
 def test_tests_that_never_end_or_end_the_process_fail_alone() -> None:
     endless = UnitTests("double", ("assert double(1) == 2", "while True: pass", "assert double(2) == 4"))
     leaving = UnitTests("double", ("assert double(1) == 2", "import os\nos._exit(0)", "assert double(2) == 4"))
@@ -90,3 +134,10 @@ def test_there_may_be_more_tests_than_a_pipe_holds(sandbox: Sandbox) -> None:
         Outcome(100_000, 100_000),
         Outcome(99_999, 100_000),
     ]
+
+
+def test_a_process_of_tests_that_is_killed_from_outside_costs_no_test(sandbox: Sandbox) -> None:
+    run_unit_tests(sandbox, [(DOUBLE, LIST)])
+    for child in psutil.Process(sandbox.pids[0]).children():
+        child.kill()
+    assert run_unit_tests(sandbox, [(DOUBLE, LIST), (DOUBLE, CHECK)]) == [Outcome(3, 3), Outcome(3, 3)]

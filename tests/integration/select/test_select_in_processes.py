@@ -1,4 +1,4 @@
-"""The stage `select` in several processes, which torchrun starts."""
+"""The stage `select` in several processes."""
 
 import json
 from collections.abc import Callable
@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import read_jsonl
-from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records import Selected
 from tasks.select import task
 from tasks.select.task import run
 from tasks.trajectories import RewardedTrajectory
-from tests.support.groups import write_rewarded
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
 
@@ -56,30 +54,7 @@ def test_two_processes_select_what_one_selects(
     assert numbers == pytest.approx(numbers_alone, rel=1e-2, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_what_goes_wrong_in_one_process_is_one_line_here(
-    layout: Layout, make_trajectory: MakeTrajectory, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The larger of two groups has more rows than there is memory for; one process has it, the other waits."""
-    judges = {"small": [1.0, 0.0], "large": [float(m % 2) for m in range(200)]}
-    groups = [make_trajectory(name, rewards, split="validation") for name, rewards in judges.items()]
-    write_rewarded(layout.trajectories(1), [make_trajectory("t", [1.0, 0.0]), *groups])
-    capfd.readouterr()
-    with pytest.raises(GraftError) as caught:
-        run(layout, params(2, similarity="dot", fdr_control=True, memory_budget=1), 1)
-    line = str(caught.value)
-    assert line.startswith("influence.memory_budget: has room for the gradients of ")
-    assert "problem 'large' has 200, which influence.fdr_control needs at once; raise it" in line
-    assert "\n" not in line
-    assert "in _by_group" in caught.value.__notes__[0]
-    assert capfd.readouterr().err == ""
-    assert not layout.selection(1).exists()
-
-
-@pytest.mark.parametrize("rule", ["none", "random"])
-def test_where_nothing_is_measured_no_process_is_started(
-    rule: str, layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_nothing_is_measured_no_process_is_started(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "run_in_processes", None)
-    run(layout, params(2, selection=rule), 1)
+    run(layout, params(2, selection="none"), 1)
     assert any(line.selected for line in written(layout)[0])
