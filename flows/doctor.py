@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from flows.project.new_project import FILES
+from flows.project.new_project import FILES, in_repository
 from tasks.core.child_process import CODE
 from tasks.errors import GraftError
 from tasks.params.file import load_params
@@ -138,10 +137,7 @@ def _disk(root: Path) -> Finding:
 def _git(root: Path) -> Finding:
     if not shutil.which("git"):
         return Finding("git", "not found", "install git and put it on PATH: DVC needs it")
-    inside = subprocess.run(
-        ["git", "rev-parse", "--git-dir"], cwd=root, capture_output=True, encoding="utf-8", errors="replace"
-    )
-    if inside.returncode:
+    if not in_repository(root):
         return Finding("git", "not a repository", "git init: DVC needs one")
     return Finding("git", "a repository")
 

@@ -45,7 +45,7 @@ def new_project(folder: Path) -> None:
     with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
         project = Path(name) / folder.name
         _write(project)
-        if not _in_repository(folder.parent):
+        if not in_repository(folder.parent):
             subprocess.run(["git", "init", "-q", str(project)], check=True)
         project.rename(folder)
 
@@ -73,6 +73,7 @@ def _write(project: Path) -> None:
     write_text(project / "prefect.yaml", deployment())
 
 
-def _in_repository(folder: Path) -> bool:
+def in_repository(folder: Path) -> bool:
+    """Whether a folder is in a working tree of git, which has to be installed."""
     done = subprocess.run(["git", "rev-parse", "--is-inside-work-tree"], cwd=folder, capture_output=True, text=True)
     return done.stdout.strip() == "true"

@@ -30,7 +30,7 @@ from tasks.sources.user_modules import sources_of as modules_of_user
 SOURCES = "sources"
 """The stage that writes these files."""
 
-PACKAGES = ("tasks", "flows")
+STAGE_PACKAGES = ("tasks", "flows")
 """The packages that stages consist of; an environment of `recipes` is found as a user's is."""
 
 
@@ -60,10 +60,10 @@ def digests(root: Path, stage: str, params: Params) -> dict[str, str]:
 
 def _modules_of_environment(root: Path, module: str) -> list[str]:
     """The module itself if it is ours; those of ours that it imports, directly or not, if it is the user's."""
-    if module.partition(".")[0] in PACKAGES:
+    if module.partition(".")[0] in STAGE_PACKAGES:
         return [module]
     imported = (name for name, _ in modules_of_user(root, [module]))
-    return [name for name in imported if name.partition(".")[0] in PACKAGES]
+    return [name for name in imported if name.partition(".")[0] in STAGE_PACKAGES]
 
 
 def listed_digests(root: Path, stage: str, params: Params) -> dict[str, str]:
@@ -110,7 +110,7 @@ def refuse_changed_files(root: Path, stage: str, params: Params) -> None:
 def _list_paths(root: Path) -> set[str]:
     """The files of the packages relative to `root`, and the folders, each with a slash at its end."""
     paths = set()
-    for folder, _, names in chain.from_iterable(os.walk(root / package) for package in PACKAGES):
+    for folder, _, names in chain.from_iterable(os.walk(root / package) for package in STAGE_PACKAGES):
         prefix = f"{Path(folder).relative_to(root).as_posix()}/"
         paths |= {prefix, *(prefix + name for name in names)}
     return paths
@@ -137,7 +137,7 @@ def _named(file: Path, package: str, digest: str) -> tuple[list[str], list[str]]
 def _refuse_missing(file: str, name: str, paths: set[str]) -> None:
     """`a.b.c` may be a name in the module `a.b`, which then has to be there."""
     module = name.rpartition(".")[0]
-    ours = module.partition(".")[0] in PACKAGES
+    ours = module.partition(".")[0] in STAGE_PACKAGES
     if ours and paths.isdisjoint((f"{module.replace('.', '/')}/", _path_of(module))):
         raise GraftError(f"{file}: imports {module}, which is not there; restore it, or fix the import")
 

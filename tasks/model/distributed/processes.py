@@ -126,6 +126,7 @@ def _run(
     rank: int, count: int, folder: Path, sender: Connection, work: Work, layout: Layout, params: Params, round: int
 ) -> None:
     """The work of one process; only the first one writes to the run's stderr."""
+    os.environ["RANK"] = str(rank)  # as torchrun sets it: only the first one shows progress
     parent = multiprocessing.parent_process()
     assert parent is not None
     end_with_parent(parent.join)

@@ -59,7 +59,6 @@ def layout(tmp_path: Path, writers: list[Path]) -> Layout:
     for number, folder in enumerate(writers):
         layout.policy(number).parent.mkdir(parents=True)
         layout.policy(number).symlink_to(folder)
-        write_jsonl(layout.searches(number), [])
     return layout
 
 

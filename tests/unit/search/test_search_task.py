@@ -2,7 +2,6 @@
 
 import json
 from math import exp
-from pathlib import Path
 
 import pytest
 
@@ -33,18 +32,6 @@ def params(selection: str = "positive", **search: float) -> Params:
         sandbox={"allow_weak": True},
         influence={"selection": selection, "completions": JUDGES},
     )
-
-
-@pytest.fixture
-def layout(tmp_path: Path, writers: list[Path]) -> Layout:
-    """Round 1 starts from the first writer, round 2 from the second."""
-    layout = Layout(tmp_path)
-    write_jsonl(layout.problems("train"), TRAIN)
-    write_jsonl(layout.problems("validation"), VALIDATION)
-    for number, folder in enumerate(writers):
-        layout.policy(number).parent.mkdir(parents=True)
-        layout.policy(number).symlink_to(folder)
-    return layout
 
 
 def index_of(layout: Layout, number: int = 1) -> list[Workflow]:
