@@ -1,9 +1,8 @@
 """`graft doctor`: checks of the machine and the installation, with a remedy for each fault."""
 
-import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -21,14 +20,16 @@ CONSTRAINTS = FILES / "constraints.txt"
 INSTALL = f"pip install -c {CONSTRAINTS} graft"
 if (CODE / "pyproject.toml").is_file():
     INSTALL = 'pip install -c constraints.txt -e ".[test]"'
+NO_VISION = "pip uninstall torchvision, which Graft does not use"
 LEAST_FREE_GB = 3.0
 PYTHONS = ((3, 11), (3, 14))
 """The first and the last version of Python that Graft is tried with."""
 
-TRAPS = {
-    "fastapi": ((0, 151), "from 0.151 on it breaks every Prefect flow, and pip does not notice"),
-    "sqlalchemy": ((2, 1), "from 2.1 on it silently stops every Prefect schedule"),
-}
+BAD_PAIRS = (
+    ("prefect<3.9", "fastapi>=0.151", "no flow can start"),
+    ("prefect<3.9", "sqlalchemy>=2.1a0", "no schedule starts a run, and nothing says so"),
+)
+"""Versions that pip installs together, and the damage that they do."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def examine(root: Path) -> list[Finding]:
     return [
         check_python(sys.version_info[:3]),
         *_versions(),
-        *_traps(),
+        *bad_pairs(_version),
         _sandbox(root),
         _disk(root),
         _git(root),
@@ -87,23 +88,25 @@ def _versions() -> Iterator[Finding]:
         yield Finding("packages", f"as in constraints.txt ({len(pins)} pins)")
 
 
-def _traps() -> Iterator[Finding]:
-    for name in TRAPS:
-        present = _version(name)
-        if present and (why := trap_of(name, present)):
-            yield Finding(name, f"{present}: {why}", INSTALL)
+def bad_pairs(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
+    """The pairs of packages, of the versions (None: not installed) that `version_of` returns, known not to work."""
+    for one, other, damage in BAD_PAIRS:
+        names, pair = [], [Requirement(one), Requirement(other)]
+        for requirement in pair:
+            present = version_of(requirement.name)
+            if present and requirement.specifier.contains(present, prereleases=True):
+                names.append(f"{requirement.name} {present}")
+        if len(names) == len(pair):
+            yield Finding(names[0], f"with {names[1]} {damage}", INSTALL)
+    torch, vision = version_of("torch"), version_of("torchvision")
+    if torch and vision and torch.endswith("+cpu") and not vision.endswith("+cpu"):
+        yield Finding(f"torch {torch}", f"with torchvision {vision}, built for CUDA, no model can be loaded", NO_VISION)
 
 
-def refuse_traps() -> None:
-    """Raise GraftError for versions with which Prefect fails minutes later, or silently."""
-    for finding in _traps():
+def refuse_bad_pairs() -> None:
+    """Raise GraftError for versions with which a run fails minutes later, silently, or with a line that misleads."""
+    for finding in bad_pairs(_version):
         raise GraftError(f"{finding.thing} {finding.found}; {finding.remedy}")
-
-
-def trap_of(name: str, found: str) -> str | None:
-    """The damage that a version does although pip accepts it; None for a good version."""
-    first_bad, why = TRAPS[name]
-    return why if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) >= first_bad else None
 
 
 def _sandbox(root: Path) -> Finding:

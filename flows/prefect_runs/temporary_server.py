@@ -2,8 +2,8 @@
 
     python -m flows.prefect_runs.temporary_server PORT
 
-Prefect's own `SubprocessASGIServer` (3.8.8) does not serve here: stopped, it cancels the writers of what it has
-received (of 120 task runs its database kept 6 to 18); after a kill -9 of the run it goes on for ever; Ctrl-C in a
+Prefect's own `SubprocessASGIServer` (3.9.1) does not serve here: stopped, it cancels the writers of what it has
+received (of 120 task runs its database kept 10 and 11); after a kill -9 of the run it goes on for ever; Ctrl-C in a
 terminal ends it before the run; and it starts no scheduler.
 """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.doctor import Finding, check_python, examine, trap_of
+from flows.doctor import Finding, bad_pairs, check_python, examine
 from tasks.params.file import override
 from tasks.programs.operators.openai_model import KEY
 from tests.support.chat_server import chat_server
@@ -94,10 +94,26 @@ def test_each_wrong_thing_is_named_with_its_remedy(sound: Path, harm: str) -> No
     assert remedy in f"{found[thing].found}; {found[thing].remedy}"
 
 
-def test_versions_that_pip_accepts_and_that_fail_are_found() -> None:
-    versions = ("fastapi 0.150.0", "fastapi 0.151.0", "fastapi 1.0", "sqlalchemy 2.0.57", "sqlalchemy 2.1.0b1")
-    traps = [text for text in versions if trap_of(*text.split())]
-    assert traps == ["fastapi 0.151.0", "fastapi 1.0", "sqlalchemy 2.1.0b1"]
+@pytest.mark.parametrize(
+    ("versions", "damage"),
+    [
+        ("prefect 3.8.8, fastapi 0.151.0", "prefect 3.8.8 with fastapi 0.151.0 no flow can start"),
+        ("prefect 3.8.8, fastapi 0.150.0", ""),
+        ("prefect 3.9.1, fastapi 1.0", ""),
+        ("prefect 3.8.8, sqlalchemy 2.1.0b1", "prefect 3.8.8 with sqlalchemy 2.1.0b1 no schedule starts a run"),
+        ("prefect 3.8.8, sqlalchemy 2.0.57", ""),
+        ("prefect 3.9.1, sqlalchemy 2.1.9", ""),
+        ("torch 2.13.0+cpu, torchvision 0.28.0", "torch 2.13.0+cpu with torchvision 0.28.0, built for CUDA, no model"),
+        ("torch 2.13.0+cpu, torchvision 0.28.0+cpu", ""),
+        ("torch 2.13.0, torchvision 0.28.0", ""),
+        ("torch 2.13.0+cpu", ""),
+    ],
+)
+def test_versions_that_pip_installs_together_and_that_do_not_work_are_found(versions: str, damage: str) -> None:
+    installed = dict(one.split() for one in versions.split(", "))
+    lines = [f"{pair.thing} {pair.found}" for pair in bad_pairs(installed.get)]
+    assert len(lines) == bool(damage)
+    assert damage in "".join(lines)
 
 
 def test_the_command_ends_with_1_and_the_remedy_where_something_is_wrong(done: Path) -> None:
