@@ -1,7 +1,7 @@
 """The contract with DVC beyond its documented API: what Graft imports, calls and replaces, and with which arguments.
 
-A release of DVC that renames one of them, or its arguments, fails here by name. What they do is the subject of the other
-tests of this folder, and of `tests/project`, which compares both drivers.
+A release of DVC that renames one of them, or its arguments, fails here by name. What they do is the subject of the
+other tests of this folder, and of `tests/project`, which compares both drivers.
 """
 
 import ast
