@@ -4,16 +4,18 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from flows.card import check_card
+from flows.machine import Finding, examine_machine
+from flows.preflight import proposed_params
 from flows.project.new_project import FILES, in_repository
 from tasks.core.child_process import CODE
 from tasks.errors import GraftError
-from tasks.params.file import load_params
+from tasks.params.params import Params
 
 CONSTRAINTS = FILES / "constraints.txt"
 """The versions that were measured together."""
@@ -21,7 +23,6 @@ CONSTRAINTS = FILES / "constraints.txt"
 INSTALL = f"pip install -c {CONSTRAINTS} graft"
 if (CODE / "pyproject.toml").is_file():
     INSTALL = 'pip install -c constraints.txt -e ".[test]"'
-LEAST_FREE_GB = 3.0
 PYTHONS = ((3, 11), (3, 14))
 """The first and the last version of Python that Graft is tried with."""
 
@@ -31,28 +32,15 @@ TRAPS = {
 }
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Result of one check. `remedy` is None if it passed."""
-
-    thing: str
-    found: str
-    remedy: str | None = None
-
-
 def examine(root: Path) -> list[Finding]:
-    """Check everything that a run depends on."""
-    return [
-        check_python(sys.version_info[:3]),
-        *_versions(),
-        *_traps(),
-        _sandbox(root),
-        _disk(root),
-        _git(root),
-        _dvc(root),
-        _params(root),
-        *_operators(root),
-    ]
+    """Check everything that a run depends on; of the machine and its card only with valid params."""
+    findings = [check_python(sys.version_info[:3]), *_versions(), *_traps(), _git(root), _dvc(root)]
+    try:
+        _, params, _ = proposed_params(root, [])
+    except GraftError as error:
+        return [*findings, Finding.of_error("params.yaml", error)]
+    findings.append(Finding("params.yaml", "valid"))
+    return [*findings, *examine_machine(root, params), check_card(params), *_operators(params)]
 
 
 def check_python(python: tuple[int, int, int]) -> Finding:
@@ -106,39 +94,11 @@ def trap_of(name: str, found: str) -> str | None:
     return why if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) >= first_bad else None
 
 
-def _sandbox(root: Path) -> Finding:
-    from tasks.programs.sandbox.sandbox import probe_tier
-
-    tier, reason = probe_tier()
-    if tier == "full":
-        return Finding("sandbox", "full")
-    if tier == "partial" or _weak_is_allowed(root):
-        return Finding("sandbox", f"{tier}: {reason}")
-    return Finding(
-        "sandbox",
-        f"{tier}: {reason}",
-        "use a Linux kernel of 5.13 or later with landlock and seccomp, or accept it: -S sandbox.allow_weak=true",
-    )
-
-
-def _weak_is_allowed(root: Path) -> bool:
-    try:
-        return load_params(root / "params.yaml").sandbox.allow_weak
-    except GraftError:
-        return False  # reported by _params
-
-
-def _disk(root: Path) -> Finding:
-    free = shutil.disk_usage(root).free / 1e9
-    remedy = f"free some space: a run wants {LEAST_FREE_GB:g} GB; dvc gc --workspace drops old results"
-    return Finding("free disk", f"{free:.1f} GB", None if free >= LEAST_FREE_GB else remedy)
-
-
 def _git(root: Path) -> Finding:
     if not shutil.which("git"):
-        return Finding("git", "not found", "install git and put it on PATH: DVC needs it")
+        return Finding("git", "not found", "install git and put it on PATH: DVC needs it", "a run")
     if not in_repository(root):
-        return Finding("git", "not a repository", "git init: DVC needs one")
+        return Finding("git", "not a repository", "git init: DVC needs one", "a run")
     return Finding("git", "a repository")
 
 
@@ -148,42 +108,30 @@ def _dvc(root: Path) -> Finding:
             "dvc",
             "no .dvc folder",
             f"git checkout .dvc, or in a new project: dvc init{'' if (root / '.git').exists() else ' --subdir'}",
+            "a run",
         )
     if not Path(sys.executable).with_name("dvc").exists() and not shutil.which("dvc"):
-        return Finding("dvc", "no dvc command", INSTALL)
+        return Finding("dvc", "no dvc command", INSTALL, "a run")
     return Finding("dvc", _version("dvc") or "not installed", None if _version("dvc") else INSTALL)
 
 
-def _params(root: Path) -> Finding:
-    try:
-        load_params(root / "params.yaml")
-    except GraftError as error:
-        thing, _, remedy = str(error).rpartition("; ")
-        return Finding("params.yaml", thing or str(error), remedy)
-    return Finding("params.yaml", "valid")
-
-
-def _operators(root: Path) -> Iterator[Finding]:
+def _operators(params: Params) -> Iterator[Finding]:
     """Send one short prompt to the server of the operators, if there is one."""
     from tasks.programs.operators.model import Prompt
     from tasks.programs.operators.openai_model import OpenAiModel
 
-    try:
-        operators = load_params(root / "params.yaml").operators
-    except GraftError:
-        return
+    operators = params.operators
     if operators.backend != "openai":
         return
     try:
         model = OpenAiModel(operators, retries=0)
         ((_, reply),) = model.complete([Prompt("ask", "Reply with one word.")])
     except GraftError as error:
-        found, _, remedy = str(error).rpartition("; ")
-        yield Finding("operators", found, remedy)
+        yield Finding.of_error("operators", error)
         return
     if reply.text is None:
         why = reply.failed or reply.refused or ""
-        yield Finding("operators", why, "start that server, or fix operators.base_url in params.yaml")
+        yield Finding("operators", why, "start that server, or fix operators.base_url in params.yaml", "a run")
     else:
         yield Finding("operators", f"{operators.model} replies")
 
