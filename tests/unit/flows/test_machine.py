@@ -146,9 +146,10 @@ def test_too_few_addresses() -> None:
     [
         (8e9, math.inf, "ok", "8.0 GB free"),
         (8e9, 4e9, "ok", "8.0 GB free, 4.0 GB allowed"),
-        (8e9, 1e9, "warning", "8.0 GB free, 1.0 GB allowed"),
+        (8e9, 1.2e9, "warning", "8.0 GB free, 1.2 GB allowed"),
         (8e9, 256e6, "wrong", "8.0 GB free, 256.0 MB allowed"),
-        (1e9, math.inf, "warning", "1.0 GB free"),
+        (1.1e9, math.inf, "warning", "1.1 GB free"),
+        (0.9e9, math.inf, "wrong", "900.0 MB free"),
     ],
 )
 def test_memory(free: float, limit: float, state: str, found: str) -> None:
