@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from flows.card import check_card
 from flows.machine import Finding, examine_machine
@@ -65,7 +66,7 @@ def _versions() -> Iterator[Finding]:
     other = {name: present for name, pin in pins.items() if (present := _version(name)) and _public(present) != pin}
     missing = [name for name in required if _version(name) is None]
     for name, present in other.items():
-        spread = required[name].specifier if name in required else ""
+        spread = required[name].specifier if name in required else SpecifierSet()
         if spread and spread.contains(present):
             yield Finding(name, f"{present}, in the range {spread}; measured with {pins[name]}")
         else:
