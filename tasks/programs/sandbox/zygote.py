@@ -49,6 +49,8 @@ MODULES = (
 )
 _LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.idna")
 # fmt: on
+if sys.version_info >= (3, 12):
+    _LAZY += ("_pylong",)  # of long integers from and to decimals
 
 _RESULTS = 3  # a child's own descriptor; 0, 1 and 2 are /dev/null
 _LOWEST = 5  # descriptors below are those of children
