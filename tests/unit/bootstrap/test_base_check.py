@@ -133,3 +133,22 @@ def test_a_base_with_a_broken_file_is_read_or_is_one_line(
 ) -> None:
     base, file = valid_files(tmp_path, folder, name)
     check_contents(base, file, partial(broken, file.read_bytes()), cases)
+
+
+VALID = ["{%", " for m in messages ", "%}", "{{", "m.content", "}}", "{%", " endfor ", "%}"]
+SIGNS = [*VALID, *["messages", "[0]", "(", "'a'", "a()", " * 9**9", "range(10**9)", ".__class__", "raise_exception"]]
+SIGNS += [" if ", " endif ", "|", " macro a() ", " endmacro ", " set x = "]
+
+
+def any_template(rng: random.Random) -> bytes:
+    """Signs in any order, or a few of them in a valid template."""
+    text, most = rng.choice((([], 20), (VALID, 4)))
+    for _ in range(rng.randint(1, most)):
+        place = rng.randint(0, len(text))
+        text = [*text[:place], rng.choice(SIGNS), *text[place:]]
+    return "".join(text).encode()
+
+
+@pytest.mark.parametrize("cases", [range(3), pytest.param(MANY, marks=pytest.mark.nightly)], ids=["few", "many"])
+def test_any_template_renders_or_is_one_line(cases: range, folder: Path) -> None:
+    check_contents(folder, folder / "chat_template.jinja", any_template, cases)
