@@ -12,7 +12,7 @@ from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
-from tasks.objective.advantages import single_reward_groups
+from tasks.objective.advantages import known_rewards, single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
@@ -112,6 +112,8 @@ def measure(
         "validation_samples": len(validation.samples),
         "validation_with_signal": sum(c != 0 for c in validation.coefficients),
     }
+    if known := known_rewards(reward for group in held_out for reward in group.rewards):
+        numbers["validation_mean_reward"] = fmean(known)
     kept = _with_signal(samples)
     if not any(kept) or not numbers["validation_with_signal"]:
         if any(kept):

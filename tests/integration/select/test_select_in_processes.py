@@ -8,10 +8,11 @@ import pytest
 
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
+from tasks.model.distributed.processes import run_in_processes
 from tasks.params.params import Params
 from tasks.records import Selected
 from tasks.select import task
-from tasks.select.task import run
+from tasks.select.task import run, run_selection
 from tasks.trajectories import RewardedTrajectory
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
@@ -34,11 +35,11 @@ def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
 def test_two_processes_select_what_one_selects(
     sharded: bool, layout: Layout, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run(layout, params(1), 1)
+    run_selection(layout, params(1), 1)
     alone, numbers_alone = written(layout)
     capfd.readouterr()
     layout.selection(1).unlink()
-    run(layout, params(2, sharded), 1)
+    run_in_processes(run_selection, layout, params(2, sharded), 1)
     assert capfd.readouterr().err == ""
     together, numbers = written(layout)
     assert {line.selected for line in together} == {True, False}
