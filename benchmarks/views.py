@@ -29,7 +29,7 @@ from benchmarks.overhead import SMALL
 from benchmarks.support.workspace import clone_workspace, dvc, environment, graft, make_workspace
 from flows.process.exit_codes import exit_code
 from tasks.errors import GraftError
-from tasks.tracking.mlflow_ledger import store_lock
+from tasks.tracking.store import store_lock
 
 if TYPE_CHECKING:
     from rich.table import Table

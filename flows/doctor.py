@@ -1,19 +1,21 @@
 """`graft doctor`: checks of the machine and the installation, with a remedy for each fault."""
 
-import re
 import shutil
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
+from flows.card import check_card
+from flows.machine import Finding, examine_machine
+from flows.preflight import proposed_params
 from flows.project.new_project import FILES, in_repository
 from tasks.core.child_process import CODE
 from tasks.errors import GraftError
-from tasks.params.file import load_params
+from tasks.params.params import Params
 
 CONSTRAINTS = FILES / "constraints.txt"
 """The versions that were measured together."""
@@ -21,38 +23,26 @@ CONSTRAINTS = FILES / "constraints.txt"
 INSTALL = f"pip install -c {CONSTRAINTS} graft"
 if (CODE / "pyproject.toml").is_file():
     INSTALL = 'pip install -c constraints.txt -e ".[test]"'
-LEAST_FREE_GB = 3.0
+NO_VISION = "pip uninstall torchvision, which Graft does not use"
 PYTHONS = ((3, 11), (3, 14))
 """The first and the last version of Python that Graft is tried with."""
 
-TRAPS = {
-    "fastapi": ((0, 151), "from 0.151 on it breaks every Prefect flow, and pip does not notice"),
-    "sqlalchemy": ((2, 1), "from 2.1 on it silently stops every Prefect schedule"),
-}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Result of one check. `remedy` is None if it passed."""
-
-    thing: str
-    found: str
-    remedy: str | None = None
+BAD_PAIRS = (
+    ("prefect<3.9", "fastapi>=0.151", "every run"),
+    ("prefect<3.9", "sqlalchemy>=2.1a0", "schedules, and nothing says so"),
+)
+"""Versions that pip installs together, and what does not work with them."""
 
 
 def examine(root: Path) -> list[Finding]:
-    """Check everything that a run depends on."""
-    return [
-        check_python(sys.version_info[:3]),
-        *_versions(),
-        *_traps(),
-        _sandbox(root),
-        _disk(root),
-        _git(root),
-        _dvc(root),
-        _params(root),
-        *_operators(root),
-    ]
+    """Check everything that a run depends on; of the machine and its card only with valid params."""
+    findings = [check_python(sys.version_info[:3]), *_versions(), *bad_pairs(_version), _git(root), _dvc(root)]
+    try:
+        _, params, _ = proposed_params(root, [])
+    except GraftError as error:
+        return [*findings, Finding.of_error("params.yaml", error)]
+    findings.append(Finding("params.yaml", "valid"))
+    return [*findings, *examine_machine(root, params), check_card(params), *_operators(params)]
 
 
 def check_python(python: tuple[int, int, int]) -> Finding:
@@ -68,17 +58,20 @@ def check_python(python: tuple[int, int, int]) -> Finding:
 def _versions() -> Iterator[Finding]:
     """Compare installed packages with constraints.txt, and required packages with those installed.
 
-    A version in the range that pyproject.toml has for a package is right too, but not the one that was measured.
+    A version in the range that pyproject.toml has for a package is right too, but not the one that was measured; one
+    out of it is wrong. Others are a warning.
     """
     pins = _pins(CONSTRAINTS)
     required = _required()
     other = {name: present for name, pin in pins.items() if (present := _version(name)) and _public(present) != pin}
     missing = [name for name in required if _version(name) is None]
     for name, present in other.items():
-        if name in required and required[name].specifier and required[name].specifier.contains(present):
-            yield Finding(name, f"{present}, in the range {required[name].specifier}; measured with {pins[name]}")
+        spread = required[name].specifier if name in required else SpecifierSet()
+        if spread and spread.contains(present):
+            yield Finding(name, f"{present}, in the range {spread}; measured with {pins[name]}")
         else:
-            yield Finding(name, f"{present}; constraints.txt says {pins[name]}", f"pip install {name}=={pins[name]}")
+            found, remedy = f"{present}; constraints.txt says {pins[name]}", f"pip install {name}=={pins[name]}"
+            yield Finding(name, found, remedy, fatal=bool(spread))
     for name in missing:
         yield Finding(name, "not installed", INSTALL)
     if not pins:
@@ -87,58 +80,32 @@ def _versions() -> Iterator[Finding]:
         yield Finding("packages", f"as in constraints.txt ({len(pins)} pins)")
 
 
-def _traps() -> Iterator[Finding]:
-    for name in TRAPS:
-        present = _version(name)
-        if present and (why := trap_of(name, present)):
-            yield Finding(name, f"{present}: {why}", INSTALL)
+def bad_pairs(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
+    """The pairs of packages, of the versions (None: not installed) that `version_of` returns, known not to work."""
+    for one, other, lost in BAD_PAIRS:
+        names, pair = [], [Requirement(one), Requirement(other)]
+        for requirement in pair:
+            present = version_of(requirement.name)
+            if present and requirement.specifier.contains(present, prereleases=True):
+                names.append(f"{requirement.name} {present}")
+        if len(names) == len(pair):
+            yield Finding(names[0], f"with {names[1]}", INSTALL, lost)
+    torch, vision = version_of("torch"), version_of("torchvision")
+    if torch and vision and torch.endswith("+cpu") and not vision.endswith("+cpu"):
+        yield Finding(f"torch {torch}", f"with torchvision {vision}, built for CUDA", NO_VISION, "models")
 
 
-def refuse_traps() -> None:
-    """Raise GraftError for versions with which Prefect fails minutes later, or silently."""
-    for finding in _traps():
-        raise GraftError(f"{finding.thing} {finding.found}; {finding.remedy}")
-
-
-def trap_of(name: str, found: str) -> str | None:
-    """The damage that a version does although pip accepts it; None for a good version."""
-    first_bad, why = TRAPS[name]
-    return why if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) >= first_bad else None
-
-
-def _sandbox(root: Path) -> Finding:
-    from tasks.programs.sandbox.sandbox import probe_tier
-
-    tier, reason = probe_tier()
-    if tier == "full":
-        return Finding("sandbox", "full")
-    if tier == "partial" or _weak_is_allowed(root):
-        return Finding("sandbox", f"{tier}: {reason}")
-    return Finding(
-        "sandbox",
-        f"{tier}: {reason}",
-        "use a Linux kernel of 5.13 or later with landlock and seccomp, or accept it: -S sandbox.allow_weak=true",
-    )
-
-
-def _weak_is_allowed(root: Path) -> bool:
-    try:
-        return load_params(root / "params.yaml").sandbox.allow_weak
-    except GraftError:
-        return False  # reported by _params
-
-
-def _disk(root: Path) -> Finding:
-    free = shutil.disk_usage(root).free / 1e9
-    remedy = f"free some space: a run wants {LEAST_FREE_GB:g} GB; dvc gc --workspace drops old results"
-    return Finding("free disk", f"{free:.1f} GB", None if free >= LEAST_FREE_GB else remedy)
+def refuse_bad_pairs() -> None:
+    """Raise GraftError for versions with which a run fails minutes later, silently, or with a line that misleads."""
+    for finding in bad_pairs(_version):
+        raise GraftError(f"{finding.thing} {finding.found} do not work ({finding.lost}); {finding.remedy}")
 
 
 def _git(root: Path) -> Finding:
     if not shutil.which("git"):
-        return Finding("git", "not found", "install git and put it on PATH: DVC needs it")
+        return Finding("git", "not found", "install git and put it on PATH: DVC needs it", "a run")
     if not in_repository(root):
-        return Finding("git", "not a repository", "git init: DVC needs one")
+        return Finding("git", "not a repository", "git init: DVC needs one", "a run")
     return Finding("git", "a repository")
 
 
@@ -148,42 +115,30 @@ def _dvc(root: Path) -> Finding:
             "dvc",
             "no .dvc folder",
             f"git checkout .dvc, or in a new project: dvc init{'' if (root / '.git').exists() else ' --subdir'}",
+            "a run",
         )
     if not Path(sys.executable).with_name("dvc").exists() and not shutil.which("dvc"):
-        return Finding("dvc", "no dvc command", INSTALL)
+        return Finding("dvc", "no dvc command", INSTALL, "a run")
     return Finding("dvc", _version("dvc") or "not installed", None if _version("dvc") else INSTALL)
 
 
-def _params(root: Path) -> Finding:
-    try:
-        load_params(root / "params.yaml")
-    except GraftError as error:
-        thing, _, remedy = str(error).rpartition("; ")
-        return Finding("params.yaml", thing or str(error), remedy)
-    return Finding("params.yaml", "valid")
-
-
-def _operators(root: Path) -> Iterator[Finding]:
+def _operators(params: Params) -> Iterator[Finding]:
     """Send one short prompt to the server of the operators, if there is one."""
     from tasks.programs.operators.model import Prompt
     from tasks.programs.operators.openai_model import OpenAiModel
 
-    try:
-        operators = load_params(root / "params.yaml").operators
-    except GraftError:
-        return
+    operators = params.operators
     if operators.backend != "openai":
         return
     try:
         model = OpenAiModel(operators, retries=0)
         ((_, reply),) = model.complete([Prompt("ask", "Reply with one word.")])
     except GraftError as error:
-        found, _, remedy = str(error).rpartition("; ")
-        yield Finding("operators", found, remedy)
+        yield Finding.of_error("operators", error)
         return
     if reply.text is None:
         why = reply.failed or reply.refused or ""
-        yield Finding("operators", why, "start that server, or fix operators.base_url in params.yaml")
+        yield Finding("operators", why, "start that server, or fix operators.base_url in params.yaml", "a run")
     else:
         yield Finding("operators", f"{operators.model} replies")
 

@@ -45,7 +45,7 @@ def write_params(root: Path, assignments: Sequence[str], report: Callable[[str],
     Raises GraftError, with the file unchanged, if anything that the run needs is missing.
     """
     check_address_space()
-    _check_temporary_folder()
+    check_temporary_folder()
     text, params, changes = proposed_params(root, assignments)
     if changes:
         write_text(root / "params.yaml", text)
@@ -54,7 +54,7 @@ def write_params(root: Path, assignments: Sequence[str], report: Callable[[str],
     return params
 
 
-def _check_temporary_folder() -> None:
+def check_temporary_folder() -> None:
     """Raise GraftError if TMPDIR is full: SQLite, which Prefect, DVC and MLflow use, would blame its databases."""
     folder = os.environ.get("TMPDIR", "")
     if isdir(folder):

@@ -23,7 +23,7 @@ from prefect.runtime import flow_run, task_run
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_HOME, temporary_settings
 from prefect.states import Completed
 
-from flows.doctor import refuse_traps
+from flows.doctor import refuse_bad_pairs
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.dvc_stages.reproduce import StageResult
 from flows.history.changes import overrides
@@ -113,7 +113,7 @@ class RunSession:
 
         A server that goes away during the run costs history, never a result.
         """
-        refuse_traps()
+        refuse_bad_pairs()
         logging.raiseExceptions = False  # else Prefect prints each log record that its server did not accept
         url = PREFECT_API_URL.value()  # from the environment or a profile
         settings: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}  # its thread would add a second to a run

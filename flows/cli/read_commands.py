@@ -207,13 +207,21 @@ def environments(
 
 
 def doctor(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
-    """Check this machine and installation: versions, sandbox, disk, git, params. Exit code 1 if something is wrong."""
+    """Check this machine and installation: versions, params, sandbox, memory, disk, card and what else a run needs.
+
+    A table says what does not work and what happens instead, or the remedy. Exit code 1 if a run with the params of
+    this folder would fail; a warning alone, of what is off or slower, is 0.
+    """
     from flows.doctor import examine
     from flows.preflight import project_root
+    from tasks.core.console import PlainConsole
+    from tasks.core.terminal import make_table
 
     findings = examine(project_root())
+    table = make_table("", "thing", "result", "does not work", "instead, or remedy")
+    for column in table.columns[2:]:
+        column.no_wrap, column.overflow = False, "fold"
     for finding in findings:
-        print_text(f"{'wrong' if finding.remedy else 'ok':<6} {finding.thing}: {finding.found}")
-        if finding.remedy:
-            print_text(f"       remedy: {finding.remedy}")
-    raise typer.Exit(any(finding.remedy for finding in findings))
+        table.add_row(finding.state, finding.thing, finding.found, finding.lost, finding.remedy or "")
+    PlainConsole(highlight=False).print(table)
+    raise typer.Exit(any(finding.state == "wrong" for finding in findings))

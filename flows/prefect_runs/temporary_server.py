@@ -2,8 +2,8 @@
 
     python -m flows.prefect_runs.temporary_server PORT
 
-Prefect's own `SubprocessASGIServer` (3.8.8) does not serve here: stopped, it cancels the writers of what it has
-received (of 120 task runs its database kept 6 to 18); after a kill -9 of the run it goes on for ever; Ctrl-C in a
+Prefect's own `SubprocessASGIServer` (3.9.1) does not serve here: stopped, it cancels the writers of what it has
+received (of 120 task runs its database kept 10 and 11); after a kill -9 of the run it goes on for ever; Ctrl-C in a
 terminal ends it before the run; and it starts no scheduler.
 """
 
@@ -23,7 +23,7 @@ from flows.process.settings import PREFECT, set_environment
 from flows.process.signals import block_signals
 from tasks.core.child_process import end_with_parent, kill_tree, last_line, read_input_to_end, spawn
 from tasks.core.loopback import HOST, LoopbackGuard, answers, free_port
-from tasks.core.sqlite import creation_lock, is_damaged, set_aside
+from tasks.core.sqlite import creation_lock, is_damaged, report_upgrade, schema_revision, set_aside
 from tasks.errors import GraftError
 
 STOPPING = 30.0
@@ -44,6 +44,9 @@ _SETTINGS: dict[Part, dict[str, str]] = {
     "all": {},
 }
 
+MIGRATED = {"PREFECT_SERVER_DATABASE_MIGRATE_ON_START": "0"}
+"""Prefect's own start does not do it once more, without a lock."""
+
 STARTING = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 
 
@@ -53,6 +56,8 @@ class TemporaryServer:
     def __init__(self, home: Path | None = None, part: Part = "api") -> None:
         """Start it. Its database is in `home`, by default PREFECT_HOME."""
         self._home = home or Path(os.environ["PREFECT_HOME"]).expanduser()
+        self._database = self._home / "prefect.db"
+        self._schema = schema_revision(self._database)
         self.port = free_port(0 if part == "api" else PORT)
         self._api = f"http://{HOST}:{self.port}/api"
         self._settings = {**_SETTINGS[part], "PREFECT_SERVER_UI_API_URL": self._api}
@@ -81,6 +86,8 @@ class TemporaryServer:
                     "versions are the pinned ones"
                 )
             time.sleep(0.05)
+        report_upgrade(self._database, self._schema)
+        self._schema = schema_revision(self._database)
         return self._api
 
     def restart_if_gone(self) -> None:
@@ -102,15 +109,15 @@ class TemporaryServer:
             kill_tree(self._process)
 
     def _start(self) -> None:
-        database = self._home / "prefect.db"
-        if is_damaged(database):
-            print(f"warning: {database}: damaged; set aside as {set_aside(database).name}", file=sys.stderr)
+        if is_damaged(self._database):
+            aside = set_aside(self._database).name
+            print(f"warning: {self._database}: damaged; set aside as {aside}", file=sys.stderr)
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (open as long as it)
         with block_signals(SIGINT, SIGTERM, SIGHUP):  # the interrupted run is still to be reported to it
             self._process = spawn(
                 "flows.prefect_runs.temporary_server",
                 str(self.port),
-                env={**self._settings, "PREFECT_HOME": str(self._home), "PREFECT__SERVER_FINAL": "1"},
+                env={**self._settings, **MIGRATED, "PREFECT_HOME": str(self._home), "PREFECT__SERVER_FINAL": "1"},
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
             )
@@ -121,20 +128,19 @@ def serve(port: int) -> None:
     import uvicorn
     from prefect.server.api.server import create_app
 
-    _create_database(Path(os.environ["PREFECT_HOME"]) / "prefect.db")
+    _migrate(Path(os.environ["PREFECT_HOME"]) / "prefect.db")
     app = LoopbackGuard(create_app())
     server = uvicorn.Server(uvicorn.Config(app, host=HOST, port=port, log_level="error", lifespan="on"))
     end_with_parent(partial(_stop_at_end_of_input, server))
     server.run()
 
 
-def _create_database(path: Path) -> None:
-    """Create the tables if there is no database: of several servers that start at once, the first one does."""
-    with creation_lock(path):
-        if not path.exists():
-            from prefect.server.database import provide_database_interface
+def _migrate(path: Path) -> None:
+    """Create or upgrade the tables: of several servers that start at once, one does, and the others wait for it."""
+    from prefect.server.database import provide_database_interface
 
-            asyncio.run(provide_database_interface().create_db())
+    with creation_lock(path):
+        asyncio.run(provide_database_interface().create_db())
 
 
 def _stop_at_end_of_input(server: Any) -> None:

@@ -2,14 +2,13 @@
 
 import asyncio
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import httpx
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
@@ -19,7 +18,7 @@ from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
 from tzlocal import get_localzone_name
 
-from flows.doctor import refuse_traps
+from flows.doctor import refuse_bad_pairs
 from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
 from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.temporary_server import TemporaryServer
@@ -40,7 +39,7 @@ RETURN = 60.0
 def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
     """Serve until Ctrl-C. Raises GraftError if the schedule is invalid or the server does not answer."""
     schedule = schedule_of(cron, every)
-    refuse_traps()
+    refuse_bad_pairs()
     name = name or deployment_name(root)
     with _server() as (url, ours):
         try:
@@ -55,19 +54,12 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
             raise TransientError(f"prefect: no answer from {url} ({error}); {why}") from error
 
 
-class ScheduleRunner(Runner):
-    """Prefect's runner, whose SIGTERM handler creates a coroutine without awaiting it, with a warning of Python."""
-
-    def handle_sigterm(self, *_: object) -> NoReturn:
-        sys.exit(0)
-
-
-def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> ScheduleRunner:
+def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> Runner:
     """Register the schedule; returns the runner that polls the server for runs that are due. May be repeated."""
     crashed = mark_crashed(root, load_params(root / "params.yaml").machine.tracking)
     if crashed:
         print(f"marked as crashed, their processes being gone: {', '.join(crashed)}", flush=True)
-    runner = ScheduleRunner(name)
+    runner = Runner(name)
     runner.add_flow(
         scheduled,
         name=name,

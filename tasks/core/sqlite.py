@@ -1,8 +1,9 @@
-"""SQLite files: path from a URI, a lock for their creation, a check for damage, and renaming a damaged database."""
+"""SQLite files: path from a URI, a lock for their creation, their schema, damage, and renaming a damaged database."""
 
 import fcntl
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -29,6 +30,26 @@ def set_aside(database: Path) -> Path:
         if part.exists():
             os.replace(part, aside.with_name(aside.name + ending))
     return aside
+
+
+def schema_revision(database: Path | None) -> str | None:
+    """The revision that alembic, with which Prefect and MLflow upgrade their tables, has in a file; None: no tables."""
+    if database is None or not database.is_file():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    except sqlite3.Error:  # no tables, or reported when it is opened
+        return None
+    return str(row[0]) if row else None
+
+
+def report_upgrade(database: Path | None, before: str | None) -> None:
+    """Print a line if the tables of a database were upgraded since they had the revision `before`."""
+    now = schema_revision(database)
+    if before and now and now != before:
+        line = "upgraded to the installed version, with all that it holds; an older version cannot read it"
+        print(f"{database}: {line}", file=sys.stderr)
 
 
 def sqlite_file(uri: str) -> Path | None:

@@ -53,6 +53,12 @@ def forward_to_hidden(model: Any) -> tuple[Forward, Head]:
     return forward, head
 
 
+def cache_argument(model: Any) -> str:
+    """The name of the forward pass's argument for a cache of keys and values: `cache`, before transformers 5.24
+    `past_key_values`."""
+    return "cache" if "cache" in inspect.signature(unwrap_model(model).forward).parameters else "past_key_values"
+
+
 @contextmanager
 def caught_hidden_states(model: Any) -> Iterator["list[Tensor]"]:
     """In the block, the hidden states [B, S, H] below the model's head are added to the list at each forward pass."""

@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tasks.core.sqlite import creation_lock, sqlite_file
 from tasks.errors import GraftError
 from tasks.tracking.metrics import (
     LONGEST,
@@ -24,6 +22,7 @@ from tasks.tracking.metrics import (
 )
 from tasks.tracking.mlflow_process import REMEDY
 from tasks.tracking.registry import follow, register
+from tasks.tracking.store import store_lock
 from tasks.tracking.tags import RUN_NAME
 
 
@@ -185,12 +184,6 @@ class MlflowLedger:
         """Update the registry from `champion/`, if there is a champion."""
         if succession["champion"] is not None:
             follow(self._client, self.experiment, self._name, succession["champion"])
-
-
-def store_lock(uri: str) -> AbstractContextManager[None]:
-    """The lock for the creation of a store; none if it is not a sqlite file."""
-    store = sqlite_file(uri)
-    return creation_lock(store) if store else nullcontext()
 
 
 def experiment_id(client: Any, name: str) -> str:

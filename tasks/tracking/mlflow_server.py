@@ -19,10 +19,12 @@ from urllib.parse import quote
 
 from tasks.core.child_process import end_with_parent, kill_tree, last_line, spawn
 from tasks.core.loopback import HOST, answers, free_port
+from tasks.core.sqlite import report_upgrade, schema_revision
 from tasks.errors import GraftError, one_line
 from tasks.params.machine import Tracking
 from tasks.tracking.addresses import experiment_address, experiments_address
 from tasks.tracking.mlflow_process import ENVIRONMENT
+from tasks.tracking.store import database_of
 
 PORT = 5000
 """If it is free; MLflow's default."""
@@ -50,6 +52,8 @@ class MlflowServer:
         """Start it."""
         self._name, self.port = tracking.experiment, free_port(PORT)
         self._url = f"http://{HOST}:{self.port}"
+        self._database = database_of(root, tracking.uri)
+        self._schema = schema_revision(self._database)
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (open as long as it)
         settings = {STORE: tracking.uri, **SETTINGS}
         self._process = spawn(
@@ -75,6 +79,7 @@ class MlflowServer:
             if time.monotonic() > limit:
                 raise GraftError(f"MLflow: no answer from its server within {STARTING:g} s; run it again")
             time.sleep(0.2)
+        report_upgrade(self._database, self._schema)
         return runs_url(self._url, self._name)
 
     def raise_if_gone(self) -> None:
@@ -104,7 +109,8 @@ def serve(experiment: str, port: str) -> None:
     from mlflow import MlflowClient
     from mlflow.cli import cli
 
-    from tasks.tracking.mlflow_ledger import experiment_id, store_lock
+    from tasks.tracking.mlflow_ledger import experiment_id
+    from tasks.tracking.store import store_lock
 
     try:
         with store_lock(os.environ[STORE]):

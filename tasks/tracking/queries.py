@@ -9,8 +9,8 @@ from typing import Any
 from tasks.core.sqlite import sqlite_file
 from tasks.errors import GraftError
 from tasks.params.machine import Tracking
-from tasks.tracking.mlflow_ledger import store_lock
 from tasks.tracking.mlflow_process import ENVIRONMENT, SECONDS
+from tasks.tracking.store import store_lock
 
 
 def mark_killed(root: Path, tracking: Tracking, flow_run_ids: Sequence[str]) -> None:

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from tasks.artifacts import read_json
 from tasks.core.child_process import kill_tree, last_line
 from tasks.core.metrics_files import flatten, read_metrics, read_numbers, read_table
+from tasks.core.sqlite import report_upgrade, schema_revision
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params, dump_stage_params
@@ -31,6 +32,7 @@ from tasks.records import Record
 from tasks.redaction import redacted
 from tasks.tracking.addresses import run_address, server_address
 from tasks.tracking.mlflow_process import REMEDY, SECONDS, start_worker
+from tasks.tracking.store import database_of
 from tasks.tracking.tags import LOCK, SOURCE, lock_digest
 
 
@@ -55,6 +57,8 @@ class Recorder:
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
         self._ids: dict[str, str] | None = None  # of experiment and run, once MLflow has accepted it
+        self._database = database_of(layout.root, params.machine.tracking.uri)
+        self._schema = schema_revision(self._database)
         if not params.machine.tracking.uri:
             return
         try:
@@ -140,6 +144,7 @@ class Recorder:
                 self._warn(f"no answer within {SECONDS} s; {REMEDY}")
             else:
                 self._ids = self._answer(process)
+                report_upgrade(self._database, self._schema)
         return self._ids["run_id"] if self._ids else None
 
     def finish(self, status: Literal["FINISHED", "FAILED"], **more: str) -> str | None:

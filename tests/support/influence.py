@@ -69,7 +69,7 @@ def stepped(policy: Policy, gradient: torch.Tensor, rate: float) -> Iterator[Non
 
 def checkpoint(policy: Policy) -> list[int]:
     """Turn gradient checkpointing on. The list gets an entry whenever the first layer is computed."""
-    policy.model.gradient_checkpointing_enable({"use_reentrant": False})
+    policy.model.activation_checkpointing_enable({"use_reentrant": False})
     policy.model.train()  # transformers checkpoints only then; no layer here has dropout
     calls: list[int] = []
     policy.model.get_base_model().model.layers[0].mlp.register_forward_pre_hook(lambda *_args: calls.append(1))

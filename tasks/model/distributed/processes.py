@@ -49,7 +49,7 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
     import torch
 
     count, context = params.update.processes, multiprocessing.get_context("spawn")
-    _check_devices(count)
+    check_devices(count)
     threads = str(max(torch.get_num_threads() // count, 1))
     defaults = {**QUIET, **LOOPBACK, **(RETURN_MEMORY if params.update.sharded else {})}
     with TemporaryDirectory(prefix="graft-processes-") as name:
@@ -110,7 +110,7 @@ def _outcome(receiver: Connection) -> Exception | None:
     return outcome
 
 
-def _check_devices(count: int) -> None:
+def check_devices(count: int) -> None:
     """Raises GraftError where the processes would be more than the GPUs."""
     import torch
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.model.cpu.decoder_blocks import LlamaBlocks
 from tasks.model.cpu.fast_layers import fast_layers
+from tasks.model.hf_model import cache_argument
 from tasks.model.kv_cache import growing_cache, keeps_all_tokens
 from tasks.model.prefix_attention import Prefix, RowPrefix, SharedPrefix, use_prefix_attention
 from tasks.model.sampling.batch_state import BatchState
@@ -21,10 +22,11 @@ MAX_COPIED = 1024  # tokens of the live rows' contexts up to which a copy per ro
 
 
 class HfForward:
-    """Any model that takes `input_ids` and `past_key_values`."""
+    """Any model that takes `input_ids` and a cache of keys and values."""
 
     def __init__(self, model: Any) -> None:
         self._model, self._parameters = model, inspect.signature(model.forward).parameters
+        self._cache = cache_argument(model)
         is_sdpa = getattr(model.config, "_attn_implementation", None) == "sdpa"
         can_hook = is_sdpa and getattr(model, "_supports_attention_backend", False)
         self.supports_prefix = can_hook and "position_ids" in self._parameters
@@ -46,7 +48,7 @@ class HfForward:
         return self._run(ids[:, None], cache, **self._masked(seen, positions[:, None]))
 
     def _run(self, ids: "Tensor", cache: Any, **inputs: Any) -> "Tensor":
-        logits: Tensor = self._model(input_ids=ids, past_key_values=cache, use_cache=True, **inputs).logits
+        logits: Tensor = self._model(input_ids=ids, use_cache=True, **{self._cache: cache}, **inputs).logits
         return logits[:, -1]
 
     def _masked(self, seen: "Tensor | None", positions: "Tensor | None") -> dict[str, Any]:

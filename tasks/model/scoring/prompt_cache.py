@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.cpu.fast_layers import fast_layers
-from tasks.model.hf_model import forward_to_logits, use_attention
+from tasks.model.hf_model import cache_argument, forward_to_logits, use_attention
 from tasks.model.scoring.micro_batches import common_prefix
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _continue(model: Any, rows: Sequence[tuple[int, ...]], states: "list[Tensor]
     for layer, (keys, values) in enumerate(states if start else []):
         cache.update(keys.expand(len(rows), -1, -1, -1), values.expand(len(rows), -1, -1, -1), layer)
     ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=model.device)
-    forward_to_logits(model)(1, input_ids=ids, past_key_values=cache, use_cache=True)
+    forward_to_logits(model)(1, input_ids=ids, use_cache=True, **{cache_argument(model): cache})
     if cache.get_seq_length() != start + width:
         raise ValueError("its forward pass does not fill the cache")
     layers = [torch.stack([layer.keys, layer.values]) for layer in cache.layers]

@@ -1,18 +1,23 @@
 """`graft doctor` finds faults and names remedies."""
 
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from flows.doctor import Finding, check_python, examine, trap_of
+from flows.card import torch_build
+from flows.doctor import bad_pairs, check_python, examine
+from flows.machine import Finding
 from tasks.params.file import override
 from tasks.programs.operators.openai_model import KEY
 from tests.support.chat_server import chat_server
-from tests.support.tiny_project import graft
+from tests.support.small_disk import mounted
+from tests.support.tiny_project import graft, run
 
 ROOT = Path(__file__).parents[3]
 
@@ -20,23 +25,25 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the doctor examines."""
-    (tmp_path / ".dvc").mkdir()
-    for name in ("constraints.txt", "params.yaml", "dvc.yaml", ".dvc/config"):
+    for folder in (".dvc", "examples"):
+        (tmp_path / folder).mkdir()
+    for name in ("constraints.txt", "params.yaml", "dvc.yaml", ".dvc/config", "examples/problems.jsonl"):
         shutil.copy(ROOT / name, tmp_path / name)
     monkeypatch.setattr("flows.doctor.CONSTRAINTS", tmp_path / "constraints.txt")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     return tmp_path
 
 
+MACHINE = {"sandbox", "memory", "disk", "temporary files", "shared memory", "loopback", "card"}
+
+
 def wrong(root: Path) -> dict[str, Finding]:
-    ignored = {"sandbox", "free disk"}  # of the machine, not of the project
-    return {f.thing: f for f in examine(root) if f.remedy and f.thing not in ignored}
+    return {f.thing: f for f in examine(root) if f.remedy and f.thing not in MACHINE}
 
 
 def test_a_sound_project_has_nothing_wrong(sound: Path) -> None:
     assert wrong(sound) == {}
-    things = {"Python", "packages", "sandbox", "free disk", "git", "dvc", "params.yaml"}
-    assert {f.thing for f in examine(sound)} == things
+    assert {f.thing for f in examine(sound)} == {"Python", "packages", "git", "dvc", "params.yaml"} | MACHINE
 
 
 @pytest.mark.parametrize(
@@ -59,6 +66,7 @@ def test_another_version_in_the_range_that_is_required_is_told_and_not_wrong(sou
 HARMS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "git": (lambda root: shutil.rmtree(root / ".git"), "git", "git init"),
     "dvc": (lambda root: shutil.rmtree(root / ".dvc"), "dvc", "dvc init"),
+    "problems": (lambda root: (root / "examples" / "problems.jsonl").unlink(), "params.yaml", "problems.jsonl"),
     "params": (lambda root: replace(root / "params.yaml", "seed: 0", "sede: 0"), "params.yaml", "did you mean"),
     "pin": (lambda root: replace(root / "constraints.txt", "typer==", "typer==0"), "typer", "pip install typer==0"),
     "constraints": (lambda root: (root / "constraints.txt").unlink(), "constraints.txt", "restore "),
@@ -94,14 +102,55 @@ def test_each_wrong_thing_is_named_with_its_remedy(sound: Path, harm: str) -> No
     assert remedy in f"{found[thing].found}; {found[thing].remedy}"
 
 
-def test_versions_that_pip_accepts_and_that_fail_are_found() -> None:
-    versions = ("fastapi 0.150.0", "fastapi 0.151.0", "fastapi 1.0", "sqlalchemy 2.0.57", "sqlalchemy 2.1.0b1")
-    traps = [text for text in versions if trap_of(*text.split())]
-    assert traps == ["fastapi 0.151.0", "fastapi 1.0", "sqlalchemy 2.1.0b1"]
+@pytest.mark.parametrize(
+    ("versions", "damage"),
+    [
+        ("prefect 3.8.8, fastapi 0.151.0", "prefect 3.8.8 with fastapi 0.151.0: every run"),
+        ("prefect 3.8.8, fastapi 0.150.0", ""),
+        ("prefect 3.9.1, fastapi 1.0", ""),
+        ("prefect 3.8.8, sqlalchemy 2.1.0b1", "prefect 3.8.8 with sqlalchemy 2.1.0b1: schedules"),
+        ("prefect 3.8.8, sqlalchemy 2.0.57", ""),
+        ("prefect 3.9.1, sqlalchemy 2.1.9", ""),
+        ("torch 2.13.0+cpu, torchvision 0.28.0", "torch 2.13.0+cpu with torchvision 0.28.0, built for CUDA: models"),
+        ("torch 2.13.0+cpu, torchvision 0.28.0+cpu", ""),
+        ("torch 2.13.0, torchvision 0.28.0", ""),
+        ("torch 2.13.0+cpu", ""),
+    ],
+)
+def test_versions_that_pip_installs_together_and_that_do_not_work_are_found(versions: str, damage: str) -> None:
+    installed = dict(one.split() for one in versions.split(", "))
+    lines = [f"{pair.thing} {pair.found}: {pair.lost}" for pair in bad_pairs(installed.get)]
+    assert len(lines) == bool(damage)
+    assert damage in "".join(lines)
 
 
-def test_the_command_ends_with_1_and_the_remedy_where_something_is_wrong(done: Path) -> None:
+def test_the_command_ends_with_1_and_the_remedy_where_a_run_would_fail(done: Path) -> None:
     replace(done / "flows" / "project" / "files" / "constraints.txt", "typer==", "typer==0")
-    printed = graft(done, "doctor", code=1).stdout
-    for line in ("wrong  typer: ", "       remedy: pip install typer==0", "ok     git: a repository"):
-        assert line in printed
+    shutil.rmtree(done / ".git")
+    lines = rows(graft(done, "doctor", code=1, COLUMNS="200").stdout)
+    assert ["wrong", "git", "not a repository", "a run", "git init: DVC needs one"] in lines
+    (typer,) = (row for row in lines if row[1] == "typer")
+    assert typer[0] == "warning"  # in the range of pyproject.toml, which has none for it
+    assert typer[-1].startswith("pip install typer==0")
+
+
+def test_the_command_ends_with_0_where_a_run_might_need_more(done: Path, tmp_path: Path) -> None:
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=200m", "tmpfs") as disk:
+        root = Path(shutil.copytree(done, disk / "project"))
+        lines = rows(graft(root, "doctor", COLUMNS="200").stdout)
+    (row,) = (row for row in lines if row[1] == "disk")
+    assert row[0] == "warning"
+    assert row[3] == "a run that writes more than that"
+    assert row[4].startswith("free some space")
+
+
+def rows(printed: str) -> list[list[str]]:
+    """The cells of each row of the table that are not empty; no cell wraps."""
+    return [re.split(r" {2,}", line.rstrip()) for line in printed.splitlines()[2:]]
+
+
+def test_torch_is_not_imported_where_it_can_use_no_card(sound: Path) -> None:
+    if torch_build()["cuda"] or torch_build()["hip"]:
+        pytest.skip("this torch may use a card")
+    code = "import sys, pathlib, flows.doctor as d; d.examine(pathlib.Path()); sys.exit('torch' in sys.modules)"
+    assert run(sound, sys.executable, "-c", code, PYTHONPATH=str(ROOT)).returncode == 0

@@ -31,9 +31,9 @@ def detached_sum(policy: Policy, sample: Sample) -> torch.Tensor:
     """Σ log p of a completion after the prompt's states, which are computed first and without a gradient."""
     *context, last = sample.prompt
     with torch.no_grad():
-        states = policy.model(input_ids=torch.tensor([context]), use_cache=True).past_key_values if context else None
+        states = policy.model(input_ids=torch.tensor([context]), use_cache=True).cache if context else None
     ids = torch.tensor([[last, *sample.completion[:-1]]])
-    logits = policy.model(input_ids=ids, past_key_values=states, use_cache=True).logits[0]
+    logits = policy.model(input_ids=ids, cache=states, use_cache=True).logits[0]
     logprobs = (logits / TEMPERATURE).log_softmax(-1)
     return logprobs[range(len(sample.completion)), list(sample.completion)].sum()
 
@@ -106,7 +106,7 @@ def test_of_a_model_that_does_not_continue_from_a_cache_prompts_count_and_a_warn
     policy: Policy, samples: list[Sample], caplog: pytest.LogCaptureFixture
 ) -> None:
     def forget(_module: object, _args: object, given: dict[str, object]) -> tuple[tuple[()], dict[str, object]]:
-        return (), {name: value for name, value in given.items() if name != "past_key_values"}
+        return (), {name: value for name, value in given.items() if name != "cache"}
 
     policy.model.get_base_model().register_forward_pre_hook(forget, with_kwargs=True)
     scorer = scorer_of(policy)

@@ -212,18 +212,30 @@ def test_a_model_with_a_wrong_cache_is_sampled_without_it(
     policy = policy_of("qwen2", make_policy)
     forward = type(policy.model).forward
 
-    def forgets(input_ids: Any, past_key_values: Any = None, use_cache: bool = False, **inputs: Any) -> Any:
+    def forgets(input_ids: Any, cache: Any = None, use_cache: bool = False, **inputs: Any) -> Any:
         """Each new token as if it were the first one."""
         inputs.pop("position_ids", None)
         ids = torch.zeros_like(input_ids) if input_ids.shape[1] == 1 else None
-        return forward(
-            policy.model, input_ids, position_ids=ids, past_key_values=past_key_values, use_cache=use_cache, **inputs
-        )
+        return forward(policy.model, input_ids, position_ids=ids, cache=cache, use_cache=use_cache, **inputs)
 
     policy.model.forward = forgets
     expect_the_law(policy)
     assert "backend loop does not sample it: its log-probabilities differ" in caplog.text
     assert pick_backend(policy, [5]) is generate
+
+
+def test_the_cache_is_passed_by_the_name_that_older_models_have_for_it(make_policy: MakePolicy) -> None:
+    policy = policy_of("qwen2", make_policy)
+    forward = type(policy.model).forward
+
+    def older(
+        input_ids: Any, attention_mask: Any = None, position_ids: Any = None, past_key_values: Any = None, **inputs: Any
+    ) -> Any:
+        return forward(policy.model, input_ids, attention_mask, position_ids, past_key_values, **inputs)
+
+    policy.model.forward = older
+    expect_the_law(policy)
+    assert pick_backend(policy, [5]) is not generate
 
 
 def test_an_adapter_on_tied_weights_changes_the_head_only(make_policy: MakePolicy) -> None:
