@@ -46,11 +46,16 @@ class Layout:
         """Picture of the most informative search tree of a round."""
         return self.round(number) / "tree.svg"
 
-    def trajectories(self, number: int) -> Path:
-        return self.round(number) / "trajectories.jsonl"
+    def trajectories(self, number: int, split: Split = "train") -> Path:
+        """Of `train` or `validation`, with their rewards next to them."""
+        return (self.round(number) if split == "train" else self.validation(number)) / "trajectories.jsonl"
 
     def rewards(self, number: int) -> Path:
         return self.round(number) / REWARDS
+
+    def validation(self, number: int) -> Path:
+        """Folder of the validation completions that influence is measured on, empty files where it is not measured."""
+        return self.round(number) / "validation"
 
     def selection(self, number: int) -> Path:
         return self.round(number) / "selection.jsonl"

@@ -6,7 +6,7 @@ from benchmarks.influence_selection.training_run import Job, problems_of, reward
 from benchmarks.influence_selection.variants import SAMPLES
 from benchmarks.support import short_runs
 from tasks.layout import Layout
-from tasks.learning.round import roll_out
+from tasks.learning.rollout import roll_out
 from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import groups_by_split
 from tasks.select.select_samples import Selection, select_samples

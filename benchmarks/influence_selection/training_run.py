@@ -28,7 +28,8 @@ from benchmarks.support.short_runs import Figures
 from tasks.artifacts import read_jsonl
 from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.layout import Layout
-from tasks.learning.round import learn, roll_out
+from tasks.learning.rollout import roll_out
+from tasks.learning.round import learn
 from tasks.model.policy import load_policy
 from tasks.params.params import Params
 from tasks.programs.answer_check import number_of

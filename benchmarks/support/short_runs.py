@@ -27,15 +27,16 @@ from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
 from tasks.evaluate.measure import evaluate_problems
 from tasks.layout import Layout
-from tasks.learning.round import Setting, learn, roll_out
+from tasks.learning.rollout import Setting, roll_out
+from tasks.learning.round import learn
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import overridden
 from tasks.params.params import Params
 from tasks.ppo.value_head import zero_head
 from tasks.records import Problem
 from tasks.reward.metrics import RewardTotals
+from tasks.search.draw import draw_problems as draw_some
 from tasks.search.policy_search import SplitProblem
-from tasks.search.task import draw_problems as draw_some
 
 Figures = dict[str, float]
 
@@ -80,7 +81,8 @@ def compute_rounds(start: Path, params: Params) -> ShortRun:
             learnt = learn(params, policy, reference, rewarded, round, head)
             with RewardTotals(setting.environment) as totals:
                 for group in rewarded:
-                    totals.add(group)
+                    if group.trajectory.split == "train":
+                        totals.add(group)
                 metrics = {"reward": totals.metrics, "select": learnt.selection.metrics}
             rounds.append(metrics | {"update": learnt.update.metrics})
     return ShortRun(policy, rounds, time.process_time() - begun)
@@ -103,10 +105,9 @@ def read_problems(start: Path, params: Params) -> tuple[list[Problem], list[Prob
 def draw_problems(
     params: Params, train: Sequence[Problem], validation: Sequence[Problem], round: int
 ) -> list[SplitProblem]:
-    """Those that the stage search draws for a round."""
+    """Those that the stages search and select draw for a round."""
     chosen = draw_some(train, params.search.problems, params.seed, "train", round)
-    held_out = draw_some(validation, params.influence.n, params.seed, "validation", round)
-    return [*(("train", problem) for problem in chosen), *(("validation", problem) for problem in held_out)]
+    return chosen + draw_some(validation, params.influence.n, params.seed, "validation", round)
 
 
 def evaluate(start: Path, params: Params, policy: Policy | None = None) -> Figures:

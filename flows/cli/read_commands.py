@@ -61,13 +61,11 @@ def tree(
 
 
 def workflows(
-    problem_id: Annotated[
-        str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl or validation.jsonl.")
-    ],
+    problem_id: Annotated[str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl.")],
     round: Annotated[int | None, typer.Option(min=1, help="The round; by default the last one searched.")] = None,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
-    """Print the workflows that a round's search found for one train or validation problem, best first.
+    """Print the workflows that a round's search found for one train problem, best first.
 
     The line above each shows its name, the share of the problem and its siblings that it solves (value), how many
     completions wrote it (×), its probability under the policy (p) and its first author. Where the policy writes

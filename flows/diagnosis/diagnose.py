@@ -24,7 +24,7 @@ from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.learning.round import Setting, roll_out
+from tasks.learning.rollout import Setting, roll_out, without_tree
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempt_problems
@@ -56,7 +56,7 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     if params.algorithm != "grpo":
         raise GraftError(f"algorithm is {params.algorithm}, but graft diagnose takes a step of GRPO; set it to grpo")
     round = _round(layout, round)
-    drawn, tolerant = _drawn(layout, params.seed, count), diagnosis_params(params)
+    drawn, tolerant = _drawn(layout, params.seed, count), without_tree(params, params.update.group_size)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
     environment = environment_in(layout.root, params)
@@ -101,17 +101,6 @@ def evaluate(
         )
     except GraftError as error:
         return str(error)
-
-
-def diagnosis_params(params: Params) -> Params:
-    """Params to sample one group for each problem with."""
-    return params.model_copy(
-        update={
-            "search": params.search.model_copy(
-                update={"samples": params.update.group_size, "simulations": params.update.group_size}
-            ),
-        }
-    )
 
 
 def _round(layout: Layout, round: int | None) -> int:

@@ -61,7 +61,7 @@ def build_trajectories(
     """
     for asked, workflows in searched:
         candidates = group_candidates(environment, asked.problem, workflows, seed)
-        group = training_group(candidates, group_size) if asked.split == "train" else validation_group(candidates)
+        group = training_group(candidates, group_size)
         if group:
             members = [_member(candidate, asked.problem.answers_vary) for candidate in group]
             yield Trajectory(**dict(asked), members=members, policy_version=policy_version, engine=engine)
@@ -100,7 +100,7 @@ def group_candidates(
 
 
 def training_group(members: Sequence[GroupCandidate], size: int) -> list[GroupCandidate]:
-    """`size` of the members of a train problem, or all if there are fewer.
+    """`size` of the members of a problem, or all if there are fewer.
 
     First the independent samples, in their order; then the tree's completions by decreasing share, among equals those
     whose workflow the group has least of. Then each of these kinds that the group lacks replaces the most expendable
@@ -119,11 +119,6 @@ def training_group(members: Sequence[GroupCandidate], size: int) -> list[GroupCa
         rest = _ensure(lambda member: member.share < 1, group, _best_first(rest)[::-1])
     _ensure(lambda member: member.is_hard_negative, group, _best_first(rest))
     return group
-
-
-def validation_group(members: Sequence[GroupCandidate]) -> list[GroupCandidate]:
-    """All independent samples: influence is measured against them, so nothing is selected by outcome."""
-    return [member for member in members if member.proposer == "sample"]
 
 
 def _refuse_strays(strays: Iterable[Workflow]) -> None:

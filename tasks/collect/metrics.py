@@ -9,35 +9,32 @@ COUNTED = 1000
 
 
 class TrajectoryCounts:
-    """Counts per split; for train groups also full ones and the shares of the tree, of distinct
-    workflows, and of the most frequent workflow of all problems together."""
+    """Counts of groups, full ones and completions, and the shares of the tree, of distinct workflows, and of the most
+    frequent workflow of all problems together."""
 
     def __init__(self, group_size: int) -> None:
         self.trajectories = 0
         self._group_size = group_size
         self._counts: Counter[str] = Counter()
-        self._train = self._full = self._completions = self._tree = self._distinct = 0
+        self._full = self._completions = self._tree = self._distinct = 0
 
     def add(self, trajectory: Trajectory) -> None:
         """Count a trajectory."""
+        names = [member.workflow_id for member in trajectory.members]
         self.trajectories += 1
-        if trajectory.split == "train":
-            names = [member.workflow_id for member in trajectory.members]
-            self._train += 1
-            self._full += len(names) == self._group_size
-            self._completions += len(names)
-            self._tree += sum(member.proposer != "sample" for member in trajectory.members)
-            self._distinct += len(set(names))
-            for name in names:
-                if name in self._counts or len(self._counts) < COUNTED:
-                    self._counts[name] += 1
+        self._full += len(names) == self._group_size
+        self._completions += len(names)
+        self._tree += sum(member.proposer != "sample" for member in trajectory.members)
+        self._distinct += len(set(names))
+        for name in names:
+            if name in self._counts or len(self._counts) < COUNTED:
+                self._counts[name] += 1
 
     @property
     def metrics(self) -> dict[str, float]:
         """The stage's metrics."""
         return {
-            "train": self._train,
-            "validation": self.trajectories - self._train,
+            "train": self.trajectories,
             "completions": self._completions,
             "full_groups": self._full,
             "tree_share": self._tree / max(self._completions, 1),

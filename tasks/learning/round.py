@@ -1,38 +1,21 @@
-"""One round of learning over values in memory: search → trajectories → rewards → select → update.
+"""Learning from a round's completions over values in memory: select → update.
 
-The stages compute the same parts, each from the files of those before it, and the two functions give what they write.
+With rollout.py it is a round, and gives what the stages write, which compute the same parts from files.
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from tasks.collect.groups import build_trajectories, pair_with_workflows
-from tasks.environments.protocol import Environment
-from tasks.environments.runner import Runner
 from tasks.model.policy import Policy
 from tasks.objective.groups import SampleGroup, groups_by_split
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.ppo.critic import criticise, score_splits
 from tasks.ppo.losses import with_ppo_objective
-from tasks.programs.answer_check import FAILED_LIMIT
-from tasks.reward.compute import compute_rewards
-from tasks.search.policy_search import PolicySearch, SplitProblem
-from tasks.search.shard import search_problems
 from tasks.select.select_samples import Selection, select_samples
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.compute import UpdateResult, reference_scores, update_policy
 from tasks.update.groups import selected_groups
-
-
-class Setting(NamedTuple):
-    """What the completions of a round are run, checked and rewarded with."""
-
-    root: Path  # the project's folder, which the params' modules and models are in
-    params: Params
-    environment: Environment
-    runner: Runner
 
 
 class Round(NamedTuple):
@@ -44,30 +27,6 @@ class Round(NamedTuple):
 
 Select = Callable[[Policy, Sequence[SampleGroup], Sequence[SampleGroup], Params, int, Any], Selection]
 """A function with the arguments of `select_samples`."""
-
-
-def roll_out(
-    setting: Setting,
-    policy: Policy,
-    problems: Sequence[SplitProblem],
-    round: int,
-    failed_limit: float = FAILED_LIMIT,
-) -> list[RewardedTrajectory]:
-    """Search the problems with the policy and reward the groups of completions."""
-    root, params, environment, runner = setting
-    search = PolicySearch(policy, environment, runner, params, round, failed_limit=failed_limit)
-    searched = search_problems(search, problems)
-    trajectories = list(
-        build_trajectories(
-            environment,
-            pair_with_workflows(searched.asked, searched.workflows),
-            policy.version,
-            params.update.group_size,
-            params.seed,
-        )
-    )
-    total = sum(len(trajectory.members) for trajectory in trajectories)
-    return compute_rewards(root, params, environment, trajectories, total, failed_limit).rewarded
 
 
 def learn(

@@ -31,6 +31,9 @@ class SampleGroup:
     engine: Engine | None = None  # the server that sampled it; None: Graft itself
 
 
+WRITERS: dict[Split, tuple[str, ...]] = {"train": ("search", "collect", "reward"), "validation": ("select",)}
+"""The stages that write the trajectories of a split with their rewards."""
+
 GroupsBySplit = dict[Split, list[SampleGroup]]
 """Groups by split; each split is a batch of its own."""
 
@@ -46,17 +49,17 @@ def read_trajectories(layout: Layout, round: int, splits: Sequence[Split]) -> It
     Raises GraftError that names file and line where another policy wrote them than the one that the round starts from:
     their log-probabilities are not its own.
     """
-    path, version = layout.trajectories(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
-    for line, rewarded in read_numbered_rewarded(path):
-        trajectory = rewarded.trajectory
-        if trajectory.split not in splits:
-            continue
-        if trajectory.policy_version != version:
-            raise GraftError(
-                f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
-                f"starts from {version!r}; run again: graft stage search@{round} collect@{round} reward@{round}"
-            )
-        yield rewarded
+    version = read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
+    for split in splits:
+        path = layout.trajectories(round, split)
+        for line, rewarded in read_numbered_rewarded(path):
+            writer, stages = rewarded.trajectory.policy_version, WRITERS[split]
+            if writer != version:
+                raise GraftError(
+                    f"{path}:{line}: policy_version: {writer!r} wrote this, but round {round} starts from {version!r}; "
+                    f"run again: graft stage {' '.join(f'{stage}@{round}' for stage in stages)}"
+                )
+            yield rewarded
 
 
 def groups_by_split(

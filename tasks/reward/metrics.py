@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import chain
 from statistics import variance
@@ -32,7 +32,7 @@ HARDER = "give harder problems"
 
 
 class RewardTotals:
-    """Sum and mean of the train rewards, mean and deviation of each term, and the number of groups with a signal.
+    """Sum and mean of the rewards, mean and deviation of each term, and the number of groups with a signal.
 
     Groups are added one by one; values are kept in sums and in columns on disk. Use it in a `with` block.
     """
@@ -40,7 +40,7 @@ class RewardTotals:
     def __init__(self, environment: Environment) -> None:
         self.failures = Failures()
         self._environment = environment
-        self._rewards, self._validation, self._spread = ExactSum(), ExactSum(), ExactSum()
+        self._rewards, self._spread = ExactSum(), ExactSum()
         self._counts: Counter[str] = Counter()
         self._terms: dict[str, Column] = {}
         self._columns = ExitStack()
@@ -57,13 +57,6 @@ class RewardTotals:
         """Add a group."""
         self.failures.add(rewarded)
         finite = known_rewards(reward.reward for reward in rewarded.rewards)
-        if rewarded.trajectory.split == "train":
-            self._add_train(rewarded, finite)
-        elif rewarded.trajectory.split == "validation":
-            self._validation.add(finite)
-            self._counts["validation"] += len(finite)
-
-    def _add_train(self, rewarded: RewardedTrajectory, finite: Sequence[float]) -> None:
         self._rewards.add(finite)
         self._column.add(finite)
         self._ends = min(self._ends[0], *finite, 0.0), max(self._ends[1], *finite, 0.0)
@@ -82,7 +75,7 @@ class RewardTotals:
             self._terms[name].add(known_rewards(reward.terms[name] for reward in rewarded.rewards))
 
     def histogram(self, highest: float) -> list[RewardBin]:
-        """Histogram of the train rewards from 0 to `highest`, or further if they are."""
+        """Histogram of the rewards from 0 to `highest`, or further if they are."""
         least, most = self._ends
         return reward_histogram(chain.from_iterable(self._column.chunks()), least, max(most, highest))
 
@@ -90,12 +83,12 @@ class RewardTotals:
     def metrics(self) -> dict[str, float]:
         """The stage's metrics.
 
-        `epoch/samples` are the train completions with a known reward, `epoch/reward_std` is the deviation of these
+        `epoch/samples` are the completions with a known reward, `epoch/reward_std` is the deviation of these
         rewards. `groups` have two or more members. `mean_reward_error` is the standard error of the mean reward over
         other completions of the same problems, √(Σ G s²) / Σ G with s the deviation in a group of G; it is approximate,
-        as completions from the tree are not independent. `positive_share` is the share of the train rewards above 0,
-        `solved_share` that of the train problems with a completion that solves problem and siblings. Means of nothing
-        (no validation problems, for instance) are left out.
+        as completions from the tree are not independent. `positive_share` is the share of the rewards above 0,
+        `solved_share` that of the problems with a completion that solves problem and siblings. Means of nothing are
+        left out.
         """
         counts, rewards = self._counts, self._rewards.value
         numbers: dict[str, float | None] = {
@@ -105,7 +98,6 @@ class RewardTotals:
             "epoch/samples": counts["rewards"],
             "positive_share": _share(counts["above_0"], counts["rewards"]),
             "mean_reward_error": math.sqrt(self._spread.value) / counts["rewards"] if counts["groups"] else None,
-            "validation/mean_reward": _share(self._validation.value, counts["validation"]),
             "failed_share": self.failures.share(),
             "timeout_share": self.failures.share("timeout"),
             "solved_share": _share(counts["solved"], counts["train"]),

@@ -121,15 +121,12 @@ class Failures:
         self.rewards = 0
         self._first: str | None = None
         self._statuses: Counter[RewardStatus] = Counter()
-        self._train: Counter[RewardStatus] = Counter()
 
     def add(self, rewarded: RewardedTrajectory) -> None:
         """Count the rewards of a group."""
         statuses = [reward.status for reward in rewarded.rewards]
         self.rewards += len(statuses)
         self._statuses.update(statuses)
-        if rewarded.trajectory.split == "train":
-            self._train.update(statuses)
 
     def add_failure(self, failure: str | None) -> None:
         """Keep the first failure of a shard, as returned by `first_failure`."""
@@ -145,14 +142,14 @@ class Failures:
         return (self._statuses[status] if status else self.failed) / max(self.rewards, 1)
 
     def check(self, name: str, limit: float) -> None:
-        """Raise GraftError if more than `limit` (a share) failed, or all of train; `name` is their file."""
+        """Raise GraftError if more than `limit` (a share) failed, or all; `name` is their file."""
         if self.share() > limit:
             raise GraftError(
                 f"{name}: {self.failed} rewards ({self.share():.0%}) could not be computed, more than {limit:.0%}; "
                 f"{self._first}"
             )
-        if self._train.total() and not self._train["ok"]:
-            raise GraftError(f"{name}: no reward of a train completion could be computed; {self._first}")
+        if self.rewards and not self._statuses["ok"]:
+            raise GraftError(f"{name}: no reward of a completion could be computed; {self._first}")
 
 
 def _cause(member: Member, errors: Mapping[str, str | None]) -> str:

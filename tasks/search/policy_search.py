@@ -65,12 +65,10 @@ class PolicySearch:
     def _text(self, tokens: list[int]) -> str:
         return decode(self.policy, tokens).strip()
 
-    def sample(self, train: Sequence[PolicyTree], validation: Sequence[PolicyTree] = ()) -> None:
+    def sample(self, trees: Sequence[PolicyTree]) -> None:
         """The first wave: independent samples for every problem."""
         count = self.params.search.samples if self.environment.asks_siblings else self.params.update.group_size
-        rollouts = [(tree, rollout) for tree in train for rollout in tree.samples(count)]
-        held_out = self.params.influence.completions
-        self._run_wave([*rollouts, *((tree, rollout) for tree in validation for rollout in tree.samples(held_out))])
+        self._run_wave([(tree, rollout) for tree in trees for rollout in tree.samples(count)])
 
     def explore(self, trees: Sequence[PolicyTree]) -> None:
         """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem."""

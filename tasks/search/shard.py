@@ -48,10 +48,10 @@ class SearchShard:
     solved: list[str]
     workflows: list[Workflow]
     nodes: list[TreeNode]
-    example: ExampleTree | None
+    example: ExampleTree
     metrics: dict[str, float]
-    support: dict[str, float]  # solved train problems by kind of evidence
-    all_vary: bool  # every train problem has a sibling with another answer
+    support: dict[str, float]  # solved problems by kind of evidence
+    all_vary: bool  # every problem has a sibling with another answer
 
 
 def search_shard(
@@ -82,28 +82,25 @@ def search_shard(
 
 
 def search_problems(search: PolicySearch, problems: Sequence[SplitProblem]) -> SearchShard:
-    """Search the train problems, sample groups for the validation problems."""
+    """Search the problems, of which there is at least one."""
     environment = search.environment
     trees = search.make_trees(problems)
-    train = [tree for tree in trees if tree.asked.split == "train"]
-    search.sample(train, [tree for tree in trees if tree.asked.split != "train"])
+    search.sample(trees)
     if environment.asks_siblings:
-        search.explore(train)
-    if environment.asks_siblings:
+        search.explore(trees)
         run_perturbed_questions(trees, search.runner)
     workflows = [workflow for tree in trees for workflow in workflow_records(tree)]
-    best = example_tree(train) if train else None
-    of_train = [workflow for workflow in workflows if workflow.split == "train"]
-    varied = {tree.problem.problem_id for tree in train if tree.problem.answers_vary}
+    best = example_tree(trees)
+    varied = {tree.problem.problem_id for tree in trees if tree.problem.answers_vary}
     return SearchShard(
         asked=[tree.asked for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
         workflows=workflows,
-        nodes=[node for tree in train for node in _nodes(tree)],
-        example=ExampleTree(tree_rank(best), _nodes(best), best.problem) if best else None,
-        metrics=_metrics(train),
-        support=count_support(of_train, varied) if environment.asks_siblings else {},
-        all_vary=len(varied) == len(train),
+        nodes=[node for tree in trees for node in _nodes(tree)],
+        example=ExampleTree(tree_rank(best), _nodes(best), best.problem),
+        metrics=_metrics(trees),
+        support=count_support(workflows, varied) if environment.asks_siblings else {},
+        all_vary=len(varied) == len(trees),
     )
 
 

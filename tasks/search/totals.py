@@ -29,7 +29,7 @@ class SearchTotals:
         self._metrics.update(shard.metrics)
         self._support.update(shard.support)
         self._all_vary &= shard.all_vary
-        if shard.example and (self.example is None or shard.example.rank > self.example.rank):
+        if self.example is None or shard.example.rank > self.example.rank:
             self.example = shard.example
 
     @property

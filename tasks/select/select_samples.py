@@ -12,7 +12,7 @@ from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
-from tasks.objective.advantages import single_reward_groups
+from tasks.objective.advantages import known_rewards, single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
@@ -26,6 +26,7 @@ from tasks.select.gradient_algebra import direction_cosine, direction_norm
 from tasks.select.gradient_passes import GradientPasses
 from tasks.select.losses import TokenLosses, Validation
 from tasks.select.metrics import selection_metrics
+from tasks.select.reward_audit import audit_rewards
 from tasks.select.sequential_test import Calibration, measure_groups
 from tasks.select.tracin import (
     NOT_MEASURED,
@@ -79,6 +80,11 @@ def select_samples(
     if own.selection == "none":
         samples = samples_in(train)
         found = Measurement([NOT_MEASURED] * len(samples), _with_signal(samples), {})
+    elif own.selection == "audit":
+        samples = samples_in(train)
+        audit, audited = audit_rewards(policy, train, validation, params, round, own.memory_budget * MEBIBYTE)
+        logger.warning("round %d: %s", round, audit)
+        found = Measurement([NOT_MEASURED] * len(samples), _with_signal(samples), audited)
     else:
         found = measure(policy, train, validation, params, round, value_head)
         if own.train_on_validation:
@@ -112,6 +118,8 @@ def measure(
         "validation_samples": len(validation.samples),
         "validation_with_signal": sum(c != 0 for c in validation.coefficients),
     }
+    if known := known_rewards(reward for group in held_out for reward in group.rewards):
+        numbers["validation_mean_reward"] = fmean(known)
     kept = _with_signal(samples)
     if not any(kept) or not numbers["validation_with_signal"]:
         if any(kept):

@@ -1,4 +1,4 @@
-"""The select stage: trajectories with their rewards → which samples the update may see."""
+"""Stage `select`: trajectories with their rewards, and validation's, → which samples the update may see."""
 
 import logging
 
@@ -17,14 +17,18 @@ from tasks.ppo.critic import start_round
 from tasks.ppo.losses import with_ppo_objective
 from tasks.records import Split
 from tasks.select.select_samples import select_samples
+from tasks.select.validation_rollout import write_validation
 
 logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Select from this round's training samples, in `update.processes` processes where influence is measured or the
-    model is sharded."""
+    """Sample validation, then select from this round's training samples.
+
+    In `update.processes` processes where influence is measured or the model is sharded; they read the same validation.
+    """
     assert round is not None
+    write_validation(layout, params, round)
     if params.update.processes > 1 and (params.influence.selection != "none" or params.update.sharded):
         run_in_processes(run_selection, layout, params, round)
     else:
@@ -41,8 +45,8 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     groups = read_groups(policy, layout, round, splits, params.update)
     if measured and not groups["validation"]:
         raise GraftError(
-            f"{layout.trajectories(round)}: no validation trajectories to measure influence with; run again: "
-            f"graft stage search@{round} collect@{round} reward@{round}"
+            f"{layout.problems('validation')}: no validation problems to measure influence with; raise "
+            "problems.validation, or set influence.selection to none"
         )
     recorded, tokens = [group for batch in groups.values() for group in batch], params.update.micro_batch_tokens
     engine, head = next((group.engine for group in recorded), None), None

@@ -91,7 +91,7 @@ def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> C
     import torch
 
     sources = layout.sources / "update.json"  # with the digest of a user's environment
-    recorded = [layout.trajectories(round), layout.rewards(round), layout.selection(round)]
+    recorded = [layout.trajectories(round), layout.rewards(round), layout.validation(round), layout.selection(round)]
     reads = [sources, layout.policy(0), layout.policy(round - 1), *recorded]
     machine = (torch.__version__, torch.get_num_threads(), policy.device.type)
     return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")

@@ -10,12 +10,14 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, override
 from tasks.records import AskedProblem
 from tasks.search.task import run
+from tasks.select.validation_rollout import write_validation
+from tasks.trajectories import Trajectory
 from tests.support import real_project
 
 pytestmark = pytest.mark.nightly
 
 
-def test_a_short_run_draws_the_problems_that_the_stage_search_does(tmp_path: Path) -> None:
+def test_a_short_run_draws_the_problems_that_the_stages_do(tmp_path: Path) -> None:
     layout = Layout(real_project.make(tmp_path))
     override(tmp_path / "params.yaml", ["search.problems=4"])
     params = load_params(tmp_path / "params.yaml")
@@ -24,7 +26,9 @@ def test_a_short_run_draws_the_problems_that_the_stage_search_does(tmp_path: Pat
     assert len(validation) > params.influence.n
     for round in (1, 2):
         run(layout, params, round)
-        asked = read_jsonl(layout.workflows(round) / "problems.jsonl", AskedProblem)
+        write_validation(layout, params, round)
+        recorded = [layout.workflows(round) / "problems.jsonl", layout.trajectories(round, "validation")]
+        asked = [*read_jsonl(recorded[0], AskedProblem), *read_jsonl(recorded[1], Trajectory)]
         drawn = draw_problems(params, train, validation, round)
         assert [(split, problem.problem_id) for split, problem in drawn] == [(a.split, a.problem_id) for a in asked]
         layout.policy(round).symlink_to(layout.policy(0))

@@ -39,7 +39,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def test_groups_are_sampled_and_no_tree_is_searched(answers: Layout) -> None:
-    for trajectory in read_jsonl(answers.trajectories(1), Trajectory):
+    held_out = read_jsonl(answers.trajectories(1, "validation"), Trajectory)
+    assert held_out
+    for trajectory in (*read_jsonl(answers.trajectories(1), Trajectory), *held_out):
         assert {member.proposer for member in trajectory.members} == {"sample"}
         assert len(trajectory.members) == (12 if trajectory.split == "train" else 4)
         assert trajectory.problem.siblings == []

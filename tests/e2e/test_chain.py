@@ -111,23 +111,26 @@ def test_every_stage_ran_once_and_stderr_is_quiet(first: Run) -> None:
 @pytest.mark.parametrize("round", ROUNDS)
 def test_every_problem_becomes_a_trajectory_that_holds_its_workflows(first: Run, round: int) -> None:
     trajectories = read_jsonl(first.layout.trajectories(round), Trajectory)
+    held_out = read_jsonl(first.layout.trajectories(round, "validation"), Trajectory)
     index = read_jsonl(first.layout.workflows(round) / "index.jsonl", Workflow)
-    written = {(w.split, w.problem_id, w.workflow_id): w.code for w in index}
+    written = {(w.problem_id, w.workflow_id): w.code for w in index}
     expected = [(split, p.rotated(round)) for split in ("train", "validation") for p in first.problems(split)]
-    assert [(t.split, t.problem) for t in trajectories] == expected
-    for t in trajectories:
-        assert all(m.code == written[t.split, t.problem_id, m.workflow_id] for m in t.members)
+    assert [(t.split, t.problem) for t in (*trajectories, *held_out)] == expected
+    assert all(m.code == written[t.problem_id, m.workflow_id] for t in trajectories for m in t.members)
+    for t in (*trajectories, *held_out):
         assert any(m.code for m in t.members)  # a policy may end at once and write nothing, but not each time
         # a tree whose independent samples are all right has nothing to look for
         least, most = (8, 10) if t.split == "train" else (6, 6)
         assert least <= len(t.members) <= most
         assert all(len(m.sibling_results) == 3 and len(m.tokens) == len(m.logprobs) for m in t.members)
     assert {m.proposer for t in trajectories for m in t.members} == {"sample", "tree"}
+    assert {m.proposer for t in held_out for m in t.members} == {"sample"}
 
 
 @pytest.mark.parametrize("round", ROUNDS)
 def test_every_train_member_is_judged_and_what_is_selected_has_influence(first: Run, round: int) -> None:
-    rewarded = sorted(read_rewarded(first.layout.trajectories(round)), key=lambda own: own.trajectory.split)
+    splits: tuple[Split, ...] = ("train", "validation")
+    rewarded = [own for split in splits for own in read_rewarded(first.layout.trajectories(round, split))]
     lines = read_jsonl(first.layout.selection(round), Selected)
     members = [(r.split, r.problem_id, r.member, r.workflow_id) for _, rewards in rewarded for r in rewards]
     assert [(s.split, s.problem_id, s.member, s.workflow_id) for s in lines] == members

@@ -32,7 +32,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_a_real_stage_on_a_full_disk(disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Full from the start, and when half of what the stage writes is written."""
     roomy = make(tmp_path / "roomy")
-    override(roomy / "params.yaml", ["influence.n=2", "evaluation.samples=4", "evaluation.ks=[1, 2]"])
+    override(roomy / "params.yaml", ["evaluation.samples=4", "evaluation.ks=[1, 2]"])
     root = Path(shutil.copytree(roomy, disk / "project", symlinks=True))
     ballast = Ballast(disk)
     for address in STAGES:

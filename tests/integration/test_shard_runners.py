@@ -22,6 +22,7 @@ from flows.process.exit_codes import exit_code
 from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import remove_leftovers
 from tasks.layout import Layout
+from tasks.params.file import override
 from tasks.params.machine import RunnerParams
 from tests.support.listeners import is_loopback, listeners
 from tests.support.processes import is_alive
@@ -29,13 +30,15 @@ from tests.support.real_project import make
 from tests.support.shard_stages import REPOSITORY, params_of
 from tests.support.tiers import nightly_but_first
 
-STAGES = ["search", "collect", "reward"]
+STAGES = ["search", "collect", "reward", "select"]
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project before its first search."""
-    return make(tmp_path_factory.mktemp("bare") / "project")
+    """A project before its first search; its validation problems are two shards."""
+    root = make(tmp_path_factory.mktemp("bare") / "project")
+    override(root / "params.yaml", ["influence.n=2", "shard_size=1"])
+    return root
 
 
 @pytest.fixture(scope="module")

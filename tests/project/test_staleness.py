@@ -71,6 +71,19 @@ def test_a_param_makes_stale_what_may_see_it_and_nothing_else(
     assert all(len(why) == 1 and why[0].startswith(f"param {named}: ") for why in reasons.values())
 
 
+def test_selection_is_switched_on_without_another_search(by_graft: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    params = by_graft / "params.yaml"
+    before = params.read_text()
+    monkeypatch.chdir(by_graft)
+    try:
+        override(params, ["influence.selection=positive", "influence.n=7", "influence.completions=3"])
+        stale = {address for address, why in DvcPipeline(by_graft).stale().items() if why}
+    finally:
+        params.write_text(before)
+    assert {"search@1", "collect@1", "reward@1"}.isdisjoint(stale)
+    assert stale >= {"select@1", "update@1", "search@2"}  # round 2 searches with another policy
+
+
 def test_each_section_is_tried_here() -> None:
     changed = {assignment.partition("=")[0].partition(".")[0] for assignment in PARAMS}
     # ppo alone does not fit the shipped search, vllm needs an address

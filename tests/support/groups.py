@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import write_jsonl
-from tasks.layout import REWARDS
-from tasks.records import Problem, Result, Sibling
+from tasks.layout import REWARDS, Layout
+from tasks.records import Problem, Result, Sibling, Split
 from tasks.trajectories import Member, Reward, RewardedTrajectory, Trajectory
 
 
@@ -87,3 +87,10 @@ def write_rewarded(path: Path, rewarded: Iterable[RewardedTrajectory]) -> None:
     listed = list(rewarded)
     write_jsonl(path, [trajectory for trajectory, _ in listed])
     write_jsonl(path.with_name(REWARDS), [reward for _, rewards in listed for reward in rewards])
+
+
+def write_round(layout: Layout, rewarded: Iterable[RewardedTrajectory], round: int = 1) -> None:
+    """The files of a round's train and validation completions."""
+    listed, splits = list(rewarded), list[Split](["train", "validation"])
+    for split in splits:
+        write_rewarded(layout.trajectories(round, split), [own for own in listed if own.trajectory.split == split])

@@ -7,7 +7,7 @@ import pytest
 
 from tasks.layout import Layout
 from tasks.trajectories import RewardedTrajectory
-from tests.support.groups import write_rewarded
+from tests.support.groups import write_round
 
 
 @pytest.fixture
@@ -18,5 +18,5 @@ def layout(
     save_tiny(layout.policy(0))
     train = [make_trajectory(f"t{i}", [1.0, 0.0, None, 0.5 * i]) for i in range(4)]
     validation = [make_trajectory(f"v{i}", [0.0, 1.0, 1.0], split="validation") for i in range(3)]
-    write_rewarded(layout.trajectories(1), [*train, make_trajectory("solved", [1.0, 1.0]), *validation])
+    write_round(layout, [*train, make_trajectory("solved", [1.0, 1.0]), *validation])
     return layout

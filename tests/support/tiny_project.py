@@ -106,16 +106,17 @@ def files(stage, layout, params, round):
     if stage == "bootstrap":
         return [train, layout.coldstart], [layout.standings(0), layout.curves(0), layout.policy(0)]
     if stage == "search":
-        return [train, validation, before], [layout.tree(round), layout.workflows(round)]
+        return [train, before], [layout.tree(round), layout.workflows(round)]
     if stage == "collect":
         return [layout.workflows(round), before / "lineage.json"], [layout.trajectories(round)]
     if stage == "reward":
         return [layout.trajectories(round)], [layout.reward_histogram(round), layout.rewards(round)]
     if stage == "select":
-        return [layout.trajectories(round), layout.rewards(round), before], [layout.selection(round)]
+        reads = [layout.trajectories(round), layout.rewards(round), validation, before]
+        return reads, [layout.validation(round), layout.selection(round)]
     if stage == "update":
-        recorded = [layout.trajectories(round), layout.rewards(round), layout.selection(round)]
-        reads = [*recorded, before, layout.policy(0)]
+        recorded = [layout.trajectories(round), layout.rewards(round), layout.validation(round)]
+        reads = [*recorded, layout.selection(round), before, layout.policy(0)]
         return reads, [layout.steps(round), layout.policy(round)]
     if stage == "validate":
         measured = [layout.metrics(name, round) for name in ("reward", "select", "update")]

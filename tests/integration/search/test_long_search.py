@@ -30,7 +30,7 @@ PROBLEMS = [
     Problem(problem_id=name, question="7 pens and 3 cups?", answer=operation(7, 3), source="test")
     for name, operation in OPERATIONS.items()
 ]
-TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "held-out"})]
+TRAIN = PROBLEMS
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,6 @@ def layout(tmp_path: Path, writer: Path) -> Layout:
     """With what the search of round 1 reads."""
     layout = Layout(tmp_path / "project")
     write_jsonl(layout.problems("train"), TRAIN)
-    write_jsonl(layout.problems("validation"), VALIDATION)
     shutil.copytree(writer, layout.policy(0))
     return layout
 
@@ -58,7 +57,6 @@ def params(**search: float | None) -> Params:
         search=sizes | search,
         policy={"max_new_tokens": 48},
         sandbox={"allow_weak": True},
-        influence={"selection": "positive"},
     )
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
+from tasks.model.distributed.processes import run_in_processes
 from tasks.params.params import Params
 from tasks.records import Selected
 from tasks.select import task
-from tasks.select.task import run
+from tasks.select.task import run, run_selection
 from tasks.trajectories import RewardedTrajectory
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
@@ -34,11 +35,11 @@ def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
 def test_two_processes_select_what_one_selects(
     sharded: bool, layout: Layout, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run(layout, params(1), 1)
+    run_selection(layout, params(1), 1)
     alone, numbers_alone = written(layout)
     capfd.readouterr()
     layout.selection(1).unlink()
-    run(layout, params(2, sharded), 1)
+    run_in_processes(run_selection, layout, params(2, sharded), 1)
     assert capfd.readouterr().err == ""
     together, numbers = written(layout)
     assert {line.selected for line in together} == {True, False}
@@ -52,6 +53,16 @@ def test_two_processes_select_what_one_selects(
     assert (numbers["certificate_signs"], numbers["certificate_steps"]) == (1, 2)
     assert numbers["certificate_slope"] == pytest.approx(-1, abs=0.05)
     assert numbers == pytest.approx(numbers_alone, rel=1e-2, abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharded", nightly_but_first([False, True]))
+def test_two_processes_audit_as_one_does(sharded: bool, layout: Layout) -> None:
+    run_selection(layout, params(1, selection="audit"), 1)
+    lines, alone = written(layout)
+    run_in_processes(run_selection, layout, params(2, sharded, selection="audit"), 1)
+    assert "audit/train_auc" in alone
+    assert written(layout) == (lines, pytest.approx(alone, rel=1e-3, abs=1e-6))
 
 
 def test_where_nothing_is_measured_no_process_is_started(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from tasks.collect.groups import (
     group_candidates,
     pair_with_workflows,
     training_group,
-    validation_group,
 )
 from tasks.collect.metrics import TrajectoryCounts
 from tasks.environments.workflow import WorkflowEnvironment
@@ -55,8 +54,8 @@ def grouped(workflows: list[Workflow], size: int, seed: int = 0, problem: Proble
     return trajectory
 
 
-def asked_of(problem: Problem, split: Split = "train") -> AskedProblem:
-    return AskedProblem(split=split, problem=problem, prompt=f"{problem.question}\n", prompt_tokens=[7, 8])
+def asked_of(problem: Problem) -> AskedProblem:
+    return AskedProblem(split="train", problem=problem, prompt=f"{problem.question}\n", prompt_tokens=[7, 8])
 
 
 def ids_of(trajectory: Trajectory) -> list[str]:
@@ -107,12 +106,14 @@ def is_hard(workflow: Workflow) -> bool:
 
 @settings(max_examples=60)
 @given(pool=pools)
-def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> None:
-    group = validation_group(group_candidates(WORKFLOW, PROBLEM, pool, 0))
+def test_independent_samples_that_all_fit_are_not_chosen_by_outcome(pool: list[Workflow]) -> None:
+    """As those of validation, which have no tree."""
+    samples = [one.model_copy(update={"completions": one.completions[: one.sampled]}) for one in pool if one.sampled]
+    size = max(sum(one.sampled for one in pool), 1)
+    group = training_group(group_candidates(WORKFLOW, PROBLEM, samples, 0), size)
     assert len(group) == sum(one.sampled for one in pool)
-    assert all(member.proposer == "sample" for member in group)
     answers_changed = PROBLEM.model_copy(update={"answer": -1, "siblings": [Sibling(question="?", answer=-1)]})
-    again = validation_group(group_candidates(WORKFLOW, answers_changed, pool, 0))
+    again = training_group(group_candidates(WORKFLOW, answers_changed, samples, 0), size)
     assert [member.order for member in again] == [member.order for member in group]
 
 
@@ -158,16 +159,16 @@ def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
 
 def test_problems_keep_their_order_and_those_without_completions_are_left_out() -> None:
     problems = [PROBLEM.model_copy(update={"problem_id": name}) for name in ("z", "empty", "a", "v")]
-    pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]
-    asked = [asked_of(p, "validation" if p.problem_id == "v" else "train") for p in problems]
+    pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v")]
+    asked = [asked_of(p) for p in problems]
     trajectories = list(build_trajectories(WORKFLOW, pair_with_workflows(asked, pool), "v1", 3, 0))
-    assert [one.split[0] + one.problem_id for one in trajectories] == ["tz", "ta", "vv"]
+    assert [one.problem_id for one in trajectories] == ["z", "a", "v"]
     counts = TrajectoryCounts(3)
     for trajectory in trajectories:
         counts.add(trajectory)
-    shares = {name: pytest.approx(1 / 3) for name in ("tree_share", "distinct_share")}
-    shares["commonest_share"] = pytest.approx(1 / 2)
-    assert counts.metrics == {"train": 2, "validation": 1, "completions": 6, "full_groups": 2, **shares}
+    shares = {"tree_share": pytest.approx(4 / 9), "distinct_share": pytest.approx(1 / 3)}
+    shares["commonest_share"] = pytest.approx(1 / 3)
+    assert counts.metrics == {"train": 3, "completions": 9, "full_groups": 3, **shares}
 
 
 def test_the_most_frequent_workflow_is_counted_over_all_problems_in_bounded_memory(

@@ -30,6 +30,13 @@ def test_the_params_that_a_stage_sees_exist_and_are_none_of_the_machine(stage: s
         getattr(seen, RUN_ONLY)
 
 
+@pytest.mark.parametrize("stage", ["search", "collect", "reward"])
+def test_completions_are_sampled_and_rewarded_without_influence(stage: str) -> None:
+    """So that selection can be switched on and off without another search."""
+    assert not [key for key in declared_params(ROOT, stage) if key.partition(".")[0] == "influence"]
+    assert "run/problems/validation.jsonl" not in definition(parse(ROOT / "dvc.yaml"), stage)["deps"]
+
+
 @pytest.mark.parametrize("stage", MODULES)
 def test_a_stage_runs_one_command_and_writes_its_metrics(stage: str) -> None:
     entry = parse(ROOT / "dvc.yaml")["stages"][stage]

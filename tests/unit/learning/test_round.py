@@ -13,7 +13,8 @@ from flows.stages.dvc_yaml import MODULES, ROUND, declared_params
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
-from tasks.learning.round import Setting, learn, roll_out
+from tasks.learning.rollout import Setting, roll_out
+from tasks.learning.round import learn
 from tasks.model.policy import load_policy, save_policy
 from tasks.params.file import restrict
 from tasks.params.params import Params
@@ -36,7 +37,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 def params(case: str) -> Params:
     sections: dict[str, Any] = {
-        "shard_size": len(TRAIN) + len(HELD_OUT),  # completions that are decoded in one batch depend on each other
+        "shard_size": max(len(TRAIN), len(HELD_OUT)),  # completions that are decoded in one batch depend on each other
         "policy": {"max_new_tokens": 48},
         "sandbox": {"allow_weak": True},
         "search": {"samples": 4, "simulations": 4, "wave_size": 4, "temperature": 1.0},
@@ -68,7 +69,7 @@ def test_two_rounds_in_memory_are_those_that_the_stages_write(case: str, tmp_pat
         for number in (1, 2):
             rewarded = roll_out(setting, policy, drawn(asked), number)
             done = learn(asked, policy, reference if asked.update.beta else None, rewarded, number, head)
-            written = list(read_rewarded(layout.trajectories(number)))
+            written = [own for split in SPLITS for own in read_rewarded(layout.trajectories(number, split))]
             assert [rewards for _, rewards in rewarded] == [rewards for _, rewards in written]
             assert [t.members for t, _ in rewarded] == [t.members for t, _ in written]
             assert done.selection.lines == read_jsonl(layout.selection(number), Selected)

@@ -138,13 +138,11 @@ def test_a_completion_that_a_user_term_fails_on_has_no_reward_and_is_counted(tmp
 def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(
     tmp_path: Path, text: str, kind: str, allow: Allow
 ) -> None:
-    """Validation's rewards do not help: the policy learns from those of train."""
     allow(1.0)
     params, layout = with_terms(tmp_path), Layout(tmp_path)
     train = group_of(*[DIED if text == "please" else RIGHT] * 2, codes=[text, text])
-    other = group_of(RIGHT, codes=["please"]).model_copy(update={"split": "validation"})
-    write_jsonl(layout.trajectories(1), [train, other])
-    with pytest.raises(GraftError, match=rf"no reward of a train completion could be computed; workflow .*{kind}"):
+    write_jsonl(layout.trajectories(1), [train])
+    with pytest.raises(GraftError, match=rf"no reward of a completion could be computed; workflow .*{kind}"):
         run(layout, params, 1)
     assert not layout.rewards(1).exists()
 

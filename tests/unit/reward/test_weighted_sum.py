@@ -157,8 +157,7 @@ def failures_of(groups: list[RewardedTrajectory]) -> Failures:
 
 
 def rewarded_groups() -> list[RewardedTrajectory]:
-    train = [score([OK, OK], [WRONG, WRONG]), score([OK, WRONG], [OK, WRONG]), score([KILLED, OK], [OK, OK])]
-    return [*train, score([OK, OK], split="validation")]
+    return [score([OK, OK], [WRONG, WRONG]), score([OK, WRONG], [OK, WRONG]), score([KILLED, OK], [OK, OK])]
 
 
 def test_metrics() -> None:
@@ -167,8 +166,7 @@ def test_metrics() -> None:
         "epoch/mean_reward": pytest.approx(3.5 / 5),
         "epoch/reward_std": pytest.approx(pstdev([1.1, 0.1, 0.6, 0.6, 1.1])),
         "epoch/samples": 5,
-        "validation/mean_reward": pytest.approx(1.1),
-        "failed_share": pytest.approx(1 / 7),
+        "failed_share": pytest.approx(1 / 6),
         "timeout_share": 0.0,
         "positive_share": 1.0,
         "solved_share": pytest.approx(2 / 3),
@@ -255,8 +253,8 @@ def test_where_nothing_is_right_the_prompt_or_the_problems_are_named_and_no_weig
 
 def test_too_many_failures_stop_the_stage() -> None:
     groups = rewarded_groups()
-    assert failures_of(groups).share() == pytest.approx(1 / 7)
+    assert failures_of(groups).share() == pytest.approx(1 / 6)
     failures_of(groups).check("trajectories.jsonl", 0.2)
-    failures_of(groups).check("trajectories.jsonl", 1 / 7)
-    with pytest.raises(GraftError, match=r"1 rewards \(14%\) could not be computed, more than 10%.* w0 "):
+    failures_of(groups).check("trajectories.jsonl", 1 / 6)
+    with pytest.raises(GraftError, match=r"1 rewards \(17%\) could not be computed, more than 10%.* w0 "):
         failures_of(groups).check("trajectories.jsonl", 0.1)

@@ -32,7 +32,6 @@ TRAIN = [
     problem("both", lambda a, b, c: a * b + c),
     problem("hopeless", lambda a, b, c: a - b - c),
 ]
-VALIDATION = [problem("held-out", lambda a, b, c: (a + b) * c)]
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +54,6 @@ def layout(tmp_path: Path, writers: list[Path]) -> Layout:
     """Round 1 starts from the first writer, round 2 from the second."""
     layout = Layout(tmp_path)
     write_jsonl(layout.problems("train"), TRAIN)
-    write_jsonl(layout.problems("validation"), VALIDATION)
     for number, folder in enumerate(writers):
         layout.policy(number).parent.mkdir(parents=True)
         layout.policy(number).symlink_to(folder)

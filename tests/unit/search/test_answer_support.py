@@ -16,7 +16,7 @@ from tasks.records import Problem, Workflow
 from tasks.reward.task import run as reward
 from tasks.search.answer_support import TEXTS, count_support, perturb_question
 from tasks.search.task import run as search
-from tasks.trajectories import Trajectory, read_rewarded
+from tasks.trajectories import read_rewarded
 from tests.support.searches import make_problem
 from tests.support.stage_params import shipped_params
 from tests.support.writers import train_writer
@@ -31,7 +31,6 @@ HOPELESS = make_problem("hopeless", ("8 boxes, 7 pens and 2 more?", -1))
 SURE = make_problem("sure", ("5 boxes, 8 pens and 3 more?", 40), ("4 boxes, 6 pens and 2 more?", 24))
 ALIKE = make_problem("alike", (CHANCE.question, 12), ("3 boxes and 4 pens, and 5 more?", 12))
 TRAIN = [CHANCE, PLAIN, HOPELESS, SURE, ALIKE]
-HELD_OUT = CHANCE.model_copy(update={"problem_id": "held-out"})
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +52,6 @@ def params() -> Params:
         policy={"max_new_tokens": 48},
         search={"samples": 32, "simulations": 36, "temperature": 1.0},
         sandbox={"allow_weak": True},
-        influence={"selection": "positive"},
         update={"group_size": 36},
     )
 
@@ -61,7 +59,6 @@ def params() -> Params:
 def layout_of(root: Path, writer: Path, train: list[Problem]) -> Layout:
     layout = Layout(root)
     write_jsonl(layout.problems("train"), train)
-    write_jsonl(layout.problems("validation"), [HELD_OUT])
     layout.policy(0).parent.mkdir(parents=True)
     layout.policy(0).symlink_to(writer)
     return layout
@@ -81,9 +78,9 @@ def index_of(layout: Layout) -> list[Workflow]:
 def test_only_right_workflows_that_no_other_answer_checks_are_run_on_the_perturbed_questions(
     searched: Layout, sandbox: Sandbox
 ) -> None:
-    problems = {p.problem_id: p for p in [*TRAIN, HELD_OUT]}
+    problems = {p.problem_id: p for p in TRAIN}
     index = index_of(searched)
-    assert {w.split for w in index if w.perturbed_results} == {"train", "validation"}
+    assert any(w.perturbed_results for w in index)
     for w in index:
         problem = problems[w.problem_id]
         assert bool(w.perturbed_results) == (w.value == 1 and not problem.answers_vary)
@@ -125,5 +122,3 @@ def test_a_right_answer_earns_as_much_as_others_agree(searched: Layout) -> None:
     assert earned["plain"][SUM] == 1
     assert set(earned["hopeless"].values()) == {0}
     assert earned["sure"][PRODUCT] == 1
-    (validation,) = [t for t in read_jsonl(searched.trajectories(1), Trajectory) if t.split == "validation"]
-    assert all(member.agreement is not None for member in validation.members)

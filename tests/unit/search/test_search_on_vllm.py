@@ -53,7 +53,6 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def layout(tmp_path: Path, writer: Path) -> Layout:
     layout = Layout(tmp_path)
     write_jsonl(layout.problems("train"), TRAIN)
-    write_jsonl(layout.problems("validation"), [])
     layout.policy(0).parent.mkdir(parents=True)
     layout.policy(0).symlink_to(writer)
     return layout

@@ -5,7 +5,7 @@ from math import exp
 
 import pytest
 
-from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.artifacts import digest_path, read_jsonl
 from tasks.layout import Layout
 from tasks.model.policy import decode, encode_prompt, load_policy
 from tasks.model.sampling.sampler import Request, sample
@@ -15,22 +15,21 @@ from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import prompt_of, workflow_id
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, TreeNode, Workflow
-from tasks.search.task import draw_problems, run
+from tasks.search.draw import draw_problems
+from tasks.search.task import run
 from tasks.seeds import derive_seed
 from tests.support.stage_params import stage_params
-from tests.unit.search.conftest import TRAIN, VALIDATION
+from tests.unit.search.conftest import TRAIN
 
 SAMPLES, SIMULATIONS = 4, 14
-JUDGES = 3  # completions of a validation problem
 
 
-def params(selection: str = "positive", **search: float) -> Params:
+def params(**search: float) -> Params:
     return stage_params(
         "search",
         search={"samples": SAMPLES, "simulations": SIMULATIONS, **search},
         policy={"max_new_tokens": 48},
         sandbox={"allow_weak": True},
-        influence={"selection": selection, "completions": JUDGES},
     )
 
 
@@ -40,26 +39,21 @@ def index_of(layout: Layout, number: int = 1) -> list[Workflow]:
 
 def asked_in(number: int) -> list[Problem]:
     """The problems in the quantities that round `number` asks them in."""
-    return [p.rotated(number) for p in [*TRAIN, *VALIDATION]]
+    return [p.rotated(number) for p in TRAIN]
 
 
 def drawn(problems: list[Problem], count: int, round: int = 1) -> list[Problem]:
-    return draw_problems(problems, count, 0, "validation", round)
+    return [problem for _, problem in draw_problems(problems, count, 0, "train", round)]
 
 
-def test_each_round_draws_its_own_validation_problems_and_only_these_are_sampled(layout: Layout) -> None:
-    problems = [VALIDATION[0].model_copy(update={"problem_id": f"v{number}"}) for number in range(20)]
+def test_each_round_draws_its_own_problems() -> None:
+    problems = [TRAIN[0].model_copy(update={"problem_id": f"v{number}"}) for number in range(20)]
     rounds = [[p.problem_id for p in drawn(problems, 8, round)] for round in range(6)]
     assert all(len(set(names)) == 8 and names == sorted(names, key=lambda n: int(n[1:])) for names in rounds)
     assert len({tuple(names) for names in rounds}) == 6
     assert len({name for names in rounds for name in names}) > 15
     assert drawn(problems[::-1], 8)[::-1] == drawn(problems, 8)  # by name, not by place
     assert drawn(problems, 20) == drawn(problems, 99) == problems
-    write_jsonl(layout.problems("validation"), problems[:3])
-    influence = params().influence.model_copy(update={"n": 1})
-    run(layout, params(simulations=SAMPLES).model_copy(update={"influence": influence}), 1)
-    (name,) = {p.problem_id for p in drawn(problems[:3], 1)}
-    assert {w.problem_id for w in index_of(layout)} == {*(p.problem_id for p in TRAIN), name}
 
 
 def test_the_first_wave_is_independent_samples(layout: Layout) -> None:
@@ -67,8 +61,7 @@ def test_the_first_wave_is_independent_samples(layout: Layout) -> None:
     policy = load_policy(layout.policy(0))
     for each in asked_in(1):
         prompt = encode_prompt(policy, prompt_of(each.question, "scratch"))
-        count = SAMPLES if each.problem_id in {p.problem_id for p in TRAIN} else JUDGES
-        seeds = [derive_seed(0, "search", 1, each.problem_id, row) for row in range(count)]
+        seeds = [derive_seed(0, "search", 1, each.problem_id, row) for row in range(SAMPLES)]
         wave = sample(policy, [Request(prompt, seed) for seed in seeds], 1.0, 48, "test")
         own = [w for w in index_of(layout) if w.problem_id == each.problem_id]
         sampled = [c for w in own for c in w.completions[: w.sampled]]
@@ -95,9 +88,8 @@ def test_the_recorded_results_and_tree_of_a_search_are_right(layout: Layout, san
         assert [w.result, *w.sibling_results] == results
         assert w.value == pytest.approx(solved_share(results, problems[w.problem_id].answers), rel=1e-5)
         completions[w.problem_id] += len(w.completions)
-        assert w.split == ("validation" if w.problem_id == "held-out" else "train")
-        assert w.split == "train" or (w.sampled, w.parent_id) == (len(w.completions), None)
-    assert (completions["held-out"], completions["hopeless"]) == (JUDGES, SIMULATIONS)
+        assert w.split == "train"
+    assert completions["hopeless"] == SIMULATIONS
     assert all(completions.values())
     rows = read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)
     trees = {(n.problem_id, n.node_id): n for n in rows}
@@ -105,16 +97,15 @@ def test_the_recorded_results_and_tree_of_a_search_are_right(layout: Layout, san
     assert all((n.problem_id, n.parent_id) in trees for n in rows if n.parent_id is not None)
     roots = {n.problem_id: n.visits for n in rows if n.parent_id is None}
     assert {n.problem_id for n in rows} == roots.keys() == {p.problem_id for p in TRAIN}
-    assert roots == {name: count for name, count in completions.items() if name != "held-out"}
+    assert roots == completions
     numbers = json.loads(layout.metrics("search", 1).read_text())
-    train = [w for w in index if w.split == "train"]
     assert numbers == {
         "problems": 3,
-        "completions": sum(len(w.completions) for w in train),
-        "workflows": len(train),
-        "solved": len({w.problem_id for w in train if w.value == 1}),
-        "solved_by_samples": len({w.problem_id for w in train if w.value == 1 and w.sampled}),
-        "with_signal": sum(len({w.value for w in train if w.problem_id == p.problem_id}) > 1 for p in TRAIN),
+        "completions": sum(len(w.completions) for w in index),
+        "workflows": len(index),
+        "solved": len({w.problem_id for w in index if w.value == 1}),
+        "solved_by_samples": len({w.problem_id for w in index if w.value == 1 and w.sampled}),
+        "with_signal": sum(len({w.value for w in index if w.problem_id == p.problem_id}) > 1 for p in TRAIN),
         "left_out": 0,
     }
     assert 1 <= numbers["solved"] < 3
@@ -160,14 +151,6 @@ def test_the_same_seed_writes_the_same_bytes_and_another_seed_others(layout: Lay
     assert written[0][0] != written[2][0]
 
 
-def test_without_a_selection_no_validation_problems_are_sampled(layout: Layout) -> None:
-    layout.problems("validation").unlink()
-    run(layout, params("none", simulations=SAMPLES), 1)
-    assert {w.split for w in index_of(layout)} == {"train"}
-    numbers = json.loads(layout.metrics("search", 1).read_text())
-    assert numbers["problems"] == len(TRAIN)
-
-
 def test_a_shard_of_each_problem_finds_what_one_of_all_finds(layout: Layout) -> None:
     """Tokens do not depend on the rest of a batch; the last digits of log-probabilities may."""
     run(layout, params(), 1)
@@ -181,7 +164,6 @@ def test_a_shard_of_each_problem_finds_what_one_of_all_finds(layout: Layout) -> 
 
 def test_a_round_searches_as_many_problems_as_it_may(layout: Layout) -> None:
     run(layout, params(simulations=SAMPLES, problems=2), 1)
-    chosen = draw_problems(TRAIN, 2, 0, "train", 1)
-    assert {w.problem_id for w in index_of(layout) if w.split == "train"} == {p.problem_id for p in chosen}
+    assert {w.problem_id for w in index_of(layout)} == {p.problem_id for p in drawn(TRAIN, 2)}
     numbers = json.loads(layout.metrics("search", 1).read_text())
     assert (numbers["problems"], numbers["left_out"]) == (2, 1)

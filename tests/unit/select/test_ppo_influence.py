@@ -19,7 +19,7 @@ from tasks.ppo.losses import first_step_losses
 from tasks.ppo.value_head import write_head, zero_head
 from tasks.records import Selected
 from tasks.select.certificate import certify
-from tasks.select.task import run
+from tasks.select.task import run_selection
 from tasks.select.tracin import Influences, Measure, influences
 from tests.support.critics import critic_scorer, random_head, with_token_targets
 from tests.support.influence import BY_TOKEN, adapter, gradient_of, measured, scorer_of, stepped
@@ -123,7 +123,7 @@ def ppo_select(update: dict[str, Any] | None = None, ppo: dict[str, Any] | None 
 
 def test_the_stage_selects_by_it_with_a_certificate(layout: Layout) -> None:
     write_head(layout.value_head(0), random_head(load_policy(layout.policy(0))))
-    run(layout, ppo_select(), 1)
+    run_selection(layout, ppo_select(), 1)
     assert numbers(layout)["certificate_slope"] == pytest.approx(-1, abs=0.05)
     assert numbers(layout)["certificate_signs"] == 1
     lines = read_jsonl(layout.selection(1), Selected)
@@ -135,7 +135,7 @@ def test_the_stage_selects_by_it_with_a_certificate(layout: Layout) -> None:
 
 @pytest.mark.usefixtures("plain_advantages")
 def test_without_a_measure_every_sample_whose_reward_is_known_is_kept(layout: Layout) -> None:
-    run(layout, ppo_select(selection="none"), 1)
+    run_selection(layout, ppo_select(selection="none"), 1)
     assert sum(kept(layout)) == 14
     assert numbers(layout)["samples"] == 18
 
@@ -144,6 +144,6 @@ def test_the_kl_to_the_reference_is_in_the_advantages(layout: Layout) -> None:
     """Of round 1 the reference is the policy itself, and no log-probability is recorded: there is none."""
     found = []
     for beta in (0.0, 0.5):
-        run(layout, ppo_select({"beta": beta}, selection="none"), 1)
+        run_selection(layout, ppo_select({"beta": beta}, selection="none"), 1)
         found.append([line.advantage for line in read_jsonl(layout.selection(1), Selected)])
     assert found[0] == pytest.approx(found[1], abs=1e-4)

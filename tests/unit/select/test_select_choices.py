@@ -9,9 +9,9 @@ from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records import Selected
-from tasks.select.task import run
+from tasks.select.task import run_selection
 from tasks.trajectories import Trajectory
-from tests.support.groups import write_rewarded
+from tests.support.groups import write_round
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import kept, numbers, params
 
@@ -19,7 +19,7 @@ from tests.support.selection_params import kept, numbers, params
 def test_similarity_changes_influence_and_no_norm(layout: Layout) -> None:
     found = []
     for similarity in ("dot", "local"):
-        run(layout, params(similarity=similarity), 1)
+        run_selection(layout, params(similarity=similarity), 1)
         found.append(read_jsonl(layout.selection(1), Selected))
     assert [line.influence for line in found[0]] != [line.influence for line in found[1]]
     assert [line.gradient_norm for line in found[0]] == pytest.approx([line.gradient_norm for line in found[1]])
@@ -31,8 +31,8 @@ RIGHT, WRONG = [[5, 6, 7, 8], [5, 6, 9, 8]], [[11, 12, 13], [11, 14, 13]]
 
 def control_case(layout: Layout, make_trajectory: MakeTrajectory, train: list[float], **influence: Any) -> Params:
     """Six problems in both splits, the same completions everywhere; rewarded truly in validation."""
-    write_rewarded(
-        layout.trajectories(1),
+    write_round(
+        layout,
         [make_trajectory(f"t{n}", train, tokens=RIGHT + WRONG) for n in range(6)]
         + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
     )
@@ -40,9 +40,9 @@ def control_case(layout: Layout, make_trajectory: MakeTrajectory, train: list[fl
 
 
 def test_a_sample_like_those_of_validation_is_not_dropped(layout: Layout, make_trajectory: MakeTrajectory) -> None:
-    run(layout, control_case(layout, make_trajectory, [1, 1, 0, 0]), 1)
+    run_selection(layout, control_case(layout, make_trajectory, [1, 1, 0, 0]), 1)
     assert (sum(kept(layout)), numbers(layout)["all_kept"], numbers(layout)["fault_share"]) == (24, 1, 0)
-    run(layout, control_case(layout, make_trajectory, [0, 0, 1, 1]), 1)
+    run_selection(layout, control_case(layout, make_trajectory, [0, 0, 1, 1]), 1)
     assert (sum(kept(layout)), numbers(layout)["all_kept"]) == (0, 0)
     assert numbers(layout)["fault_share"] == 1
 
@@ -51,20 +51,21 @@ def test_a_sample_like_those_of_validation_is_not_dropped(layout: Layout, make_t
 def test_without_control_there_is_none(
     without: dict[str, Any], layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
-    run(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], **without), 1)
+    run_selection(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], **without), 1)
     assert "fault_share" not in numbers(layout)
 
 
 def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -> None:
-    run(layout, params(), 1)
+    run_selection(layout, params(), 1)
     alone, before = read_jsonl(layout.selection(1), Selected), numbers(layout)
-    run(layout, params(train_on_validation=True), 1)
+    run_selection(layout, params(train_on_validation=True), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert lines[: len(alone)] == alone
-    trajectories = read_jsonl(layout.trajectories(1), Trajectory)
-    judges = [t for t in trajectories if t.split == "validation"]
+    trajectories = read_jsonl(layout.trajectories(1, "validation"), Trajectory)
     expected = [
-        (t.problem_id, m, name) for t in judges for m, name in enumerate(member.workflow_id for member in t.members)
+        (t.problem_id, m, name)
+        for t in trajectories
+        for m, name in enumerate(member.workflow_id for member in t.members)
     ]
     mixed = lines[len(alone) :]
     assert [(line.problem_id, line.member, line.workflow_id) for line in mixed] == expected
@@ -75,7 +76,7 @@ def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -
 
 
 def test_where_nothing_is_measured_nothing_is_mixed(layout: Layout) -> None:
-    run(layout, params(train_on_validation=True, selection="none"), 1)
+    run_selection(layout, params(train_on_validation=True, selection="none"), 1)
     assert {line.split for line in read_jsonl(layout.selection(1), Selected)} == {"train"}
     assert numbers(layout)["mixed"] == 0
 
@@ -84,7 +85,7 @@ def test_a_warning_says_that_nothing_is_selected(
     layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     trajectories = [make_trajectory("t", [1.0, 1.0]), make_trajectory("v", [1, 0], split="validation")]
-    write_rewarded(layout.trajectories(1), trajectories)
+    write_round(layout, trajectories)
     with caplog.at_level(logging.WARNING):
-        run(layout, params(), 1)
+        run_selection(layout, params(), 1)
     assert "nothing is selected: the update of round 1 will change nothing" in caplog.text

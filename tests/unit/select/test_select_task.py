@@ -11,14 +11,14 @@ from tasks.objective.advantages import advantages_of
 from tasks.records import Selected
 from tasks.select import select_samples, tracin
 from tasks.select.gradient_algebra import products
-from tasks.select.task import run
-from tests.support.groups import write_rewarded
+from tasks.select.task import run_selection
+from tests.support.groups import write_round
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params
 
 
 def test_every_training_sample_has_a_line_and_positive_influence_is_what_is_kept(layout: Layout) -> None:
-    run(layout, params(), 1)
+    run_selection(layout, params(), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     expected = [(f"t{i}", f"t{i}-{m}", m) for i in range(4) for m in range(4)]
     expected += [("solved", f"solved-{m}", m) for m in range(2)]
@@ -35,13 +35,13 @@ def test_every_training_sample_has_a_line_and_positive_influence_is_what_is_kept
 def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
     digests = []
     for _ in range(2):
-        run(layout, params(), 1)
+        run_selection(layout, params(), 1)
         digests.append((digest_path(layout.selection(1)), digest_path(layout.metrics("select", 1))))
     assert digests[0] == digests[1]
 
 
 def test_a_selection_comes_with_a_certificate(layout: Layout) -> None:
-    run(layout, params(), 1)
+    run_selection(layout, params(), 1)
     assert numbers(layout)["certificate_slope"] == pytest.approx(-1, abs=0.05)
     assert (numbers(layout)["certificate_signs"], numbers(layout)["certificate_steps"]) == (1, 2)
 
@@ -51,7 +51,7 @@ def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
 ) -> None:
     monkeypatch.setattr(tracin, "products", lambda scores, direction: -products(scores, direction))
     with pytest.raises(GraftError, match="cannot be trusted to select"):
-        run(layout, params(), 1)
+        run_selection(layout, params(), 1)
     assert not layout.selection(1).exists()
     assert not layout.metrics("select", 1).exists()
 
@@ -62,7 +62,7 @@ def test_a_small_budget_of_memory_takes_longer_and_changes_nothing(
     monkeypatch.setattr(select_samples, "MEBIBYTE", 10_000)  # one gradient has more: a row at a time
     found = []
     for budget in (1, 10_000):
-        run(layout, params(similarity="local", memory_budget=budget), 1)
+        run_selection(layout, params(similarity="local", memory_budget=budget), 1)
         found.append(read_jsonl(layout.selection(1), Selected))
     for line, other in zip(*found, strict=True):
         assert line.influence == pytest.approx(other.influence, rel=1e-3, abs=1e-6)
@@ -71,10 +71,8 @@ def test_a_small_budget_of_memory_takes_longer_and_changes_nothing(
 def test_selection_none_keeps_all_that_have_a_signal_and_measures_nothing(
     layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
-    write_rewarded(
-        layout.trajectories(1), [make_trajectory("t", [1.0, 0.0, None]), make_trajectory("solved", [1.0, 1.0])]
-    )
-    run(layout, params(selection="none"), 1)  # nor does it need validation problems
+    write_round(layout, [make_trajectory("t", [1.0, 0.0, None]), make_trajectory("solved", [1.0, 1.0])])
+    run_selection(layout, params(selection="none"), 1)  # nor does it need validation problems
     lines = read_jsonl(layout.selection(1), Selected)
     assert [line.selected for line in lines] == [True, True, False, False, False]
     assert {(line.influence, line.gradient_norm) for line in lines} == {(None, None)}
@@ -82,11 +80,11 @@ def test_selection_none_keeps_all_that_have_a_signal_and_measures_nothing(
 
 
 def test_a_failure_that_the_update_will_not_see_is_not_selected(layout: Layout) -> None:
-    run(layout, params({"negative_weight": 0.0}, selection="none"), 1)
+    run_selection(layout, params({"negative_weight": 0.0}, selection="none"), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert any(line.advantage < 0 for line in lines)
     assert all(line.selected == (line.advantage > 0) for line in lines)
-    run(layout, params({"negative_weight": 0.0}), 1)
+    run_selection(layout, params({"negative_weight": 0.0}), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert all(line.influence == 0 for line in lines if line.advantage < 0)
 
@@ -95,9 +93,9 @@ def test_a_lone_reward_is_compared_with_the_batch_and_that_is_said(
     layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     train = [make_trajectory("t0", [1.0, 0.0]), make_trajectory("t1", [None, 1.0])]
-    write_rewarded(layout.trajectories(1), [*train, make_trajectory("v", [0.0, 1.0], split="validation")])
+    write_round(layout, [*train, make_trajectory("v", [0.0, 1.0], split="validation")])
     with caplog.at_level(logging.WARNING):
-        run(layout, params({"advantages": "none"}), 1)
+        run_selection(layout, params({"advantages": "none"}), 1)
     assert "groups with a single known reward, which is compared with the whole batch: 1" in caplog.text
     assert [line.advantage for line in read_jsonl(layout.selection(1), Selected)] == pytest.approx(
         [0.5, -0.5, 0, 1 / 3]
@@ -109,10 +107,10 @@ def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_aske
     layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
     cut = make_trajectory("t", [1.0, 0.0, 0.0], tokens=[[5, 1], [6, 1], [7, 8, 9]])
-    write_rewarded(layout.trajectories(1), [cut, make_trajectory("v", [0.0, 1.0], split="validation")])
+    write_round(layout, [cut, make_trajectory("v", [0.0, 1.0], split="validation")])
     found = {}
     for rule in ("learn", "leave_out"):
-        run(layout, params({"truncated": rule}, selection="none"), 1)
+        run_selection(layout, params({"truncated": rule}, selection="none"), 1)
         found[rule] = read_jsonl(layout.selection(1), Selected)
     assert [line.selected for line in found["learn"]] == [True, True, True]
     assert [line.selected for line in found["leave_out"]] == [True, True, False]
@@ -122,10 +120,10 @@ def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_aske
 def test_a_loss_by_completion_changes_what_influence_measures(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     """By completion, a token of a short one weighs more; a constant instead of the tokens scales all alike."""
     uneven = make_trajectory("t", [1.0, 0.0], tokens=[[5, 1], [6, 7, 8, 9, 1]])
-    write_rewarded(layout.trajectories(1), [uneven, make_trajectory("v", [0.0, 1.0], split="validation")])
+    write_round(layout, [uneven, make_trajectory("v", [0.0, 1.0], split="validation")])
     norms = {}
     for loss in ("dapo", "grpo", "dr_grpo"):
-        run(layout, params({"loss": loss}), 1)
+        run_selection(layout, params({"loss": loss}), 1)
         norms[loss] = [line.gradient_norm for line in read_jsonl(layout.selection(1), Selected) if line.advantage]
     assert norms["dr_grpo"] == pytest.approx(
         [norm * 7 / (2 * params().policy.max_new_tokens) for norm in norms["dapo"]]
@@ -137,9 +135,9 @@ def test_validation_without_signal_keeps_all_that_have_one_and_says_so(
     layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     train = make_trajectory("t", [1.0, 0.0, 0.0])
-    write_rewarded(layout.trajectories(1), [train, make_trajectory("v", [0.0, 0.0], split="validation")])
+    write_round(layout, [train, make_trajectory("v", [0.0, 0.0], split="validation")])
     with caplog.at_level(logging.WARNING):
-        run(layout, params(), 1)
+        run_selection(layout, params(), 1)
     assert "no validation sample has a signal" in caplog.text
     lines = read_jsonl(layout.selection(1), Selected)
     assert [(line.selected, line.influence, line.gradient_norm) for line in lines] == [(True, None, None)] * 3
@@ -150,24 +148,24 @@ def test_training_without_signal_selects_nothing_and_computes_nothing(
     layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     validation = make_trajectory("v", [0.0, 1.0], split="validation")
-    write_rewarded(layout.trajectories(1), [make_trajectory("t", [1.0, 1.0]), validation])
-    run(layout, params(), 1)
+    write_round(layout, [make_trajectory("t", [1.0, 1.0]), validation])
+    run_selection(layout, params(), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert not any(line.selected or line.gradient_norm is not None for line in lines)
     assert "nothing is selected: the update of round 1 will change nothing" in caplog.text
     assert numbers(layout)["no_signal_share"] == 1
 
 
-def test_held_out_without_validation_trajectories_is_an_error(layout: Layout, make_trajectory: MakeTrajectory) -> None:
-    write_rewarded(layout.trajectories(1), [make_trajectory("t", [1.0, 0.0])])
-    with pytest.raises(GraftError, match=r"no validation trajectories to measure influence with; run again"):
-        run(layout, params(), 1)
+def test_influence_without_validation_problems_is_an_error(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    write_round(layout, [make_trajectory("t", [1.0, 0.0])])
+    with pytest.raises(GraftError, match=r"no validation problems to measure influence with; raise problems"):
+        run_selection(layout, params(), 1)
     assert not layout.selection(1).exists()
 
 
 def test_the_cosine_of_batch_and_validation_is_of_the_two_gradients(layout: Layout) -> None:
     """⟨Σ ∇L_i, ∇L_val⟩ is the sum of the influences, by `dot` of validation problems of their own."""
-    run(layout, params(), 1)
+    run_selection(layout, params(), 1)
     found, lines = numbers(layout), read_jsonl(layout.selection(1), Selected)
     product = found["gradient_cosine"] * found["train_gradient_norm"] * found["validation_gradient_norm"]
     assert product == pytest.approx(sum(line.influence or 0 for line in lines), rel=1e-3)

@@ -11,8 +11,8 @@ from tasks.layout import Layout
 from tasks.records import Selected
 from tasks.select import select_samples
 from tasks.select.sequential_test import LEVELS, MISSED, TIMES, is_certain
-from tasks.select.task import run
-from tests.support.groups import write_rewarded
+from tasks.select.task import run_selection
+from tests.support.groups import write_round
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import kept, numbers, params
 
@@ -53,18 +53,18 @@ PROBLEMS = 100
 def test_a_round_is_measured_whole_only_where_rewards_err(
     train: list[float], layout: Layout, make_trajectory: MakeTrajectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_rewarded(
-        layout.trajectories(1),
+    write_round(
+        layout,
         [make_trajectory(f"t{n}", train, tokens=RIGHT + WRONG) for n in range(PROBLEMS)]
         + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
     )
     controlled = params(similarity="local", fdr_control=True)
     with monkeypatch.context() as patched:
         patched.setattr(select_samples, "_is_cached", lambda *_: False)
-        run(layout, controlled, 1)
+        run_selection(layout, controlled, 1)
     whole = read_jsonl(layout.selection(1), Selected)
     assert numbers(layout)["measured_share"] == 1
-    run(layout, controlled, 1)
+    run_selection(layout, controlled, 1)
     lines, found = read_jsonl(layout.selection(1), Selected), numbers(layout)
     measured = [(line, other) for line, other in zip(lines, whole, strict=True) if line.influence is not None]
     for line, other in measured:

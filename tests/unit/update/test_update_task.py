@@ -19,7 +19,7 @@ from tasks.trajectories import RewardedTrajectory
 from tasks.update.groups import selected_groups
 from tasks.update.step_plan import UpdateGroup
 from tasks.update.task import run
-from tests.support.groups import changed, write_rewarded
+from tests.support.groups import changed, write_round
 from tests.support.policies import MakeTrajectory
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
@@ -40,7 +40,7 @@ def layout(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: Make
     layout = Layout(tmp_path)
     save_tiny(layout.policy(0), fresh=True)
     mixed, solved = make_trajectory("mixed", [1.0, None, 0.0]), make_trajectory("solved", [1.0, 1.0])
-    write_rewarded(layout.trajectories(1), [mixed, solved, make_trajectory("held-out", [0.0, 1.0], split="validation")])
+    write_round(layout, [mixed, solved, make_trajectory("held-out", [0.0, 1.0], split="validation")])
     write_jsonl(layout.selection(1), [*selected(mixed, [0.7, 0.0, -0.7]), *selected(solved, [0.0, 0.0])])
     return layout
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from flows import preflight as inputs
 from flows.cli.app import app
-from flows.diagnosis.diagnose import diagnose, diagnosis_params
+from flows.diagnosis.diagnose import diagnose
 from flows.diagnosis.problems import baselines_of
 from flows.diagnosis.record import Diagnosis
 from flows.diagnosis.terminal import print_diagnosis
@@ -26,7 +26,7 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.learning.round import Setting, roll_out
+from tasks.learning.rollout import Setting, roll_out, without_tree
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
@@ -153,7 +153,7 @@ def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None
     step = diagnose(copied, asked, 3, 1).step
     policy = load_policy(copied.policy(1))
     with make_sandbox(asked.sandbox) as sandbox:
-        setting = Setting(copied.root, diagnosis_params(asked), WorkflowEnvironment(), sandbox)
+        setting = Setting(copied.root, without_tree(asked, asked.update.group_size), WorkflowEnvironment(), sandbox)
         problems = read_jsonl(copied.problems("train"), Problem)
         trajectories = roll_out(setting, policy, [("train", problem) for problem in problems], 2)
     groups = sample_groups(policy, trajectories, asked.update)
