@@ -142,11 +142,6 @@ class Params(Section):
         influence = others.data.get("influence")
         if others.data.get("algorithm") != "ppo" or influence is None or influence.selection == "none":
             return ppo
-        if influence.selection == "audit":
-            raise ValueError(
-                "influence.selection is audit, which compares completions by one advantage each, but algorithm ppo has "
-                "one for each token: set influence.selection to none, or algorithm to grpo"
-            )
         if influence.similarity == "local":
             raise ValueError(
                 "influence.similarity is local, which compares completions by one advantage each, but algorithm ppo "

@@ -32,18 +32,16 @@ class LocalSimilarity:
             similarity.add(block)
     """
 
-    def __init__(
-        self, validation: Validation, cached: GradientPasses, leave_group_out: bool, sharpness: int = SHARPNESS
-    ) -> None:
+    def __init__(self, validation: Validation, cached: GradientPasses, leave_group_out: bool) -> None:
         """`cached` passes over all validation rows, in every process. With `leave_group_out` no sample of the same
-        problem counts; `sharpness`: the power of the cosine."""
-        self._leave_group_out, self._sharpness = leave_group_out, sharpness
+        problem counts."""
+        self._leave_group_out = leave_group_out
         self._weights = dict[Row, float]()
         for sample, c in zip(validation.samples, validation.score_weights, strict=True):
             self._weights[row_of(sample)] = self._weights.get(row_of(sample), 0.0) + c
         self._parts = _parts(cached)
         self._part: list[Normed] = []
-        self._sums, self._kernels = dict[Row, float](), dict[Row, float]()
+        self._sums = dict[Row, float]()
 
     def next_part(self) -> bool:
         """Load the next validation rows; False if there are none left."""
@@ -55,24 +53,18 @@ class LocalSimilarity:
         _, own, inverse_norms = _normed(block)
         for others, theirs, their_inverse_norms in self._part:
             kernel = ((own @ theirs.T).double() * inverse_norms[:, None] * their_inverse_norms).clamp(min=0)
-            self._add(block.rows, others, kernel**self._sharpness)
+            self._add(block.rows, others, kernel**SHARPNESS)
 
     def _add(self, rows: Sequence[Sample], others: Sequence[Sample], kernel: "Tensor") -> None:
         if self._leave_group_out:
             kernel *= kernel.new_tensor([[s.problem_id != other.problem_id for other in others] for s in rows])
         weights = kernel.new_tensor([self._weights.get(row_of(s), 0.0) for s in others])
-        for sample, value, total in zip(rows, (kernel @ weights).tolist(), kernel.sum(1).tolist(), strict=True):
-            row = row_of(sample)
-            self._sums[row] = self.of(row) + value
-            self._kernels[row] = self._kernels.get(row, 0.0) + total
+        for sample, value in zip(rows, (kernel @ weights).tolist(), strict=True):
+            self._sums[row_of(sample)] = self.of(row_of(sample)) + value
 
     def of(self, row: Row) -> float:
         """-x of a row, as the weights of the scores in ∇L_val are -c."""
         return self._sums.get(row, 0.0)
-
-    def means(self) -> dict[Row, float]:
-        """x over the sum of the kernel, of each row that was added; 0 where that is 0."""
-        return {row: -self._sums[row] / total if total else 0.0 for row, total in self._kernels.items()}
 
 
 def _parts(passes: GradientPasses) -> Iterator[list[Normed]]:

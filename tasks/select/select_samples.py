@@ -26,7 +26,6 @@ from tasks.select.gradient_algebra import direction_cosine, direction_norm
 from tasks.select.gradient_passes import GradientPasses
 from tasks.select.losses import TokenLosses, Validation
 from tasks.select.metrics import selection_metrics
-from tasks.select.reward_audit import audit_rewards
 from tasks.select.sequential_test import Calibration, measure_groups
 from tasks.select.tracin import (
     NOT_MEASURED,
@@ -80,11 +79,6 @@ def select_samples(
     if own.selection == "none":
         samples = samples_in(train)
         found = Measurement([NOT_MEASURED] * len(samples), _with_signal(samples), {})
-    elif own.selection == "audit":
-        samples = samples_in(train)
-        audit, audited = audit_rewards(policy, train, validation, params, round, own.memory_budget * MEBIBYTE)
-        logger.warning("round %d: %s", round, audit)
-        found = Measurement([NOT_MEASURED] * len(samples), _with_signal(samples), audited)
     else:
         found = measure(policy, train, validation, params, round, value_head)
         if own.train_on_validation:

@@ -99,18 +99,9 @@ def measure_groups(
     return Measured(replace(found, each=flat), certain, len(found.each) / max(len(flat), 1))
 
 
-def random_order(groups: Sequence[SampleGroup], round: int) -> list[SampleGroup]:
-    """The groups in an order that depends on the round and the problems alone."""
-    return [groups[place] for place in _random_places(groups, round)]
-
-
-def _random_places(groups: Sequence[SampleGroup], round: int) -> list[int]:
-    return sorted(range(len(groups)), key=lambda place: derive_seed("part", round, groups[place].problem_id))
-
-
 def _random_parts(groups: Sequence[SampleGroup], round: int) -> list[list[int]]:
     """The places of the groups in parts of nearly equal sizes, none of them empty."""
-    order = _random_places(groups, round)
+    order = sorted(range(len(groups)), key=lambda place: derive_seed("part", round, groups[place].problem_id))
     count = min(PARTS, len(order))
     return [order[n * len(order) // count : (n + 1) * len(order) // count] for n in range(count)]
 

@@ -55,16 +55,6 @@ def test_two_processes_select_what_one_selects(
     assert numbers == pytest.approx(numbers_alone, rel=1e-2, abs=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sharded", nightly_but_first([False, True]))
-def test_two_processes_audit_as_one_does(sharded: bool, layout: Layout) -> None:
-    run_selection(layout, params(1, selection="audit"), 1)
-    lines, alone = written(layout)
-    run_in_processes(run_selection, layout, params(2, sharded, selection="audit"), 1)
-    assert "audit/train_auc" in alone
-    assert written(layout) == (lines, pytest.approx(alone, rel=1e-3, abs=1e-6))
-
-
 def test_where_nothing_is_measured_no_process_is_started(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "run_in_processes", None)
     run(layout, params(2, selection="none"), 1)

@@ -223,8 +223,6 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
     (["machine.tracking.uri=file:///data/mlruns"], r"FILE: machine\.tracking\.uri: is a folder, in which MLflow keeps"),
     (["algorithm=ppo", "environment=answer", "influence.selection=positive"],
      r"ppo: influence\.similarity is local, .* algorithm ppo has one for each token: set influence\.similarity to dot"),
-    (["algorithm=ppo", "environment=answer", "influence.selection=audit"],
-     r"ppo: influence\.selection is audit, .* set influence\.selection to none, or algorithm to grpo"),
     (["influence.precondition=adam"], r"no param 'influence\.precondition'"),
     (["seed=1", "update.betta=1"], r"no param 'update\.betta'; did you mean 'update\.beta'\?"),
     (["seed=1", "nothing"], "-S nothing: not of the form key=value"),
