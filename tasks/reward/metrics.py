@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import chain
-from statistics import variance
+from statistics import fmean, variance
 
 from tasks.core.exact_sums import Column, ExactSum
 from tasks.environments.protocol import Environment
@@ -45,6 +45,7 @@ class RewardTotals:
         self._terms: dict[str, Column] = {}
         self._columns = ExitStack()
         self._column = self._columns.enter_context(Column())  # of the rewards
+        self._pass_shares = self._columns.enter_context(Column())
         self._ends = (0.0, 0.0)
 
     def __enter__(self) -> "RewardTotals":
@@ -66,6 +67,8 @@ class RewardTotals:
         self._counts["members"] += len(rewarded.rewards)
         self._counts["solved"] += _is_solved(self._environment, rewarded.trajectory)
         self._counts["groups_with_signal"] += has_signal(finite)
+        if passes := self._passes(rewarded.trajectory):
+            self._pass_shares.add([fmean(passes)])
         if len(finite) > 1:
             self._counts["groups"] += 1
             self._spread.add([len(finite) * variance(finite)])
@@ -73,6 +76,11 @@ class RewardTotals:
             if name not in self._terms:
                 self._terms[name] = self._columns.enter_context(Column())
             self._terms[name].add(known_rewards(reward.terms[name] for reward in rewarded.rewards))
+
+    def _passes(self, trajectory: Trajectory) -> list[bool]:
+        """Whether each independent sample solves the problem, its siblings aside, as evaluation counts it."""
+        samples = (member for member in trajectory.members if member.proposer == "sample")
+        return [self._environment.is_right(trajectory.problem, member.result) for member in samples]
 
     def histogram(self, highest: float) -> list[RewardBin]:
         """Histogram of the rewards from 0 to `highest`, or further if they are."""
@@ -87,8 +95,9 @@ class RewardTotals:
         rewards. `groups` have two or more members. `mean_reward_error` is the standard error of the mean reward over
         other completions of the same problems, √(Σ G s²) / Σ G with s the deviation in a group of G; it is approximate,
         as completions from the tree are not independent. `positive_share` is the share of the rewards above 0,
-        `solved_share` that of the problems with a completion that solves problem and siblings. Means of nothing are
-        left out.
+        `solved_share` that of the problems with a completion that solves problem and siblings. `pass_at_1` is the mean
+        over problems of the share of independent samples that solve the problem, of the policy that the round began
+        with, ± 1.96 standard errors. Means of nothing are left out.
         """
         counts, rewards = self._counts, self._rewards.value
         numbers: dict[str, float | None] = {
@@ -104,6 +113,11 @@ class RewardTotals:
             "groups": counts["groups"],
             "groups_with_signal": counts["groups_with_signal"],
         }
+        level, deviation = self._pass_shares.mean, self._pass_shares.deviation
+        if level is not None and deviation is not None:
+            margin = CHANCE * deviation / math.sqrt(self._pass_shares.count)
+            ends = {"low": max(level - margin, 0.0), "high": min(level + margin, 1.0)}
+            numbers |= {"pass_at_1": level} | {f"pass_at_1_{name}": end for name, end in ends.items()}
         for name, column in self._terms.items():
             numbers[f"{name}/failed_share"] = (counts["members"] - column.count) / max(counts["members"], 1)
             numbers[f"{name}/mean"] = column.mean

@@ -50,7 +50,8 @@ class Card(NamedTuple):
 
 
 def pass_at_k(sides: Sequence[Side]) -> list[Chart]:
-    """A chart for each pass@k: before and after on the test problems and, dashed, the rounds on the dev problems."""
+    """A chart for each pass@k: before and after on the test problems; dashed, the rounds on the dev problems, and the
+    samples that each round began with on the train problems."""
     return [
         Chart(title_of(name), curves(name, drawn, (0.0, 1.0)))
         for name, drawn in islice(_level_curves(sides).items(), MAX_CHARTS)
@@ -166,12 +167,15 @@ def terms(numbers: Mapping[str, float]) -> dict[str, float]:
 
 
 def _evaluations(record: RunRecord) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """Stage, round and metrics of every evaluation; `before` is round 0, `after` the last."""
+    """Stage, round and metrics of every evaluation; `before` is round 0, `after` the last.
+
+    The completions that a stage `reward` measured are of the policy of the round before its own.
+    """
     places = {"before": 0, "after": record.rounds}
     for stage_id, numbers in record.metrics.items():
         stage, _, part = stage_id.partition("@")
         if part in places or part.isdigit():
-            yield stage, places[part] if part in places else int(part), numbers
+            yield stage, places[part] if part in places else int(part) - (stage == "reward"), numbers
 
 
 def _level_curves(sides: Sequence[Side]) -> dict[str, list[Curve]]:
@@ -179,8 +183,8 @@ def _level_curves(sides: Sequence[Side]) -> dict[str, list[Curve]]:
     by_name: dict[str, dict[tuple[int, str, bool], list[Point]]] = {}
     for colour, side in enumerate(sides):
         for stage, round, numbers in _evaluations(side.record):
-            other = stage != "evaluate"
-            key = (colour, f"{_of(sides, side)}{stage if other else 'test'}", other)
+            title = {"evaluate": "test", "reward": "train"}.get(stage, stage)
+            key = (colour, f"{_of(sides, side)}{title}", stage != "evaluate")
             for name, level in levels(numbers).items():
                 by_name.setdefault(name, {}).setdefault(key, []).append(Point(float(round), *level))
     return {

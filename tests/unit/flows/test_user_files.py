@@ -26,13 +26,13 @@ EVERY_PARAM = {
     "rewards.model.base": ["rewards.model={base: base, weight: 1.0, batch: 16, label: null}"],
 }
 READERS = {
-    "environment.name": set(MODULES) - {"choose", "select", "update"},
+    "environment.name": set(MODULES) - {"choose", "update"},
     "problems.evaluator": {"problems"},
-    "environment.prompts": set(MODULES) - {"choose", "select", "update"},
+    "environment.prompts": set(MODULES) - {"choose", "update"},
     "policy.base": {"bootstrap"},
     "policy.prompt.file": {"bootstrap"},
-    "rewards.own": {"reward"},
-    "rewards.model.base": {"reward"},
+    "rewards.own": {"reward", "select"},
+    "rewards.model.base": {"reward", "select"},
 }
 
 

@@ -20,7 +20,7 @@ from tasks.records import Result
 from tasks.reward.histogram import read_histogram
 from tasks.reward.task import run
 from tasks.trajectories import Reward, Trajectory
-from tests.support.groups import make_group
+from tests.support.groups import make_group, with_fields
 from tests.support.stage_params import REPOSITORY, stage_params
 
 PARAMS = stage_params("reward")
@@ -47,6 +47,17 @@ def test_rewards_and_metrics_are_written(tmp_path: Path) -> None:
     bins = read_histogram(layout, 1)
     assert [bin.completions for bin in bins] == [1, *[0] * (len(bins) - 2), 1]
     assert (bins[0].low, bins[-1].high) == (0, pytest.approx(full))
+
+
+def test_pass_at_1_is_that_of_the_independent_samples_on_the_problem_alone(tmp_path: Path) -> None:
+    layout, wrong = Layout(tmp_path), Result(status="ok", value=6)
+    half = with_fields(group_of(RIGHT, SLOW, RIGHT), proposer=["sample", "sample", "tree"])
+    full = make_group(["a", "b"], [RIGHT, RIGHT], siblings=1, sibling_results=[[wrong], [RIGHT]])
+    write_jsonl(layout.trajectories(1), [half, full])
+    run(layout, PARAMS, 1)
+    metrics = json.loads(layout.metrics("reward", 1).read_text())
+    assert metrics["pass_at_1"] == 0.75
+    assert (metrics["pass_at_1_low"], metrics["pass_at_1_high"]) == (pytest.approx(0.75 - 1.96 * 0.25 / 2**0.5), 1.0)
 
 
 def test_a_round_whose_rewards_are_all_alike_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

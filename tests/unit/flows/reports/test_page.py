@@ -76,11 +76,13 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
 def test_what_was_measured_between_rounds_is_a_dashed_line(tmp_path: Path) -> None:
     known = record(tmp_path)
     between = {f"validate@{n}": {"pass_at_1": n / 4, "pass_at_1_low": 0.1, "pass_at_1_high": 0.9} for n in (1, 2)}
-    more = known.model_copy(update={"metrics": {**known.metrics, **between}})
+    began = {f"reward@{n}": {"pass_at_1": n / 5} for n in (1, 2)}
+    more = known.model_copy(update={"metrics": {**known.metrics, **between, **began}})
     charts = {chart.title: chart.svg for chart in content.pass_at_k([Side("A", "a", more)])}
-    assert charts["pass@1 sampled"].count("<polyline") == 2
+    assert charts["pass@1 sampled"].count("<polyline") == 3
     assert "validate: 0.5 (0.1 to 0.9) at 2" in charts["pass@1 sampled"]
-    assert charts["pass@1 sampled"].count('class="line c0 dashed"') == 1
+    assert "train: 0.4 at 1" in charts["pass@1 sampled"]  # round 2 began with the policy of round 1
+    assert charts["pass@1 sampled"].count('class="line c0 dashed"') == 2
     assert charts["pass@5 sampled"].count("<polyline") == 1
 
 
