@@ -1,6 +1,7 @@
 """Stage `select`: trajectories with their rewards, and validation's, → which samples the update may see."""
 
 import logging
+import shutil
 
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
@@ -29,10 +30,14 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     """
     assert round is not None
     write_validation(layout, params, round)
-    if params.update.processes > 1 and (params.influence.selection != "none" or params.update.sharded):
-        run_in_processes(run_selection, layout, params, round)
-    else:
-        run_selection(layout, params, round)
+    try:
+        if params.update.processes > 1 and (params.influence.selection != "none" or params.update.sharded):
+            run_in_processes(run_selection, layout, params, round)
+        else:
+            run_selection(layout, params, round)
+    except BaseException:
+        shutil.rmtree(layout.validation(round))  # a stage that fails leaves none of its outputs
+        raise
 
 
 def run_selection(layout: Layout, params: Params, round: int) -> None:
