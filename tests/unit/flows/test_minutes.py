@@ -80,7 +80,7 @@ def test_the_choice_is_said_and_holds_for_this_machine(params: Params) -> None:
 
 
 def test_a_step_takes_longer_in_a_larger_model(params: Params) -> None:
-    assert time_step(changed("bootstrap.hidden=512", "bootstrap.layers=8")) > time_step(params) > 0
+    assert time_step(params) > time_step(changed("bootstrap.hidden=64", "bootstrap.layers=1")) > 0
 
 
 def test_the_default_is_about_as_large_as_a_size_of_its_minutes(params: Params) -> None:
