@@ -150,10 +150,10 @@ def check_shared_memory(params: Params) -> Finding:
         get_context("fork").Lock()
     except OSError as error:
         local = runner.kind == "processes" or (runner.kind == "dask" and not runner.address)
-        problems = min(search.problems or params.problems.train, params.problems.train)
-        problems += params.influence.n if params.influence.selection != "none" else 0
+        searched = min(search.problems or params.problems.train, params.problems.train)
+        sampled = params.influence.n if params.influence.selection != "none" else 0
         remedy = f"runner sequential and ray do without; else mount {SHARED} for writing"
-        fatal = local and problems > params.shard_size
+        fatal = local and max(searched, sampled) > params.shard_size  # a stage of one shard has no pool
         return Finding("shared memory", f"{SHARED}: {error.strerror}", remedy, "runners processes and dask", fatal)
     free = shutil.disk_usage(SHARED).free if SHARED.is_dir() else 0
     found = f"{decimal(free)} free"

@@ -92,6 +92,14 @@ SEMAPHORES = {
     "dask there": (["machine.runner.kind=dask", "machine.runner.address=tcp://a:1", "shard_size=100"], "warning"),
     "ray": (["machine.runner.kind=ray", "shard_size=100"], "warning"),
     "a sample": (["machine.runner.kind=processes", "shard_size=100", "search.problems=100"], "warning"),
+    "validation": (
+        ["machine.runner.kind=processes", "shard_size=100", "search.problems=100", "influence.selection=positive"],
+        "wrong",
+    ),
+    "stages of one shard each": (
+        ["machine.runner.kind=processes", "shard_size=340", "influence.selection=positive"],
+        "warning",
+    ),
 }
 
 
