@@ -54,8 +54,12 @@ class Layout:
         return self.round(number) / REWARDS
 
     def validation(self, number: int) -> Path:
-        """Folder of the validation completions that influence is measured on, empty files where it is not measured."""
+        """Folder of the validation completions, empty files where nothing is selected, and of the audit of rewards."""
         return self.round(number) / "validation"
+
+    def audit(self, number: int) -> Path:
+        """What the audit of a round's rewards found; only with `influence.selection` audit."""
+        return self.validation(number) / "audit.json"
 
     def selection(self, number: int) -> Path:
         return self.round(number) / "selection.jsonl"

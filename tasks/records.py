@@ -247,6 +247,43 @@ class AskedProblem(Record):
         return self.problem.problem_id
 
 
+AuditAnswer = Literal["right", "err", "unclear"]
+"""`right`: a tenth of wrong rewards would have been noticed."""
+
+
+class AuditShare(Record):
+    """The share of rewards of one kind that contradict what validation's say, and its excess over validation's own."""
+
+    name: str
+    contradicted: float
+    excess: float
+
+
+class RewardAudit(Record):
+    """What the audit of a round's training rewards found: `audit.json` next to its validation completions."""
+
+    answer: AuditAnswer
+    wrong: float  # estimated share of wrong training rewards, from 0 to 1
+    error: float  # standard error of it
+    contradicted: float  # share of training's rewards …
+    expected: float  # … and of validation's, by a model without the problem
+    problems: int  # of validation
+    needed: int  # validation problems that would make it clear; 0 unless `answer` is unclear
+    suspects: list[ProblemId] = []  # training problems whose own answer is doubtful, the most doubtful first
+    terms: list[AuditShare] = []  # of the reward, if it has several; this and the next only where rewards err
+    templates: list[AuditShare] = []  # or sources of problems, the largest excess first
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        shares = f"{self.contradicted:.1%} contradict validation's, where {self.expected:.1%} do of its own"
+        if self.answer == "right":
+            return f"rewards look right: {shares}"
+        if self.answer == "err":
+            return f"rewards err, about {self.wrong:.0%} of them (± {1.96 * self.error:.0%}): {shares}"
+        return f"cannot tell whether rewards err; about {self.needed} validation problems (influence.n) would tell"
+
+
 class Selected(Record):
     """Selection of a sample for the update: a line of `selection.jsonl`."""
 

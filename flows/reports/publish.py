@@ -88,4 +88,5 @@ def summary_of(record: RunRecord) -> str:
         if found.name in names
     ]
     head = [[f"{len(record.outcomes['after'])} test problems", "before", "after", "change"], ["---"] * 4]
-    return "\n".join([record.decision, "", *(f"| {' | '.join(row)} |" for row in (*head, *rows))])
+    table = (f"| {' | '.join(row)} |" for row in (*head, *rows))
+    return "\n".join([record.decision, "", *table, *(f"\n{line}" for line in record.audit_lines)])

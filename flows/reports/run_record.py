@@ -24,7 +24,7 @@ from tasks.params.params import is_run_only
 from tasks.params.sections import MOST_ROUNDS
 from tasks.programs.operators.builtin import without_context
 from tasks.promotion_records import Promotion
-from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result, Selected
+from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result, RewardAudit, Selected
 from tasks.reward.histogram import RewardBin, read_histogram
 from tasks.statistics.influence_histogram import influence_histogram
 
@@ -107,6 +107,7 @@ class RunRecord(Record):
     metrics: dict[str, dict[str, float]]  # stage id → its metrics
     steps: dict[str, dict[str, list[float | None]]]  # round → column → its value at each step; None: not finite
     rewards: dict[str, Annotated[list[RewardBin], Field(min_length=1)]] = Field(default={})  # round → its histogram
+    audits: dict[str, RewardAudit] = Field(default={}, exclude_if=not_)  # round → the audit of its rewards
     influence_round: int | None  # the last round in which influence was measured
     influence: list[Bar]
     tree: str | None  # SVG of a search tree of the last round
@@ -127,6 +128,13 @@ class RunRecord(Record):
         if stage_id not in self.metrics:
             raise GraftError(f"run/metrics/{stage_id}.json: no such file; run graft stage {stage_id}")
         return self.metrics[stage_id]
+
+    @property
+    def audit_lines(self) -> list[str]:
+        """What the audits of the rewards found, round by round; one line where all rewards look right."""
+        if self.audits and all(audit.answer == "right" for audit in self.audits.values()):
+            return ["Rewards look right in every round."]
+        return [f"Round {number}: {audit.sentence}." for number, audit in self.audits.items()]
 
     @property
     def evaluation(self) -> EvaluationParams:
@@ -154,6 +162,9 @@ def read_run_record(layout: Layout) -> RunRecord:
         steps={str(n): _steps(layout.steps(n)) for n in range(1, rounds + 1) if layout.steps(n).is_file()},
         rewards={
             str(n): read_histogram(layout, n) for n in range(1, rounds + 1) if layout.reward_histogram(n).is_file()
+        },
+        audits={
+            str(n): read_json(layout.audit(n), RewardAudit) for n in range(1, rounds + 1) if layout.audit(n).is_file()
         },
         influence_round=influence_round,
         influence=[Bar(**bin._asdict()) for bin in bins],

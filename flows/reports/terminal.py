@@ -101,6 +101,7 @@ def _remarks(layout: Layout, params: Params, record: RunRecord) -> list[str]:
         f"In brackets intervals of {100 * CONFIDENCE:g} % over the problems.",
         *([f"Best: {read_json(layout.best, Choice).reason}."] if params.evaluation.every else []),
         *(f"{remark}." for remark in plateau_remarks(rewards)),
+        *record.audit_lines,
         "",
     ]
 

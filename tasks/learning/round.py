@@ -4,6 +4,7 @@ With rollout.py it is a round, and gives what the stages write, which compute th
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from tasks.model.policy import Policy
@@ -12,6 +13,7 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.ppo.critic import criticise, score_splits
 from tasks.ppo.losses import with_ppo_objective
+from tasks.select.reward_audit import audit_rewards
 from tasks.select.select_samples import Selection, select_samples
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.compute import UpdateResult, reference_scores, update_policy
@@ -36,11 +38,12 @@ def learn(
     rewarded: Sequence[RewardedTrajectory],
     round: int,
     value_head: Any = None,
-    select: Select = select_samples,
+    select: Select | None = None,
 ) -> Round:
     """Train the policy in place on what `roll_out` gave, and with algorithm ppo the value head.
 
-    `reference`: None where `update.beta` is 0. Influence is measured on the validation problems.
+    `reference`: None where `update.beta` is 0. Rewards are compared with those of the validation problems, on which
+    influence is measured, too. `select`: by default `select_samples`.
     """
     params, recorded = with_ppo_objective(params), None
     splits = list(dict.fromkeys(trajectory.split for trajectory, _ in rewarded))
@@ -49,6 +52,10 @@ def learn(
         scores = score_splits(reference, groups, params) if reference else {}
         critic = criticise(policy, value_head, groups, scores, params)
         groups, recorded = critic.groups, critic.all_reference
+    if select is None:
+        by_split = [[own for own in rewarded if own.trajectory.split == split] for split in ("train", "validation")]
+        audited = audit_rewards(*by_split) if params.influence.selection == "audit" else None
+        select = partial(select_samples, audited=audited)
     selection = select(policy, groups["train"], groups.get("validation", []), params, round, value_head)
     learnt = {line.split for line in selection.lines}
     selected = selected_groups(

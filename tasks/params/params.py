@@ -72,10 +72,10 @@ class Params(Section):
     @classmethod
     def _check_adapter(cls, influence: Influence, others: ValidationInfo) -> Influence:
         policy = others.data.get("policy")
-        if policy is not None and policy.lora is None and influence.selection != "none":
+        if policy is not None and policy.lora is None and influence.selection == "positive":
             raise ValueError(
                 f"selection is {influence.selection}, but influence is measured over an adapter and policy.lora is "
-                "null: set influence.selection to none, or policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
+                "null: set influence.selection to audit, or policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
             )
         return influence
 
@@ -140,7 +140,7 @@ class Params(Section):
     @classmethod
     def _check_influence(cls, ppo: Ppo, others: ValidationInfo) -> Ppo:
         influence = others.data.get("influence")
-        if others.data.get("algorithm") != "ppo" or influence is None or influence.selection == "none":
+        if others.data.get("algorithm") != "ppo" or influence is None or influence.selection != "positive":
             return ppo
         if influence.similarity == "local":
             raise ValueError(

@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
@@ -16,27 +16,24 @@ from tasks.objective.advantages import known_rewards, single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
-from tasks.params.sections import Influence
 from tasks.ppo.losses import first_step_losses
 from tasks.records import Selected, Split
 from tasks.seeds import derive_seed
 from tasks.select.certificate import certify
 from tasks.select.conformal_control import calibration_influences, shift_by_threshold
 from tasks.select.gradient_algebra import direction_cosine, direction_norm
-from tasks.select.gradient_passes import GradientPasses
 from tasks.select.losses import TokenLosses, Validation
 from tasks.select.metrics import selection_metrics
-from tasks.select.sequential_test import Calibration, measure_groups
-from tasks.select.tracin import (
-    NOT_MEASURED,
-    Measure,
-    Products,
-    SampleInfluence,
-    cache_validation_gradients,
-    measure_products,
-)
+from tasks.select.reward_audit import AuditedRound
+from tasks.select.tracin import NOT_MEASURED, Measure, SampleInfluence, cache_validation_gradients, influences
 
 MEBIBYTE = 2**20
+
+AUDIT_SHARE = 0.05
+"""Samples whose gradients are computed next to an audit, as a share of training's: about 1 % of the update's passes."""
+
+AUDIT_TRAIN = 0.4
+"""Share of training's samples among them; the others are validation's, whose gradient is the noisier one."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +46,7 @@ class Selection:
     metrics: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(NamedTuple):
     """The influence of each training sample, whether the update sees it, and the metrics of both."""
 
     influences: list[SampleInfluence]
@@ -65,33 +61,39 @@ def select_samples(
     params: Params,
     round: int,
     value_head: Any = None,
+    audited: AuditedRound | None = None,
 ) -> Selection:
-    """Select from `train` by influence on `validation`, which is not used where influence is not measured.
+    """Select from `train` by influence on `validation`, or what the audit of its rewards rejects.
 
     `policy` is the one that the update starts from; with a value head the samples have targets, and their losses are
-    PPO's. Raises GraftError where the certificate of influence fails.
+    PPO's. `audited`: of these groups, where `influence.selection` is audit. Raises GraftError where the certificate of
+    influence fails.
     """
-    own = params.influence
+    own, samples = params.influence, samples_in(train)
     for groups in (train, validation):
         if single := single_reward_groups([g.baseline_rewards for g in groups]):
             logger.warning("groups with a single known reward, which is compared with the whole batch: %d", single)
+    influence, kept, numbers = [NOT_MEASURED] * len(samples), _with_signal(samples), dict[str, float]()
+    if own.selection == "positive":
+        influence, kept, numbers = measure(policy, train, validation, params, round, value_head)
+    elif audited is not None:
+        influence, numbers = _measure_part(policy, train, validation, params, round, value_head)
+        kept = [
+            k and s.member not in audited.rejected.get(s.problem_id, ()) for k, s in zip(kept, samples, strict=True)
+        ]
+        numbers |= audited.metrics
     mixed: list[Selected] = []
-    if own.selection == "none":
-        samples = samples_in(train)
-        found = Measurement([NOT_MEASURED] * len(samples), _with_signal(samples), {})
-    else:
-        found = measure(policy, train, validation, params, round, value_head)
-        if own.train_on_validation:
-            samples = samples_in(validation)
-            mixed = _lines(validation, [NOT_MEASURED] * len(samples), _with_signal(samples), "validation")
-    lines = _lines(train, found.influences, found.kept)
+    if own.train_on_validation and (own.selection == "positive" or (audited and audited.audit.answer == "err")):
+        trusted = samples_in(validation)
+        mixed = _lines(validation, [NOT_MEASURED] * len(trusted), _with_signal(trusted), "validation")
+    lines = _lines(train, influence, kept)
     rewards = [reward for group in train for reward in group.baseline_rewards]
-    numbers = selection_metrics(lines, rewards, [proposer for group in train for proposer in group.proposers])
-    numbers |= {
+    found = selection_metrics(lines, rewards, [proposer for group in train for proposer in group.proposers])
+    found |= {
         "lone_groups": single_reward_groups([g.baseline_rewards for g in train]),
         "mixed": sum(line.selected for line in mixed),
     }
-    return Selection([*lines, *mixed], numbers | found.metrics)
+    return Selection([*lines, *mixed], found | numbers)
 
 
 def measure(
@@ -102,7 +104,8 @@ def measure(
     round: int,
     value_head: Any = None,
 ) -> Measurement:
-    """Influence of the samples of `train` on those of `held_out`, checked and controlled, and what is kept by it.
+    """Influence of the samples of `train` on those of `held_out`; with `influence.selection` positive checked and
+    controlled, and what is kept by it.
 
     Where no sample of `train`, or none of `held_out`, has a signal, nothing is computed: those of `train` with a signal
     are kept.
@@ -120,7 +123,9 @@ def measure(
             logger.warning("no validation sample has a signal: every training sample that has one is kept")
         return Measurement([NOT_MEASURED] * len(samples), kept, numbers | {"all_kept": int(any(kept))})
     averaging = TokenWeights(params.update.loss, params.policy.max_new_tokens)
-    tokens, options = params.update.micro_batch_tokens, _options(own)
+    tokens = params.update.micro_batch_tokens
+    similarity = own.similarity if value_head is None else "dot"  # local compares by one advantage, PPO has one a token
+    options = Measure(similarity=similarity, budget=own.memory_budget * MEBIBYTE)
     scorer = scorer_for(
         policy,
         [*samples, *validation.samples],
@@ -135,34 +140,61 @@ def measure(
         losses = partial(first_step_losses, params.ppo)
     with explain_out_of_memory(tokens):
         scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
-        local = own.similarity == "local"
+        local = similarity == "local"
         cached = cache_validation_gradients(scorer, validation, options.budget) if local else None
-        calibration = None
-        if local and own.fdr_control:
-            trusted = calibration_influences(scorer, averaging, validation, options, _sizes(held_out), samples, cached)
-            calibration = Calibration(validation.samples, trusted)
-
-        def measure_part(groups: Sequence[SampleGroup]) -> Products:
-            given = (_sizes(groups), losses, cached, samples)
-            return measure_products(scorer, samples_in(groups), averaging, validation, options, *given)
-
-        in_parts = _is_cached(cached, validation)
-        measured = measure_groups(train, measure_part, options, calibration if in_parts else None, round)
-        found = measured.influences
-        numbers["measured_share"] = measured.share
+        found = influences(scorer, samples, averaging, validation, options, _sizes(train), losses, cached)
         numbers["validation_gradient_norm"] = direction_norm(found.gradient)
         numbers["train_gradient_norm"] = direction_norm(found.train_gradient)
         numbers["gradient_cosine"] = direction_cosine(found.train_gradient, found.gradient)
+        if own.selection != "positive":  # nothing is decided by it
+            return Measurement(found.each, kept, numbers)
         numbers |= certified(scorer, samples, found.each, averaging, validation, round, losses)
         controlled: list[float] | None = [s.influence or 0.0 for s in found.each]
-        if calibration:
-            controlled = None
-            if not measured.certain:
-                controlled = shift_by_threshold(samples, found.each, calibration.samples, calibration.influences)
+        if local and own.fdr_control:
+            trusted = calibration_influences(scorer, averaging, validation, options, _sizes(held_out), samples, cached)
+            controlled = shift_by_threshold(samples, found.each, validation.samples, trusted)
             numbers["fault_share"] = _fault_share(samples, controlled)
     if controlled is not None:
         kept = [s.has_signal and x > 0 for s, x in zip(samples, controlled, strict=True)]
     return Measurement(found.each, kept, numbers | {"all_kept": int(controlled is None)})
+
+
+def _measure_part(
+    policy: Policy,
+    train: Sequence[SampleGroup],
+    held_out: Sequence[SampleGroup],
+    params: Params,
+    round: int,
+    value_head: Any,
+) -> tuple[list[SampleInfluence], dict[str, float]]:
+    """The influence of the samples of some random groups on some of validation's, for the page of the run.
+
+    None is measured over weights without an adapter.
+    """
+    found = {group.problem_id: [NOT_MEASURED] * len(group.samples) for group in train}
+    numbers = dict[str, float]()
+    if policy.has_adapter:
+        most = AUDIT_SHARE * len(samples_in(train))
+        part = _random_part(train, AUDIT_TRAIN * most, round)
+        measured = measure(
+            policy, part, _random_part(held_out, (1 - AUDIT_TRAIN) * most, round), params, round, value_head
+        )
+        numbers, each = measured.metrics, iter(measured.influences)
+        found |= {group.problem_id: [next(each) for _ in group.samples] for group in part}
+    return [one for group in train for one in found[group.problem_id]], numbers
+
+
+def _random_part(groups: Sequence[SampleGroup], most: float, round: int) -> list[SampleGroup]:
+    """Groups with a signal, at least one and together of at most `most` samples; a function of problems and round."""
+    order = sorted(groups, key=lambda group: derive_seed("part", round, group.problem_id))
+    part, size = list[SampleGroup](), 0
+    for group in order:
+        if any(sample.has_signal for sample in group.samples):
+            size += len(group.samples)
+            if part and size > most:
+                break
+            part.append(group)
+    return part
 
 
 def validation_of(groups: Sequence[SampleGroup]) -> Validation:
@@ -191,11 +223,6 @@ def certified(
     return numbers
 
 
-def _is_cached(cached: GradientPasses | None, validation: Validation) -> bool:
-    """Whether a part of the training samples can be measured without passing over validation again."""
-    return cached is not None and cached.has_cached(validation.samples_with_signal)
-
-
 def _sizes(groups: Sequence[SampleGroup]) -> list[float]:
     """|advantage| of each sample, before update.negative_weight."""
     return [abs(advantage) for group in groups for advantage in group.advantages]
@@ -210,10 +237,6 @@ def _fault_share(samples: Sequence[Sample], controlled: Sequence[float] | None) 
     if controlled is None:
         return 0.0
     return fmean(x <= 0 for s, x in zip(samples, controlled, strict=True) if s.has_signal)
-
-
-def _options(own: Influence) -> Measure:
-    return Measure(similarity=own.similarity, budget=own.memory_budget * MEBIBYTE)
 
 
 def _lines(

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from functools import partial
 
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
@@ -11,12 +12,13 @@ from tasks.model.distributed.processes import run_in_processes
 from tasks.model.distributed.sharding import shard_base
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import load_policy
-from tasks.objective.groups import read_groups, samples_in
+from tasks.objective.groups import read_groups, read_trajectories, samples_in
 from tasks.objective.sampler_check import check_sampler
 from tasks.params.params import Params
 from tasks.ppo.critic import start_round
 from tasks.ppo.losses import with_ppo_objective
 from tasks.records import Split
+from tasks.select.reward_audit import AuditedRound, audit_rewards
 from tasks.select.select_samples import select_samples
 from tasks.select.validation_rollout import write_validation
 
@@ -24,23 +26,34 @@ logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Sample validation, then select from this round's training samples.
+    """Sample validation, audit the rewards by it, then select from this round's training samples.
 
     In `update.processes` processes where influence is measured or the model is sharded; they read the same validation.
     """
     assert round is not None
+    own = params.influence.selection
     write_validation(layout, params, round)
     try:
-        if params.update.processes > 1 and (params.influence.selection != "none" or params.update.sharded):
-            run_in_processes(run_selection, layout, params, round)
+        select = partial(run_selection, audited=audit_round(layout, round) if own == "audit" else None)
+        if params.update.processes > 1 and (own != "none" or params.update.sharded):
+            run_in_processes(select, layout, params, round)
         else:
-            run_selection(layout, params, round)
+            select(layout, params, round)
     except BaseException:
         shutil.rmtree(layout.validation(round))  # a stage that fails leaves none of its outputs
         raise
 
 
-def run_selection(layout: Layout, params: Params, round: int) -> None:
+def audit_round(layout: Layout, round: int) -> AuditedRound:
+    """Audit the round's training rewards, and write what that found."""
+    validation = list(read_trajectories(layout, round, ["validation"]))
+    audited = audit_rewards(read_trajectories(layout, round, ["train"]), validation)
+    write_json(layout.audit(round), audited.audit)
+    logger.log(logging.WARNING if audited.audit.answer == "err" else logging.INFO, "%s", audited.audit.sentence)
+    return audited
+
+
+def run_selection(layout: Layout, params: Params, round: int, audited: AuditedRound | None = None) -> None:
     """Select at the policy of the round before; the first of several processes writes."""
     params = with_ppo_objective(params)
     by_ppo, measured = params.algorithm == "ppo", params.influence.selection != "none"
@@ -48,10 +61,10 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     policy = load_policy(start, shard=shard_base if params.update.sharded else None)
     splits: list[Split] = ["train", "validation"] if measured else ["train"]
     groups = read_groups(policy, layout, round, splits, params.update)
-    if measured and not groups["validation"]:
+    if params.influence.selection == "positive" and not groups["validation"]:
         raise GraftError(
             f"{layout.problems('validation')}: no validation problems to measure influence with; raise "
-            "problems.validation, or set influence.selection to none"
+            "problems.validation, or set influence.selection to audit"
         )
     recorded, tokens = [group for batch in groups.values() for group in batch], params.update.micro_batch_tokens
     engine, head = next((group.engine for group in recorded), None), None
@@ -60,7 +73,7 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
             critic = start_round(layout, params, round, policy, groups)
             policy, head, groups = critic.policy, critic.head, critic.groups
         checked = check_sampler(policy, samples_in(recorded), engine, params.search.temperature, tokens, round)
-    selection = select_samples(policy, groups["train"], groups.get("validation", []), params, round, head)
+    selection = select_samples(policy, groups["train"], groups.get("validation", []), params, round, head, audited)
     if rank():
         return
     if not any(line.selected for line in selection.lines):

@@ -38,7 +38,7 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Similarity
-from tasks.select.gradient_algebra import products, squared_norms, sum_directions
+from tasks.select.gradient_algebra import products, squared_norms
 from tasks.select.gradient_passes import GradientPasses, GradientSum, LayerVisit
 from tasks.select.local_similarity import LocalSimilarity
 from tasks.select.losses import Row, TokenLosses, Validation, score_weights, token_loss_weights
@@ -83,19 +83,6 @@ class Influences:
 
 
 @dataclass(frozen=True)
-class Products:
-    """Samples on the validation gradient, before the means that `local` subtracts; all lists [n]."""
-
-    samples: Sequence[Sample]
-    weights: list[float]  # of the samples' gradients in the update's loss
-    mean_weights: Sequence[float]
-    similar: list[float]  # -x, with `local`
-    projections: "list[_Projection | None]"  # None where no gradient was computed
-    gradient: Direction
-    train_gradient: Direction
-
-
-@dataclass(frozen=True)
 class _Projection:
     """A row's gradient g: ‖g‖ and ⟨g, ∇L_val⟩."""
 
@@ -127,22 +114,6 @@ def influences(
     `cache_validation_gradients`, serves all calls with the same validation. Several processes compute a share each, and
     all return the same.
     """
-    given = (mean_weights, token_losses, cached, step_samples)
-    return centre([measure_products(scorer, samples, averaging, validation, measure, *given)], measure)
-
-
-def measure_products(
-    scorer: Scorer,
-    samples: Sequence[Sample],
-    averaging: TokenWeights,
-    validation: Validation,
-    measure: Measure,
-    mean_weights: Sequence[float] | None = None,
-    token_losses: TokenLosses | None = None,
-    cached: GradientPasses | None = None,
-    step_samples: Sequence[Sample] | None = None,
-) -> Products:
-    """The part of `influences` that computes gradients, with the same arguments."""
     local = measure.similarity == "local"
     if token_losses and local:
         raise GraftError(
@@ -161,22 +132,13 @@ def measure_products(
     similarity = LocalSimilarity(validation, cached, measure.leave_group_out) if local and cached else None
     projections, similar, train_gradient = _project(passes, direction, passes.sum_by_row(samples, weights), similarity)
     keys = [passes.row_of(s) for s in samples]
-    similar_of, projection_of = [similar.get(key, 0.0) for key in keys], [projections.get(key) for key in keys]
-    return Products(samples, weights, mean_weights, similar_of, projection_of, direction, train_gradient)
-
-
-def centre(parts: Sequence[Products], measure: Measure) -> Influences:
-    """The influences of the samples of all parts, in order; every group is within one part."""
-    samples, similar = [s for part in parts for s in part.samples], [x for part in parts for x in part.similar]
-    means = shared_means(samples, similar, [w for part in parts for w in part.mean_weights])
-    weights = [a for part in parts for a in part.weights]
-    projections = [one for part in parts for one in part.projections]
-    each = [NO_SIGNAL] * len(samples)
-    for place, (a, x, mean, one) in enumerate(zip(weights, similar, means, projections, strict=True)):
-        if a and one:
-            influence = _sign(a) * (x - mean) if measure.similarity == "local" else a * one.product
+    similar_of = [similar.get(key, 0.0) for key in keys]
+    means, each = shared_means(samples, similar_of, mean_weights), [NO_SIGNAL] * len(samples)
+    for place, (a, x, mean, key) in enumerate(zip(weights, similar_of, means, keys, strict=True)):
+        if a and (one := projections.get(key)):
+            influence = _sign(a) * (x - mean) if local else a * one.product
             each[place] = SampleInfluence(influence, a * one.product, abs(a) * one.norm)
-    return Influences(each, parts[0].gradient, sum_directions([part.train_gradient for part in parts]))
+    return Influences(each, direction, train_gradient)
 
 
 def validation_gradient(

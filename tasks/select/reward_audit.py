@@ -1,0 +1,333 @@
+"""Whether the training rewards err, compared with validation's, which are trusted.
+
+A logistic regression learns from validation's completions the expected reward p of a completion from what is known
+without its reward (self_consistency.py). Where p is near 0 or 1, a reward that says the opposite contradicts it:
+
+    contradicted = Σ w |r − [p > ½]| / Σ w        w = (2p − 1)²
+
+over the rewards r, scaled from 0 to 1, of independent samples. Rewards of one kind are contradicted equally often in
+training and in validation, where p is that of a regression without the completion's problem. A share ρ of inverted
+rewards raises the former by ρ (1 − 2 · contradicted) (Menon et al. 2015, Learning from Corrupted Binary Labels via
+Class-Probability Estimation, §5). The standard error is that of a ratio over problems, whose completions depend on each
+other (Cochran 1977, Sampling Techniques, §2.11).
+
+Where rewards err, a training sample with an advantage above 0 (below 0) is rejected if r − p (p − r) is higher than
+chance allows among validation's with such an advantage: conformal p-values and the rule of Benjamini and Hochberg, as
+in conformal_control.py.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import NormalDist
+from typing import TYPE_CHECKING, NamedTuple
+
+from tasks.objective.advantages import TOLERANCE
+from tasks.records import AuditAnswer, AuditShare, ProblemId, RewardAudit
+from tasks.select.conformal_control import rejection_threshold
+from tasks.select.self_consistency import consistency_features, voters_of
+from tasks.statistics.logistic_regression import LogisticRegression, fit_logistic_regression
+from tasks.trajectories import RewardedTrajectory
+
+if TYPE_CHECKING:
+    from numpy import bool_, float64
+    from numpy.typing import NDArray
+
+    Floats = NDArray[float64]
+    Bools = NDArray[bool_]
+
+REWARD = "reward"
+"""The name of the whole reward among its terms."""
+
+NOTICED = 0.1
+"""Share of wrong rewards that an audit is to notice …"""
+
+CERTAINTY = 0.9
+"""… with this probability."""
+
+FALSE_ALARM = 0.01
+"""Probability that an audit says so although rewards are right, one-sided."""
+
+TOLERATED = 0.02
+"""A difference of the contradicted shares that is no evidence: problems of two files differ a little."""
+
+FOLDS = 5
+"""Of the validation problems; each is predicted by a regression on the other folds."""
+
+FEWEST = 30
+"""Validation problems with which the normal distribution of a mean is close enough."""
+
+CLEAR = 0.9
+"""p of an answer that a problem's own key contradicts, above which the key is suspected."""
+
+LISTED = 20
+"""Suspected problems, and templates, that are named at most."""
+
+
+class AuditedRound(NamedTuple):
+    """An audit and what it rejects: the places of the rejected members by training problem."""
+
+    audit: RewardAudit
+    rejected: dict[ProblemId, set[int]]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Of the stage `select`; audit_right and audit_err are 0 where the audit cannot tell."""
+        audit = self.audit
+        return {
+            "audit_right": int(audit.answer == "right"),
+            "audit_err": int(audit.answer == "err"),
+            "audit_wrong": audit.wrong,
+            "audit_wrong_error": audit.error,
+            "audit_contradicted": audit.contradicted,
+            "audit_expected": audit.expected,
+            "audit_rejected": sum(map(len, self.rejected.values())),
+        }
+
+
+class _Group(NamedTuple):
+    """A problem's completions."""
+
+    problem_id: ProblemId
+    template: str  # or the source, where there is none
+    features: "Floats"  # [G, F]
+    rewards: dict[str, "Floats"]  # REWARD and each term of it, [G]; NaN = failed
+    independent: "Bools"  # [G] the samples whose rewards are compared
+
+
+class _Excess(NamedTuple):
+    """How much more often training's rewards are contradicted than validation's."""
+
+    contradicted: float
+    expected: float
+    error: float  # standard error of the excess
+
+    @property
+    def excess(self) -> float:
+        """Of the two shares."""
+        return self.contradicted - self.expected
+
+    def is_above(self, deviations: float) -> bool:
+        """Whether that is more than is tolerated, by this number of standard errors."""
+        return self.excess - deviations * self.error > TOLERATED
+
+
+class _Comparison(NamedTuple):
+    """Training's rewards, or one term of them, against validation's."""
+
+    all: _Excess
+    low: _Excess  # where p < ½: successes that should be none
+    high: _Excess  # where p > ½: failures that should be none, as where a problem's key is wrong
+    sums: "Floats"  # [P, 2] Σ w |r − [p > ½]| and Σ w of each training problem
+    model: LogisticRegression  # of all validation problems
+    scale: "Scale"
+    held_out: list["Floats"]  # p of each validation problem without itself
+
+
+class Scale(NamedTuple):
+    """The range of validation's rewards, which is mapped to 0 … 1."""
+
+    low: float
+    high: float
+
+    def __call__(self, rewards: "Floats") -> "Floats":
+        return ((rewards - self.low) / (self.high - self.low)).clip(0, 1)
+
+
+def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[RewardedTrajectory]) -> AuditedRound:
+    """Compare the rewards of `train` with those of `validation`, which are trusted.
+
+    Reads each trajectory of `train` once. Completions whose reward failed do not count.
+    """
+    sizes = [len(voters_of(trajectory, len(trajectory.members))) for trajectory, _ in validation]
+    ours = [_group(rewarded, min(sizes, default=0)) for rewarded in train]
+    theirs = [_group(rewarded, min(sizes, default=0)) for rewarded in validation]
+    compared = _compare(ours, theirs, REWARD)
+    if compared is None:
+        unclear = RewardAudit(
+            answer="unclear", wrong=0, error=0, contradicted=0, expected=0, problems=len(theirs), needed=FEWEST
+        )
+        return AuditedRound(unclear, {})
+    audit = _answer(compared, len(theirs)).model_copy(update={"suspects": _suspects(ours, compared)})
+    if audit.answer != "err":
+        return AuditedRound(audit, {})
+    names = [name for name in theirs[0].rewards if name != REWARD]
+    terms = {name: _compare(ours, theirs, name) for name in names} if len(names) > 1 else {}
+    found = {
+        "terms": [
+            AuditShare(name=name, contradicted=term.all.contradicted, excess=term.all.excess)
+            for name, term in terms.items()
+            if term
+        ],
+        "templates": _by_template(ours, compared),
+    }
+    return AuditedRound(audit.model_copy(update=found), _rejected(ours, theirs, compared))
+
+
+def _group(rewarded: RewardedTrajectory, votes: int) -> _Group:
+    import numpy as np
+
+    trajectory, rewards = rewarded
+    voters = voters_of(trajectory, votes)
+    independent = np.zeros(len(rewards), dtype=bool)
+    independent[voters] = True
+    columns: dict[str, list[float | None]] = {REWARD: [reward.reward for reward in rewards]}
+    columns |= {name: [reward.terms[name] for reward in rewards] for name in rewards[0].terms}
+    return _Group(
+        trajectory.problem_id,
+        trajectory.problem.template or trajectory.problem.source,
+        consistency_features(trajectory, voters),
+        {name: np.array(column, dtype=np.float64) for name, column in columns.items()},  # None becomes NaN
+        independent,
+    )
+
+
+def _compare(train: Sequence[_Group], validation: Sequence[_Group], name: str) -> _Comparison | None:
+    """None where validation's rewards are all equal, or there are hardly any."""
+    import numpy as np
+
+    known = [group.rewards[name][~np.isnan(group.rewards[name])] for group in validation]
+    values = np.concatenate([*known, np.array([])])
+    if not train or len(validation) < FOLDS or not len(values) or values.max() == values.min():
+        return None
+    scale = Scale(float(values.min()), float(values.max()))
+    folds = [[g for place, g in enumerate(validation) if place % FOLDS != fold] for fold in range(FOLDS)]
+    models = [_fit(groups, name, scale) for groups in folds]
+    held_out = [models[place % FOLDS].predict(group.features) for place, group in enumerate(validation)]
+    theirs = np.array([_contradicted(g, p, name, scale) for g, p in zip(validation, held_out, strict=True)])
+    ours = np.array(
+        [
+            np.mean([_contradicted(group, model.predict(group.features), name, scale) for model in models], axis=0)
+            for group in train
+        ]
+    )
+    return _Comparison(
+        all=_excess(ours.sum(1), theirs.sum(1)),
+        low=_excess(ours[:, 0], theirs[:, 0]),
+        high=_excess(ours[:, 1], theirs[:, 1]),
+        sums=ours.sum(1),
+        model=_fit(validation, name, scale),
+        scale=scale,
+        held_out=held_out,
+    )
+
+
+def _excess(ours: "Floats", theirs: "Floats") -> _Excess:
+    """Of sums [P, 2] of training's and validation's problems. Of no contradiction among n the error is 1/n, not 0."""
+    (contradicted, own_error), (expected, error) = _ratio(ours), _ratio(theirs)
+    weights = theirs[:, 1]
+    fewest = float((weights**2).sum()) / max(float(weights.sum()) ** 2, 1e-12)  # 1/n of n equally weighted problems
+    return _Excess(contradicted, expected, math.hypot(own_error, max(error, fewest)))
+
+
+def _fit(groups: Sequence[_Group], name: str, scale: Scale) -> LogisticRegression:
+    import numpy as np
+
+    rewards = np.concatenate([group.rewards[name] for group in groups])
+    known = ~np.isnan(rewards)
+    return fit_logistic_regression(np.concatenate([group.features for group in groups])[known], scale(rewards[known]))
+
+
+def _contradicted(group: _Group, expected: "Floats", name: str, scale: Scale) -> "Floats":
+    """Σ w |r − [p > ½]| and Σ w of a problem's independent samples: those where p < ½, then the others; [2, 2]."""
+    import numpy as np
+
+    chosen = group.independent & ~np.isnan(group.rewards[name])
+    p, rewards = expected[chosen], scale(group.rewards[name][chosen])
+    weights, high = (2 * p - 1) ** 2, p > 0.5
+    wrong = weights * np.where(high, 1 - rewards, rewards)
+    return np.array([[float(sums[side].sum()) for sums in (wrong, weights)] for side in (~high, high)])
+
+
+def _ratio(sums: "Floats") -> tuple[float, float]:
+    """Σ a / Σ b over problems [P, 2] and its standard error."""
+    import numpy as np
+
+    a, b = sums.T
+    total = max(float(b.sum()), 1e-12)
+    ratio = float(a.sum()) / total
+    residuals = float(np.square(a - ratio * b).sum())
+    return ratio, math.sqrt(residuals * len(a) / max(len(a) - 1, 1)) / total
+
+
+def _answer(compared: _Comparison, problems: int) -> RewardAudit:
+    found, sides = compared.all, (compared.all, compared.low, compared.high)
+    slope = max(1 - 2 * found.expected, TOLERATED)
+    alarm, certain = NormalDist().inv_cdf(1 - FALSE_ALARM / len(sides)), NormalDist().inv_cdf(CERTAINTY)
+    answer: AuditAnswer = "unclear"
+    needed = 0
+    if problems >= FEWEST and any(side.is_above(alarm) for side in sides):
+        answer = "err"
+    elif problems >= FEWEST and found.excess + certain * found.error < NOTICED * slope:
+        answer = "right"
+    else:
+        visible = max(NOTICED * slope - TOLERATED, TOLERATED)
+        needed = max(math.ceil(problems * ((alarm + certain) * found.error / visible) ** 2), 2 * problems, FEWEST)
+    return RewardAudit(
+        answer=answer,
+        wrong=min(max(found.excess / slope, 0.0), 1.0),
+        error=found.error / slope,
+        contradicted=found.contradicted,
+        expected=found.expected,
+        problems=problems,
+        needed=needed,
+    )
+
+
+def _by_template(train: Sequence[_Group], compared: _Comparison) -> list[AuditShare]:
+    import numpy as np
+
+    sums = defaultdict[str, list["Floats"]](list)
+    for group, own in zip(train, compared.sums, strict=True):
+        sums[group.template].append(own)
+    shares = {name: _ratio(np.array(own))[0] for name, own in sums.items()}
+    found = [
+        AuditShare(name=name, contradicted=share, excess=share - compared.all.expected)
+        for name, share in shares.items()
+    ]
+    return sorted(found, key=lambda share: -share.excess)[:LISTED]
+
+
+def _suspects(train: Sequence[_Group], compared: _Comparison) -> list[ProblemId]:
+    """Problems all of whose clearly right samples have a low reward: not a sample's reward but the key is wrong."""
+    import numpy as np
+
+    found = list[tuple[float, ProblemId]]()
+    for group in train:
+        p, rewards = compared.model.predict(group.features), compared.scale(group.rewards[REWARD])
+        clear = group.independent & (p > CLEAR) & ~np.isnan(rewards)
+        if clear.any() and rewards[clear].max() < 0.5:
+            found.append((-float(p[clear].max()), group.problem_id))
+    return [name for _, name in sorted(found)[:LISTED]]
+
+
+def _rejected(
+    train: Sequence[_Group], validation: Sequence[_Group], compared: _Comparison
+) -> dict[ProblemId, set[int]]:
+    """The places of the samples whose reward is further from its expectation than chance allows."""
+    rejected = defaultdict[ProblemId, set[int]](set)
+    for sign in (1, -1):
+        trusted = [
+            margin
+            for group, p in zip(validation, compared.held_out, strict=True)
+            for _, margin in _margins(group, p, compared.scale, sign)
+        ]
+        ours = [
+            (group.problem_id, place, margin)
+            for group in train
+            for place, margin in _margins(group, compared.model.predict(group.features), compared.scale, sign)
+        ]
+        threshold = rejection_threshold([margin for _, _, margin in ours], trusted)
+        for problem_id, place, margin in ours:
+            if threshold is not None and margin <= threshold:
+                rejected[problem_id].add(place)
+    return dict(rejected)
+
+
+def _margins(group: _Group, expected: "Floats", scale: Scale, sign: int) -> list[tuple[int, float]]:
+    """sign · (p − r) of the members whose reward is above (sign 1) or below (-1) the mean of the group."""
+    import numpy as np
+
+    rewards = group.rewards[REWARD]
+    above = sign * (rewards - np.nanmean(rewards)) > TOLERANCE
+    return [(int(place), float(sign * (expected - scale(rewards))[place])) for place in np.flatnonzero(above)]
