@@ -1,29 +1,35 @@
-"""Effect of selecting samples by influence, on the pipeline's problems and embedded policy whose rewards err.
+"""Gain of the audit of every run's rewards (`influence.selection: audit`), and how often it is right.
 
     python -m benchmarks.selection
-    python -m benchmarks.selection --conditions flipped biased --variants decisive --seeds 0 1 2 3 4 5 6 7
+    python -m benchmarks.selection --default-run          also the seconds that it takes of a run as shipped
     python -m benchmarks.selection --processes 0          only the tables, of the results that there are
 
-Each seed has its problems and first policy. Every variant trains for the same number of rounds, of epochs and of steps
-in an epoch, on the same number of completions, 1,536 a round: those that are trusted are held out, and learned from
-where they are mixed in. `trusted alone` needs no others, and so has none. Those of training have the rewards of a
-condition, which benchmarks/influence_selection/conditions.py has; GRPO is as shipped except for KL, schedule, rate and
-number of epochs.
+Training, with the pipeline's problems and embedded policy: each seed has its problems and first policy, from which each
+variant trains for two rounds of four epochs on 1,536 completions a round, 24 of each of 64 problems. Those have the
+rewards of a condition, which benchmarks/influence_selection/conditions.py has; GRPO is as shipped except for KL,
+schedule, rate and number of epochs.
+
+    no selection      reads nothing else, like `oracle`, which drops what the trusted rewards contradict, and `majority`
+    audit             has 512 trusted completions, 8 of each of 64 validation problems, on top of the 1,536, as a run as
+                      shipped; where rewards err it learns from them, too, with as many problems a step
+    trusted alone     learns from 512 or 1,024 trusted completions, and has no others
+    influence         `influence.selection: positive`, 1,024 of the 1,536 are trusted, and learned from, too
+
+`final` is trusted pass@1 of test problems (right on the problem and all its siblings, sampled at temperature 1);
+differences are paired by seed, with a 95 % interval (Student's t over the seeds); `err`: rounds in which the audit says
+that rewards err; `kept`: what is learned from, as a share of the training samples with a signal, validation's not
+counted; `seconds`: processor time of the rounds.
+
+Answers: the audit of rounds of runs as shipped, benchmarks/influence_selection/audited_rounds.py.
 
 Each run's result is a line of `--keep` (benchmarks/influence_selection/results.jsonl), with date and machine. A command
 computes what is missing there, seed by seed, and can be ended at any time; the tables are of what is there.
 
-`final` is trusted pass@1 of test problems (right on the problem and all its siblings, sampled at temperature 1);
-differences are paired by seed, with a 95 % interval (Student's t over the seeds); `kept` is what is learned from,
-trusted completions not counted, as a share of the training samples with a signal; `seconds` processor time of the
-rounds. `flipped_auc_n` (with `--auc`): how well influence against n trusted completions separates flipped from
-unflipped rewards among the samples that are learned from at the first policy, 0.5 is chance.
-
 The last line of standard output is one JSON object of means over `--seeds`; a figure is null while a run that it needs
-is missing, and the note under the tables says which. Over the conditions `flipped`, `biased` and `answer_only`:
-`few_trusted_gain_over_…`, the smallest mean gain of selection by influence with 16 or 64 trusted;
-`gap_to_oracle_256`, its largest mean distance to the oracle. `exact_speedup` is that of
-benchmarks.influence_selection.exact_rewards, of its kept results.
+is missing, and the note under the tables says which. `…_gain`: audit over no selection; `…_gap`: the better of majority
+and 512 trusted alone over audit, `gap_to_best` the largest; `false_alarm_share`: answers `err` where rewards are exact;
+`detected_…`: runs in which the audit of round 1 or 2 says `err`, where so many per cent of the rewards are inverted;
+`audit_seconds_share`: seconds of the stages `select`, less those without an audit, over those of the run.
 """
 
 import argparse
@@ -33,55 +39,34 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
-from statistics import fmean
-from typing import get_args
 
-from benchmarks.influence_selection.conditions import Condition
-from benchmarks.influence_selection.exact_rewards import RESULTS as EXACT
-from benchmarks.influence_selection.exact_rewards import read_curves
-from benchmarks.influence_selection.figures import Runs, figures, table
-from benchmarks.influence_selection.flip_auc import auc
-from benchmarks.influence_selection.training_run import SETTINGS, Job, run
-from benchmarks.influence_selection.variants import ALL, DECISIVE, NONE, PLAN, PROBLEMS
+from benchmarks.influence_selection.audited_rounds import AuditedRounds
+from benchmarks.influence_selection.default_run import DefaultRun
+from benchmarks.influence_selection.figures import Runs, answers_table, figures, training_table
+from benchmarks.influence_selection.training_run import TrainingRun
+from benchmarks.influence_selection.variants import PLAN
 from benchmarks.support.process_pool import pool_of
-from benchmarks.support.short_runs import append_figures, make_start, params_of, read_figures
+from benchmarks.support.short_runs import Figures, append_figures, make_start, params_of, read_figures
 from benchmarks.support.workspace import PROJECT
 from flows.process import settings
 from flows.process.exit_codes import exit_code
-from tasks.artifacts import digest_text
 
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "results.jsonl"
-GROUPS = {"decisive": DECISIVE, "all": tuple(ALL)}
+
+Job = TrainingRun | AuditedRounds
 
 
-def folder_of(root: Path, seed: int) -> Path:
-    """Where the problems and the first policy of a seed stay, with the present params."""
-    version = digest_text(params_of(SETTINGS).model_dump_json())[:8]
-    return root / f"{version}-{seed}"
+def training_runs(root: Path, seed: int) -> list[TrainingRun]:
+    """A run of each variant that the plan names for a condition."""
+    return [TrainingRun(root, seed, condition, name) for condition, variants in PLAN.items() for name in variants]
 
 
-def prepare(folder: Path, seed: int) -> Path:
-    """Problems and a first policy, unless they are there."""
-    make_start(folder, params_of([*SETTINGS, f"seed={seed}"]))
-    return folder
+def prepare(job: Job) -> None:
+    """Problems and a first policy of the job, unless they are there."""
+    import torch
 
-
-def jobs(
-    folders: dict[int, Path],
-    rounds: int,
-    problems: int = PROBLEMS,
-    conditions: Sequence[Condition] | None = None,
-    variants: Sequence[str] | None = None,
-) -> list[Job]:
-    """A run of each variant that the plan names for a condition, or of those of `variants`; seed by seed."""
-    return [
-        Job(folder, seed, condition, name, ALL[name], rounds, problems)
-        for seed, folder in folders.items()
-        for condition, planned in PLAN.items()
-        if conditions is None or condition in conditions
-        for name in (planned if variants is None else ALL)
-        if variants is None or name in variants
-    ]
+    torch.set_num_threads(1)
+    make_start(job.folder, params_of(job.start))
 
 
 def compute(jobs: Sequence[Job], keep: Path, processes: int) -> None:
@@ -90,18 +75,22 @@ def compute(jobs: Sequence[Job], keep: Path, processes: int) -> None:
     if not (left and processes):
         return
     with pool_of(processes) as pool:
-        folders = {job.seed: job.folder for job in left}
-        for made in [pool.submit(prepare, folder, seed) for seed, folder in folders.items()]:
+        starts = {job.folder: job for job in left}
+        for made in [pool.submit(prepare, job) for job in starts.values()]:
             made.result()
         running = {pool.submit(run, job): job for job in left}
         try:
             for ended in as_completed(running):
                 job, found = running[ended], ended.result()
-                labels = {"condition": job.condition, "variant": job.name, "seed": job.seed, "rounds": job.rounds}
-                append_figures(keep, job.digest, found, **labels)
-                print(f"{job.seed} {job.condition} {job.name}: {found}", file=sys.stderr)
+                append_figures(keep, job.digest, found, **job.labels)
+                print(f"{job.labels}: {found}", file=sys.stderr)
         finally:
             pool.shutdown(cancel_futures=True)  # an ended command waits for the runs in progress alone
+
+
+def run(job: Job) -> Figures:
+    """The figures of a job."""
+    return job.run()
 
 
 def missing(jobs: Sequence[Job], keep: Path) -> list[Job]:
@@ -110,41 +99,33 @@ def missing(jobs: Sequence[Job], keep: Path) -> list[Job]:
     return sorted(set(first.values()) - read_figures(keep, first).keys(), key=jobs.index)
 
 
-def runs_of(jobs: Sequence[Job], keep: Path) -> Runs:
-    """The results that there are, by seed."""
-    known = read_figures(keep, {job.digest: job.digest for job in jobs})
-    runs: Runs = {}
-    for job in jobs:
-        if job.digest in known:
-            runs.setdefault((job.condition, job.name), {})[job.seed] = known[job.digest]
-    return runs
-
-
 def main(arguments: Sequence[str]) -> None:
     """Run, print the tables, and as the last line the figures."""
     from rich.console import Console
 
     options = _options(arguments)
     settings.set_environment()
-    variants = None
-    if options.variants:
-        variants = [name for given in options.variants for name in GROUPS.get(given, (given,))]
     with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary:
-        folders = {seed: folder_of(options.workspaces or Path(temporary), seed) for seed in options.seeds}
-        planned = jobs(folders, options.rounds, options.problems, options.conditions, variants)
-        compute(planned, options.keep, options.processes)
-        aucs: dict[int, list[float]] = {}
-        if options.auc:
-            made = {seed: prepare(folder, seed) for seed, folder in folders.items()}
-            aucs = {n: [auc(folder, seed, n) for seed, folder in made.items()] for n in (128, 1024)}
-    everything = jobs(folders, options.rounds, options.problems) + jobs(
-        folders, options.rounds, options.problems, variants=list(ALL)
-    )
-    runs = runs_of(everything, options.keep)
+        root = options.workspaces or Path(temporary)
+        training = [job for seed in options.seeds for job in training_runs(root, seed)]
+        rounds = [AuditedRounds(root, seed) for seed in options.seeds]
+        compute([*training, *rounds], options.keep, options.processes)
+    default = DefaultRun(options.seeds[0])
+    if options.default_run and not read_figures(options.keep, {default.digest: default}):
+        append_figures(options.keep, default.digest, default.run(), **default.labels)
+
+    digests = [job.digest for job in training] + [job.digest for job in rounds] + [default.digest]
+    known = read_figures(options.keep, {digest: digest for digest in digests})
+    runs: Runs = {}
+    for job in training:
+        if job.digest in known:
+            runs.setdefault((job.condition, job.name), {})[job.seed] = known[job.digest]
+    answers = {job.seed: known[job.digest] for job in rounds if job.digest in known}
     console = Console(width=None if sys.stdout.isatty() else 140)
-    for condition in [condition for condition, name in runs if name == NONE]:
-        console.print(table(condition, runs))
-    numbers, notes = figures(runs, {n: fmean(found) for n, found in aucs.items()}, options.seeds, read_curves(EXACT))
+    for condition in dict.fromkeys(condition for condition, _ in runs):
+        console.print(training_table(condition, runs))
+    console.print(answers_table(answers))
+    numbers, notes = figures(runs, answers, known.get(default.digest), options.seeds)
     for note in notes:
         console.print(note, markup=False, highlight=False)
     print(json.dumps(numbers))
@@ -152,21 +133,11 @@ def main(arguments: Sequence[str]) -> None:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks.selection", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(8)), metavar="SEED")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--problems", type=int, default=PROBLEMS, help="training problems of a round")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)), metavar="SEED")
     parser.add_argument("--processes", type=int, default=2, help="runs at a time; 0: only the tables")
-    parser.add_argument("--conditions", nargs="+", choices=get_args(Condition), metavar="CONDITION", help="only these")
-    parser.add_argument(
-        "--variants",
-        nargs="+",
-        choices=[*GROUPS, *ALL],
-        metavar="NAME",
-        help="not the plan's; decisive, all",
-    )
+    parser.add_argument("--default-run", action="store_true", help="measure audit_seconds_share: two runs as shipped")
     parser.add_argument("--keep", type=Path, default=RESULTS, metavar="FILE", help="results, a line a run")
     parser.add_argument("--workspaces", type=Path, metavar="FOLDER", help="where first policies stay")
-    parser.add_argument("--auc", action="store_true", help="measure the flipped_auc figures, too")
     return parser.parse_args(arguments)
 
 

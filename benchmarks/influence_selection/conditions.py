@@ -2,13 +2,13 @@
 
     condition     training rewards
     clean         the share of problem and siblings solved
-    flipped       1 where all are solved, else 0; 30 % of them inverted; flipped_10: 10 %, flipped_50: 50 %
+    flipped       1 where all are solved, else 0; 30 % of them inverted
     answer_only   1 where the problem's own answer is right, on problems with equal quantities, so that a workflow that
                   takes the wrong one is right as well
     biased        the share solved, and as much again for a long workflow, right or wrong
 
-Trusted, which is the reward of validation in all of them: 1 if the problem and all siblings are solved. Every random
-draw has its own seed per problem, round and member.
+Trusted, which is the reward of validation where those of training err: 1 if the problem and all siblings are solved.
+Every random draw has its own seed per problem, round and member.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,10 @@ from tasks.records import Problem
 from tasks.seeds import derive_seed
 from tasks.trajectories import RewardedTrajectory, Trajectory
 
-Condition = Literal["clean", "flipped", "flipped_10", "flipped_50", "answer_only", "biased"]
+Condition = Literal["clean", "flipped", "biased", "answer_only"]
 
-FLIPPED: dict[Condition, float] = {"flipped": 0.3, "flipped_10": 0.1, "flipped_50": 0.5}
-"""Share of the training rewards that is inverted."""
-
-ERRING: tuple[Condition, ...] = ("flipped", "biased", "answer_only", "flipped_10", "flipped_50")
-"""The conditions whose training rewards err."""
+FLIPPED = 0.3
+"""Share of the training rewards that `flipped` inverts."""
 
 LONG, BONUS = 20, 1.0  # tokens of a long workflow, hardly any of which is right, and what `biased` gives for it
 
@@ -44,13 +41,8 @@ def rewards_of(condition: Condition, trajectory: Trajectory, seed: int, round: i
         return [float(is_right(member.result, problem.answer)) for member in members]
     if condition == "biased":
         return [share + BONUS * (len(member.tokens) >= LONG) for share, member in zip(shares, members, strict=True)]
-    flips = [is_flipped(problem, place, seed, round, FLIPPED[condition]) for place in range(len(members))]
+    flips = [_is_flipped(problem, place, seed, round) for place in range(len(members))]
     return [float((share == 1) != flip) for share, flip in zip(shares, flips, strict=True)]
-
-
-def is_flipped(problem: Problem, member: int, seed: int, round: int, share: float) -> bool:
-    """Whether this reward is among the inverted ones; those of a smaller share are among those of a larger one."""
-    return derive_seed("flip", seed, round, problem.problem_id, member) % 1000 < 1000 * share
 
 
 def with_rewards(rewarded: RewardedTrajectory, rewards: Sequence[float]) -> RewardedTrajectory:
@@ -59,6 +51,10 @@ def with_rewards(rewarded: RewardedTrajectory, rewards: Sequence[float]) -> Rewa
     return rewarded._replace(
         rewards=[record.model_copy(update={"reward": reward, "status": "ok"}) for record, reward in records]
     )
+
+
+def _is_flipped(problem: Problem, member: int, seed: int, round: int) -> bool:
+    return derive_seed("flip", seed, round, problem.problem_id, member) % 1000 < 1000 * FLIPPED
 
 
 def _shares(trajectory: Trajectory) -> list[float]:

@@ -4,22 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from benchmarks.influence_selection.audited_rounds import INVERTED
 from benchmarks.influence_selection.conditions import Condition
-from benchmarks.influence_selection.exact_rewards import Curves, exact_speedup
-from benchmarks.influence_selection.variants import ALL, ALONE, CHOSEN, INFLUENCE, NONE, ORACLE, sized
+from benchmarks.influence_selection.variants import ALONE, AUDIT, MAJORITY, NONE, ORACLE, VARIANTS
 from benchmarks.support.short_runs import Figures
 from benchmarks.support.student_interval import interval
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Runs = dict[tuple[Condition, str], dict[int, Figures]]
+BySeed = dict[int, Figures]
+
+Runs = dict[tuple[Condition, str], BySeed]
 """(condition, variant) → the runs by seed."""
 
-SETTLED: tuple[Condition, ...] = ("flipped", "biased", "answer_only")
-"""The conditions of the figures on few trusted completions."""
-
-FEW, CLOSE = (16, 64), 256
+ERRING: tuple[Condition, ...] = ("flipped", "biased", "answer_only")
+"""The conditions whose rewards err."""
 
 
 def paired(one: Mapping[int, Figures], other: Mapping[int, Figures]) -> list[float]:
@@ -27,25 +27,22 @@ def paired(one: Mapping[int, Figures], other: Mapping[int, Figures]) -> list[flo
     return [one[seed]["final"] - other[seed]["final"] for seed in sorted(one.keys() & other.keys())]
 
 
-def table(condition: Condition, runs: Runs) -> "Table":
-    """A row a variant: its mean, and its differences to no selection, to the same trusted alone and to the oracle."""
-    from rich.table import Table
-
-    made = Table(title=condition, title_justify="left")
-    columns = ("", "seeds", "final", "- no selection", "- trusted alone", "- oracle", "kept", "steps", "CPU s")
-    for column in columns:
-        made.add_column(column, justify="right" if column else "left")
-    for name in ALL:
+def training_table(condition: Condition, runs: Runs) -> "Table":
+    """A row a variant: its mean, and its differences to no selection, to 512 trusted alone and to the oracle."""
+    made = _table(
+        condition, "", "seeds", "final", "- no selection", "- 512 alone", "- oracle", "err", "kept", "steps", "CPU s"
+    )
+    for name in VARIANTS:
         own = runs.get((condition, name))
         if not own:
             continue
         learned = list(own.values())
-        others = (NONE, sized(ALONE, ALL[name].trusted or 0), ORACLE)
         made.add_row(
             name,
             str(len(learned)),
             f"{fmean(one['final'] for one in learned):.3f}",
-            *("" if name == other else _cell(own, runs.get((condition, other), {})) for other in others),
+            *("" if name == other else _cell(own, runs.get((condition, other), {})) for other in (NONE, ALONE, ORACLE)),
+            f"{sum(one['err'] for one in learned):.0f}" if name == AUDIT else "",
             f"{fmean(one['kept'] for one in learned):.0%}",
             f"{fmean(one['steps'] for one in learned):.0f}",
             f"{fmean(one['seconds'] for one in learned):.0f}",
@@ -53,65 +50,59 @@ def table(condition: Condition, runs: Runs) -> "Table":
     return made
 
 
-def _cell(own: Mapping[int, Figures], other: Mapping[int, Figures]) -> str:
-    differences = paired(own, other)
-    if not differences:
-        return ""
-    mean, half = interval(differences)
-    return f"{mean:+.3f} ± {half:.3f}"
+def answers_table(rounds: BySeed) -> "Table":
+    """A row a share of inverted rewards: how often the audit gives each answer, and the runs that it is noticed in."""
+    made = _table("rounds of runs as shipped", "inverted", "audits", "right", "unclear", "err", "runs noticed")
+    for share in ("exact", *map(str, INVERTED)):
+        counts = [
+            sum(int(own.get(f"{share}_{answer}", 0)) for own in rounds.values())
+            for answer in ("right", "unclear", "err")
+        ]
+        noticed = "" if share == "exact" else f"{sum(own[f'detected_{share}'] for own in rounds.values()):.0f}"
+        made.add_row(share if share == "exact" else f"{share} %", str(sum(counts)), *map(str, counts), noticed)
+    return made
 
 
 def figures(
-    runs: Runs, aucs: Mapping[int, float], seeds: Sequence[int], exact: Curves
+    runs: Runs, rounds: BySeed, default: Figures | None, seeds: Sequence[int]
 ) -> tuple[dict[str, float | None], list[str]]:
     """The figures of the last line over these seeds, None where a run is missing, and a note on each of those.
 
-    `exact`: the curves of exact_rewards.py, of whatever seeds there are.
+    `rounds`: the answers in audited rounds; `default`: the seconds of a default run, if they are measured.
     """
 
-    def runs_of(condition: Condition, name: str) -> dict[int, Figures]:
-        found = runs.get((condition, name), {})
-        if lacking := [seed for seed in seeds if seed not in found]:
-            raise LookupError(f"no run of {name} with {condition} rewards for seeds {', '.join(map(str, lacking))}")
-        return {seed: found[seed] for seed in seeds}
+    def mean(condition: Condition, name: str) -> float:
+        own = _of(runs.get((condition, name), {}), seeds, f"run of {name} with {condition} rewards")
+        return fmean(one["final"] for one in own)
 
-    def gain(condition: Condition, name: str, other: str) -> float:
-        return fmean(paired(runs_of(condition, name), runs_of(condition, other)))
+    def gain(condition: Condition) -> float:
+        return mean(condition, AUDIT) - mean(condition, NONE)
 
-    def over_conditions(choose: Callable[[list[float]], float], trusted: Sequence[int], other: str | None) -> float:
-        return choose(
-            [gain(condition, sized(INFLUENCE, n), other or sized(ALONE, n)) for condition in SETTLED for n in trusted]
-        )
+    def gap(condition: Condition) -> float:
+        return max(mean(condition, MAJORITY), mean(condition, ALONE)) - mean(condition, AUDIT)
 
-    def recovered() -> float:
-        gap = gain("answer_only", ORACLE, NONE)
-        if gap < 0.05:
-            raise LookupError("the oracle gains less than 0.05 there, which is no trial")
-        return gain("answer_only", CHOSEN, NONE) / gap
+    def share(name: str, total: str) -> float:
+        own = _of(rounds, seeds, "audited rounds")
+        return sum(one.get(name, 0) for one in own) / sum(one[total] for one in own)
 
-    def biased_gap() -> float:
-        if gain("biased", ORACLE, NONE) < 0.1:
-            raise LookupError("the oracle gains less than 0.1 there, which is no trial")
-        return gain("biased", ORACLE, CHOSEN)
-
-    def auc_of(trusted: int) -> float:
-        if trusted not in aucs:
-            raise LookupError("measured with --auc")
-        return aucs[trusted]
+    def seconds_share() -> float:
+        if default is None:
+            raise LookupError("measured with --default-run")
+        return (default["audit"] - default["none"]) / default["seconds"]
 
     wanted: dict[str, Callable[[], float]] = {
-        "clean_gain": lambda: gain("clean", CHOSEN, NONE),
-        "flipped_auc_128": lambda: auc_of(128),
-        "flipped_auc_1024": lambda: auc_of(1024),
-        "flipped_gain": lambda: gain("flipped", CHOSEN, NONE),
-        "answer_only_gap": lambda: gain("answer_only", ORACLE, NONE),
-        "answer_only_recovered": recovered,
-        "biased_lost": lambda: gain("biased", ORACLE, NONE),
-        "biased_gap_to_oracle": biased_gap,
-        "few_trusted_gain_over_trusted_alone": lambda: over_conditions(min, FEW, None),
-        "few_trusted_gain_over_none": lambda: over_conditions(min, FEW, NONE),
-        "gap_to_oracle_256": lambda: -over_conditions(min, (CLOSE,), ORACLE),
-        "exact_speedup": lambda: exact_speedup(exact),
+        "clean_gain": lambda: gain("clean"),
+        "flipped_gain": lambda: gain("flipped"),
+        "biased_gain": lambda: gain("biased"),
+        "answer_only_gain": lambda: gain("answer_only"),
+        "gap_to_best": lambda: max(map(gap, ERRING)),
+        "flipped_gap": lambda: gap("flipped"),
+        "biased_gap": lambda: gap("biased"),
+        "answer_only_gap": lambda: gap("answer_only"),
+        "false_alarm_share": lambda: share("exact_err", "exact"),
+        "detected_10": lambda: share("detected_10", "runs"),
+        "detected_30": lambda: share("detected_30", "runs"),
+        "audit_seconds_share": seconds_share,
     }
     numbers: dict[str, float | None] = {}
     notes = []
@@ -122,3 +113,26 @@ def figures(
             numbers[name] = None
             notes.append(f"{name}: {reason.args[0]}")
     return numbers, notes
+
+
+def _of(own: BySeed, seeds: Sequence[int], what: str) -> list[Figures]:
+    if lacking := [seed for seed in seeds if seed not in own]:
+        raise LookupError(f"no {what} for seeds {', '.join(map(str, lacking))}")
+    return [own[seed] for seed in seeds]
+
+
+def _cell(own: Mapping[int, Figures], other: Mapping[int, Figures]) -> str:
+    differences = paired(own, other)
+    if not differences:
+        return ""
+    mean, half = interval(differences)
+    return f"{mean:+.3f} ± {half:.3f}"
+
+
+def _table(title: str, *columns: str) -> "Table":
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left")
+    for place, column in enumerate(columns):
+        made.add_column(column, justify="right" if place else "left")
+    return made

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 
 from benchmarks.support.workspace import PROJECT
 from flows.stages.dvc_yaml import MODULES
-from tasks.artifacts import append_text, read_jsonl, read_text
+from tasks.artifacts import append_text, digest_text, read_jsonl, read_text
 from tasks.environments.lookup import environment_in
 from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
@@ -47,6 +47,11 @@ def params_of(assignments: Sequence[str]) -> Params:
     """The shipped params with some assignments."""
     path = PROJECT / "params.yaml"
     return overridden(path, path.read_text(encoding="utf-8"), assignments)[1]
+
+
+def start_folder(root: Path, assignments: Sequence[str]) -> Path:
+    """Where the start with these params is kept."""
+    return root / digest_text(params_of(assignments).model_dump_json())[:8]
 
 
 def make_start(folder: Path, params: Params) -> None:
