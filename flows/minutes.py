@@ -93,7 +93,7 @@ def run_seconds(size: RunSize, params: Params, step_seconds: float) -> float:
     steps = params.bootstrap.epochs * -(-problems // BATCH)
     search = min(3.1 + 0.0243 * problems * simulations, 8.5 + 0.011 * problems * simulations)
     update = min(0.047 * problems, 32) * updated
-    one_round = search + update + 2 + 0.0038 * problems
+    one_round = search + update + 4.3 + 0.0038 * problems
     evaluate = 2 * (1.6 + 0.025 * params.problems.test * params.evaluation.samples / 20)
     seconds = 19 + 0.14 * steps + size.rounds * one_round + evaluate
     return seconds * step_seconds / REFERENCE_STEP
@@ -119,7 +119,7 @@ def _check_known(params: Params) -> None:
         "algorithm": (params.algorithm, "grpo"),
         "problems.source": (params.problems.source, "environment"),
         "policy.base": (params.policy.base, "scratch"),
-        "influence.selection": (params.influence.selection, "none"),
+        "influence.selection": (params.influence.selection, "audit"),
     }
     for name, (value, expected) in known.items():
         if value != expected:

@@ -1,4 +1,4 @@
-"""Whether the training rewards err, compared with validation's, which are trusted.
+"""Audit of the training rewards: whether they err, compared with validation's, which are trusted.
 
 A logistic regression learns from validation's completions the expected reward p of a completion from what is known
 without its reward (self_consistency.py). Where p is near 0 or 1, a reward that says the opposite contradicts it:
@@ -140,8 +140,8 @@ def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[Rewa
     Reads each trajectory of `train` once. Completions whose reward failed do not count.
     """
     sizes = [len(voters_of(trajectory, len(trajectory.members))) for trajectory, _ in validation]
-    ours = [_group(rewarded, min(sizes, default=0)) for rewarded in train]
-    theirs = [_group(rewarded, min(sizes, default=0)) for rewarded in validation]
+    ours = _with_rewards([_group(rewarded, min(sizes, default=0)) for rewarded in train], REWARD)
+    theirs = _with_rewards([_group(rewarded, min(sizes, default=0)) for rewarded in validation], REWARD)
     compared = _compare(ours, theirs, REWARD)
     if compared is None:
         unclear = RewardAudit(
@@ -182,15 +182,22 @@ def _group(rewarded: RewardedTrajectory, votes: int) -> _Group:
     )
 
 
-def _compare(train: Sequence[_Group], validation: Sequence[_Group], name: str) -> _Comparison | None:
-    """None where validation's rewards are all equal, or there are hardly any."""
+def _with_rewards(groups: Sequence[_Group], name: str) -> list[_Group]:
+    """The groups of which a reward is known."""
     import numpy as np
 
-    known = [group.rewards[name][~np.isnan(group.rewards[name])] for group in validation]
-    values = np.concatenate([*known, np.array([])])
-    if not train or len(validation) < FOLDS or not len(values) or values.max() == values.min():
+    return [group for group in groups if not np.isnan(group.rewards[name]).all()]
+
+
+def _compare(train: Sequence[_Group], validation: Sequence[_Group], name: str) -> _Comparison | None:
+    """Of the problems with a known reward; None where there are hardly any, or validation's rewards are all equal."""
+    import numpy as np
+
+    train, validation = _with_rewards(train, name), _with_rewards(validation, name)
+    lows, highs = ([end(group.rewards[name]) for group in validation] for end in (np.nanmin, np.nanmax))
+    if not train or len(validation) < FOLDS or min(lows) == max(highs):
         return None
-    scale = Scale(float(values.min()), float(values.max()))
+    scale = Scale(float(min(lows)), float(max(highs)))
     folds = [[g for place, g in enumerate(validation) if place % FOLDS != fold] for fold in range(FOLDS)]
     models = [_fit(groups, name, scale) for groups in folds]
     held_out = [models[place % FOLDS].predict(group.features) for place, group in enumerate(validation)]

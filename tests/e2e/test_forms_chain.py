@@ -25,7 +25,7 @@ SMALL = [
     *["evaluation.samples=2", "evaluation.ks=[1]"],
     *["machine.tracking.uri="],
 ]
-WHOLE = ["policy.lora=null", "influence.selection=none", "update.learning_rate=0.0005"]
+WHOLE = ["policy.lora=null", "update.learning_rate=0.0005"]
 LORA = ["policy.lora={rank: 4, alpha: 8, targets: [q_proj, v_proj]}", "influence.selection=positive"]
 
 

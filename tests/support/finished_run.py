@@ -2,12 +2,13 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.evaluate.summary import problem_outcome, summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
-from tasks.records import Attempt, Problem, Result, Sibling
+from tasks.records import Attempt, AuditAnswer, Problem, Result, RewardAudit, Sibling
 from tasks.reward.histogram import histogram_csv, reward_histogram
 from tests.support.groups import make_group, with_rewards, write_rewarded
 from tests.support.records import make_promotion
@@ -72,6 +73,12 @@ def attempts(problem: Problem, chance: float, luck: random.Random) -> list[Attem
         )
         for sign, right in (("+", True), ("-", False))
     ]
+
+
+def make_audit(answer: AuditAnswer, **fields: Any) -> RewardAudit:
+    """The audit of a round; any field can be given."""
+    numbers = {"wrong": 0.3, "error": 0.02, "contradicted": 0.33, "expected": 0.04, "problems": 64, "needed": 0}
+    return RewardAudit(answer=answer, **{**numbers, **fields})
 
 
 def _write_round(layout: Layout, number: int, luck: random.Random) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from tasks.model.distributed.processes import run_in_processes
 from tasks.params.params import Params
 from tasks.records import Selected
 from tasks.select import task
-from tasks.select.task import run, run_selection
-from tasks.trajectories import RewardedTrajectory
+from tasks.select.task import audit_round, run, run_selection
+from tasks.trajectories import RewardedTrajectory, Trajectory
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
 
@@ -53,6 +54,26 @@ def test_two_processes_select_what_one_selects(
     assert (numbers["certificate_signs"], numbers["certificate_steps"]) == (1, 2)
     assert numbers["certificate_slope"] == pytest.approx(-1, abs=0.05)
     assert numbers == pytest.approx(numbers_alone, rel=1e-2, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_two_processes_audit_as_one_does(layout: Layout) -> None:
+    """What they measure next to the audit, and what it rejects."""
+    written_by, dropped = [], read_jsonl(layout.trajectories(1), Trajectory)[0].problem_id
+    for processes in (1, 2):
+        asked = params(processes, selection="audit")
+        select = partial(run_selection, audited=audit_round(layout, 1)._replace(rejected={dropped: {0}}))
+        if processes == 1:
+            select(layout, asked, 1)
+        else:
+            run_in_processes(select, layout, asked, 1)
+        lines, numbers = written(layout)
+        measured = {line.problem_id for line in lines if line.influence is not None}
+        assert not lines[0].selected
+        written_by.append(([line.selected for line in lines], measured))
+        assert numbers["audit_rejected"] == 1
+    assert written_by[0] == written_by[1]
+    assert written_by[0][1]
 
 
 def test_where_nothing_is_measured_no_process_is_started(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

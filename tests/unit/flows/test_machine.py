@@ -93,7 +93,7 @@ SEMAPHORES = {
     "ray": (["machine.runner.kind=ray", "shard_size=100"], "warning"),
     "a sample": (["machine.runner.kind=processes", "shard_size=100", "search.problems=100"], "warning"),
     "validation": (
-        ["machine.runner.kind=processes", "shard_size=100", "search.problems=100", "influence.selection=positive"],
+        ["machine.runner.kind=processes", "shard_size=100", "search.problems=100", "influence.n=128"],
         "wrong",
     ),
     "stages of one shard each": (

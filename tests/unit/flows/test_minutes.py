@@ -44,7 +44,7 @@ def test_a_run_takes_nearly_all_of_its_minutes_and_no_more(params: Params, minut
     "assignment", ["problems.test=400", "evaluation.samples=40", "update.epochs=12", "bootstrap.epochs=16"]
 )
 def test_what_takes_longer_leaves_time_for_fewer_problems(params: Params, assignment: str) -> None:
-    assert size_for(5, changed(assignment), STEP).problems < size_for(5, params, STEP).problems
+    assert size_for(4, changed(assignment), STEP).problems < size_for(4, params, STEP).problems
 
 
 def test_a_run_that_cannot_be_so_short_says_how_short_one_is(params: Params) -> None:

@@ -30,6 +30,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation")
 CASES: dict[str, dict[str, Any]] = {
     "grpo": {"search": {"simulations": 8}},
     "no selection": {"influence": {"selection": "none"}, "update": {"beta": 0.0}},
+    "audit": {"influence": {"selection": "audit"}},
     "ppo": {"algorithm": "ppo", "influence": {"similarity": "dot"}},
 }
 """With ppo a search has independent samples alone."""

@@ -190,7 +190,7 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
     (["rewards.correctness=0", OWN_TERM.replace("0.1", "0")], "every weight is 0"),
     (["rewards.correctness=0", MODEL_TERM.replace("0.1", "0")], "every weight is 0"),
     (["policy.lora=null", "influence.selection=positive"],
-     r"FILE: influence: selection is positive, .* policy\.lora is null: set influence\.selection to none, or "),
+     r"FILE: influence: selection is positive, .* policy\.lora is null: set influence\.selection to audit, or "),
     (["update.sharded=true"], r"update\.sharded: sharded is true, but a single process has .*: set processes to 2"),
     (["update.sharded=true", "update.processes=2", "policy.lora=null", "influence.selection=none"],
      r"FILE: update: sharded is true, but only a frozen base is sharded and policy\.lora is null: set sharded to"),

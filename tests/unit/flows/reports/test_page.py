@@ -11,9 +11,10 @@ from flows.reports.html import content
 from flows.reports.html.page import render_page, write_page
 from flows.reports.publish import summary_of
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord, read_run_record
-from tasks.artifacts import read_json
+from tasks.artifacts import read_json, write_json
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
+from tasks.records import AuditShare
 from tests.support import finished_run
 
 
@@ -44,6 +45,20 @@ def test_the_summary_has_the_decision_and_what_was_measured(tmp_path: Path) -> N
     measures = ["pass@1 greedy", "pass@1 sampled", "pass@5 sampled", "pass@10 sampled"]
     assert [row.split(" | ")[0].removeprefix("| ") for row in table[2:]] == measures
     assert table[4].startswith(f"| pass@5 sampled | {before:.3f} | {after:.3f} | {after - before:+.3f} (")
+
+
+def test_the_audit_of_the_rewards_is_on_the_page_and_in_the_summary(tmp_path: Path) -> None:
+    layout = finished_run.write(tmp_path)
+    assert 'id="audit"' not in render_page(make_sides([("this run", read_run_record(layout))]))
+    share = AuditShare(name="<t>", contradicted=0.9, excess=0.8)
+    audit = finished_run.make_audit("err", templates=[share], suspects=["train-0007-picks"])
+    write_json(layout.audit(1), audit)
+    record = write_page(layout)
+    page = layout.page.read_text()
+    assert "Audit of the rewards" in page
+    assert f"{audit.sentence.replace(chr(39), '&#39;')}; most in &lt;t&gt;" in page
+    assert "train-0007-picks" in page
+    assert summary_of(record).splitlines()[-1] == f"Round 1: {audit.sentence}."
 
 
 def test_the_page_names_no_address_and_has_no_script(tmp_path: Path) -> None:

@@ -65,6 +65,22 @@ def test_influence_is_that_of_the_last_round_that_measured_it(tmp_path: Path) ->
     assert (record.influence_round, record.influence) == (None, [])
 
 
+def test_the_audits_of_all_rounds_are_kept_and_said(tmp_path: Path) -> None:
+    layout = finished_run.write(tmp_path, rounds=2)
+    assert read_run_record(layout).audit_lines == []
+    right = finished_run.make_audit("right")
+    for number in (1, 2):
+        write_json(layout.audit(number), right)
+    assert read_run_record(layout).audit_lines == ["Rewards look right in every round."]
+    erring = finished_run.make_audit("err")
+    write_json(layout.audit(2), erring)
+    record = read_run_record(layout)
+    assert record.audits == {"1": right, "2": erring}
+    assert record.audit_lines == [f"Round 1: {right.sentence}.", f"Round 2: {erring.sentence}."]
+    write_json(layout.account, record)
+    assert read_json(layout.account, RunRecord) == record
+
+
 def test_missing_trees_and_numbers_are_left_out(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path, rounds=1)
     layout.tree(1).unlink()

@@ -1,0 +1,73 @@
+"""The stage `select` with an audit: what it keeps, measures and writes."""
+
+import logging
+
+import pytest
+
+from tasks.artifacts import read_json, read_jsonl
+from tasks.layout import Layout
+from tasks.params.params import Params
+from tasks.records import Result, RewardAudit, Selected
+from tasks.select import task
+from tasks.select.task import audit_round, run_selection
+from tests.support.groups import changed, write_round
+from tests.support.policies import MakeTrajectory
+from tests.support.selection_params import numbers, params
+
+TOKENS = [[5, 6, 7, 8], [5, 6, 9, 8], [11, 12, 13], [11, 14, 13]]
+TRUTH: list[float | None] = [1, 1, 0, 0]
+RESULTS = [Result(status="ok", value=value) for value in (1, 1, 2, 3)]
+"""Of the completions: the first two are right, and agree."""
+
+PROBLEMS = 40
+
+
+def write_case(layout: Layout, make_trajectory: MakeTrajectory, train: list[float | None]) -> Params:
+    """Problems of both splits with the same completions, rewarded truly in validation."""
+    groups = [make_trajectory(f"t{place}", train, tokens=TOKENS) for place in range(PROBLEMS)]
+    groups += [make_trajectory(f"v{place}", TRUTH, "validation", tokens=TOKENS) for place in range(PROBLEMS)]
+    write_round(layout, [changed(group, result=RESULTS) for group in groups])
+    return params(selection="audit", similarity="local", train_on_validation=True)
+
+
+def selected(layout: Layout, params: Params) -> list[Selected]:
+    run_selection(layout, params, 1, audit_round(layout, 1))
+    return read_jsonl(layout.selection(1), Selected)
+
+
+def test_where_rewards_look_right_all_is_kept_and_validation_is_not_learned_from(
+    layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    lines = selected(layout, write_case(layout, make_trajectory, TRUTH))
+    assert read_json(layout.audit(1), RewardAudit).answer == "right"
+    assert {line.split for line in lines} == {"train"}
+    assert all(line.selected for line in lines)
+    assert (numbers(layout)["audit_right"], numbers(layout)["audit_rejected"], numbers(layout)["mixed"]) == (1, 0, 0)
+
+
+def test_where_rewards_err_what_contradicts_validation_is_dropped_and_validation_is_learned_from(
+    layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = write_case(layout, make_trajectory, [0, 0, 1, 1])
+    with caplog.at_level(logging.WARNING, task.__name__):
+        lines = selected(layout, asked)
+    assert read_json(layout.audit(1), RewardAudit).answer == "err"
+    assert "rewards err, about" in caplog.text
+    train = [line for line in lines if line.split == "train"]
+    assert not any(line.selected for line in train)
+    assert numbers(layout)["audit_rejected"] == len(train)
+    mixed = [line for line in lines if line.split == "validation"]
+    assert len(mixed) == PROBLEMS * len(TOKENS)
+    assert all(line.selected for line in mixed)
+
+
+def test_influence_of_a_part_of_the_groups_is_shown_and_decides_nothing(
+    layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    asked = write_case(layout, make_trajectory, TRUTH)
+    lines = selected(layout, asked)
+    measured = {line.problem_id for line in lines if line.influence is not None}
+    assert 1 <= len(measured) < PROBLEMS
+    assert all((line.influence is not None) == (line.problem_id in measured) for line in lines)
+    assert [line.influence for line in selected(layout, asked)] == [line.influence for line in lines]
+    assert "certificate_slope" not in numbers(layout)
