@@ -9,8 +9,10 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
+from zoneinfo import ZoneInfo
 
 import httpx
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -31,6 +33,9 @@ Value = TypeVar("Value")
 
 TICK = 5.0
 """Seconds between two checks of our own server."""
+
+ONE_AT_A_TIME = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
+"""After a downtime all missed runs are due together: Prefect starts the first and cancels the others."""
 
 RETURN = 60.0
 """Seconds in which it has to come back."""
@@ -64,6 +69,7 @@ def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) 
         scheduled,
         name=name,
         schedules=[schedule],
+        concurrency_limit=ONE_AT_A_TIME,
         tags=[workspace_tag(root)],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
@@ -94,12 +100,24 @@ def schedule_of(cron: str | None, every: float | None) -> CronSchedule | Interva
     if every is not None:
         return IntervalSchedule(interval=timedelta(seconds=every))
     try:
-        return CronSchedule(cron=str(cron), timezone=get_localzone_name() or "UTC")
+        return CronSchedule(cron=str(cron), timezone=_local_zone())
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise GraftError(
             f'--cron "{cron}": {why}; write minute, hour, day, month and weekday: "0 3 * * *" is 3 each night'
         ) from None
+
+
+def _local_zone() -> str:
+    """The name of the local time zone. Raises GraftError where TZ names none, which tzlocal would pass over."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    try:
+        name = get_localzone_name() if not named or named.startswith("/") else ZoneInfo(named).key
+    except (LookupError, ValueError):
+        name = None
+    if not name:
+        raise GraftError(f"--cron: no time zone {named!r}; set the variable TZ to one, Europe/Berlin for instance")
+    return name
 
 
 def deployment_name(root: Path) -> str:

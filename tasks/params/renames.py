@@ -79,7 +79,7 @@ REMOVED = {
     "influence.loss": "the validation loss is that of the expected reward",
     "influence.fraction": "influence.selection positive keeps what has influence above 0",
     "influence.top_k": "all validation completions count",
-    "influence.sequential_test": "a measurement always ends once it is certain",
+    "influence.sequential_test": "influence.selection audit asks first whether rewards err",
     "influence.exclude_self": "no sample counts for itself",
     "influence.positions": "gradients are those of completions alone",
     "update.beta_warmup_steps": "beta is the same at every step",

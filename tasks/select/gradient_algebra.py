@@ -4,7 +4,6 @@ Products and squared norms are sums over the parts, the LoRA factors.
 """
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tasks.select.sample_gradients import Direction, SampleGradients
@@ -32,11 +31,6 @@ def squared_norms(gradients: SampleGradients) -> "Tensor":
 def weighted_sum(gradients: SampleGradients, weights: "Tensor") -> dict[str, "Tensor"]:
     """Σ_i weights_i g_i, of the factors' shapes; weights [B]."""
     return {name: (weights.to(own) @ own.flatten(1)).view(own.shape[1:]) for name, own in gradients.items()}
-
-
-def sum_directions(parts: Sequence[Direction]) -> Direction:
-    """The sum of directions of the same factors."""
-    return {name: sum(part[name] for part in parts) for name in parts[0]}  # type: ignore[misc]
 
 
 def safe_inverse(norms: "Tensor") -> "Tensor":

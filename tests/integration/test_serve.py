@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -47,6 +48,36 @@ def serving(with_a_dead_run: Path) -> Iterator["subprocess.Popen[bytes]"]:
     finally:
         process.kill()
         process.wait()
+
+
+def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path) -> None:
+    port = str(free_port())
+    command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "86400"]
+    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=port)
+    log = done / "serve.log"
+    with log.open("w") as file:
+        serving = subprocess.Popen(command, cwd=done, env=quick, stdout=file, stderr=file, start_new_session=True)
+    try:
+        wait_until(lambda: "scheduled every" in log.read_text(), serving)
+        url = log.read_text().split()[-1]
+        (deployment,) = httpx.post(f"{url}/deployments/filter", json={}).json()
+        begun = datetime.now(UTC)
+        for days in (3, 2, 1):
+            state = {"type": "SCHEDULED", "state_details": {"scheduled_time": str(begun - timedelta(days=days))}}
+            httpx.post(
+                f"{url}/deployments/{deployment['id']}/create_flow_run", json={"state": state}
+            ).raise_for_status()
+
+        def ended() -> list[str]:
+            runs = httpx.post(f"{url}/flow_runs/filter", json={}).json()
+            due = [run for run in runs if datetime.fromisoformat(run["expected_start_time"]) < begun]
+            return sorted(run["state"]["type"] for run in due)
+
+        wait_until(lambda: ended() == ["CANCELLED", "CANCELLED", "COMPLETED"], serving)
+        assert "the first scheduled run here" in log.read_text()
+    finally:
+        serving.kill()
+        serving.wait()
 
 
 def answers(url: str) -> bool:

@@ -10,6 +10,7 @@ import psutil
 import pytest
 from prefect import Flow
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Running
 
@@ -181,6 +182,18 @@ def test_a_served_schedule_fires_and_without_news_does_nothing(done: Path, prefe
 def test_a_schedule_that_is_none_is_named(cron: str) -> None:
     with pytest.raises(GraftError, match=r'^--cron ".*": .*; write minute, hour, day, month and weekday: '):
         schedule_of(cron, None)
+
+
+def test_a_cron_is_in_the_local_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for zone in ("Europe/Berlin", ":Asia/Tokyo"):
+        monkeypatch.setenv("TZ", zone)
+        schedule = schedule_of("0 3 * * *", None)
+        assert isinstance(schedule, CronSchedule)
+        assert schedule.timezone == zone.removeprefix(":")
+    for zone in ("Europe/Berlino", "CET-1CEST"):
+        monkeypatch.setenv("TZ", zone)
+        with pytest.raises(GraftError, match=f"^--cron: no time zone '{zone}'; set the variable TZ to one"):
+            schedule_of("0 3 * * *", None)
 
 
 @pytest.mark.parametrize(("cron", "every"), [(None, None), ("0 3 * * *", 60.0)])
