@@ -9,11 +9,12 @@ variant trains for two rounds of four epochs on 1,536 completions a round, 24 of
 rewards of a condition, which benchmarks/influence_selection/conditions.py has; GRPO is as shipped except for KL,
 schedule, rate and number of epochs.
 
-    no selection      reads nothing else, like `oracle`, which drops what the trusted rewards contradict, and `majority`
+    no selection      learns from these completions alone, as do `majority`, which rewards a group's most frequent answer,
+                      and `oracle`, which drops what would have no advantage by trusted rewards
     audit             has 512 trusted completions, 8 of each of 64 validation problems, on top of the 1,536, as a run as
                       shipped; where rewards err it learns from them, too, with as many problems a step
     trusted alone     learns from 512 or 1,024 trusted completions, and has no others
-    influence         `influence.selection: positive`, 1,024 of the 1,536 are trusted, and learned from, too
+    influence         `influence.selection: positive`: 1,024 of the 1,536 are trusted, and learned from, too
 
 `final` is trusted pass@1 of test problems (right on the problem and all its siblings, sampled at temperature 1);
 differences are paired by seed, with a 95 % interval (Student's t over the seeds); `err`: rounds in which the audit says
@@ -22,8 +23,9 @@ counted; `seconds`: processor time of the rounds.
 
 Answers: the audit of rounds of runs as shipped, benchmarks/influence_selection/audited_rounds.py.
 
-Each run's result is a line of `--keep` (benchmarks/influence_selection/results.jsonl), with date and machine. A command
-computes what is missing there, seed by seed, and can be ended at any time; the tables are of what is there.
+It takes about 45 CPU minutes without the default run, whose seconds are to be measured on idle cores. Each run's result
+is a line of `--keep` (benchmarks/influence_selection/results.jsonl), with date and machine. A command computes what is
+missing there and can be ended at any time; the tables are of what is there.
 
 The last line of standard output is one JSON object of means over `--seeds`; a figure is null while a run that it needs
 is missing, and the note under the tables says which. `…_gain`: audit over no selection; `…_gap`: the better of majority
