@@ -9,8 +9,8 @@ variant trains for two rounds of four epochs on 1,536 completions a round, 24 of
 rewards of a condition, which benchmarks/influence_selection/conditions.py has; GRPO is as shipped except for KL,
 schedule, rate and number of epochs.
 
-    no selection      learns from these completions alone, as do `majority`, which rewards a group's most frequent answer,
-                      and `oracle`, which drops what would have no advantage by trusted rewards
+    no selection      learns from these completions alone, as do `majority`, which rewards the most frequent answer of a
+                      group, and `oracle`, which drops what would have no advantage by trusted rewards
     audit             has 512 trusted completions, 8 of each of 64 validation problems, on top of the 1,536, as a run as
                       shipped; where rewards err it learns from them, too, with as many problems a step
     trusted alone     learns from 512 or 1,024 trusted completions, and has no others
@@ -23,7 +23,7 @@ counted; `seconds`: processor time of the rounds.
 
 Answers: the audit of rounds of runs as shipped, benchmarks/influence_selection/audited_rounds.py.
 
-It takes about 45 CPU minutes without the default run, whose seconds are to be measured on idle cores. Each run's result
+It takes about 40 CPU minutes without the default run, whose seconds are to be measured on idle cores. Each run's result
 is a line of `--keep` (benchmarks/influence_selection/results.jsonl), with date and machine. A command computes what is
 missing there and can be ended at any time; the tables are of what is there.
 

@@ -69,7 +69,7 @@ VARIANTS: dict[str, Variant] = {
 PLAN: dict[Condition, tuple[str, ...]] = {
     "clean": (NONE, AUDIT),
     "flipped": tuple(VARIANTS),
-    "biased": (NONE, ORACLE, MAJORITY, ALONE, ALONE_1024, AUDIT),
-    "answer_only": (NONE, ORACLE, MAJORITY, ALONE, ALONE_1024, AUDIT),
+    "biased": (NONE, MAJORITY, ALONE, ALONE_1024, AUDIT),
+    "answer_only": (NONE, MAJORITY, ALONE, ALONE_1024, AUDIT),
 }
-"""Condition → variants; influence, which takes as long as two others, in one."""
+"""Condition → variants; no figure needs oracle and influence, which are there in one."""
