@@ -62,7 +62,7 @@ VARIANTS: dict[str, Variant] = {
     MAJORITY: Variant("majority"),
     ALONE: Variant("trusted_alone", 64),
     ALONE_1024: Variant("trusted_alone", 128),
-    AUDIT: Variant("audit", 64),
+    AUDIT: Variant("audit", 128),
     INFLUENCE: Variant("positive", 128),
 }
 

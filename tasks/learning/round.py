@@ -13,7 +13,7 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.ppo.critic import criticise, score_splits
 from tasks.ppo.losses import with_ppo_objective
-from tasks.select.reward_audit import audit_rewards
+from tasks.select.reward_audit import audit_in_steps
 from tasks.select.select_samples import Selection, select_samples
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.compute import UpdateResult, reference_scores, update_policy
@@ -53,8 +53,11 @@ def learn(
         critic = criticise(policy, value_head, groups, scores, params)
         groups, recorded = critic.groups, critic.all_reference
     if select is None:
-        by_split = [[own for own in rewarded if own.trajectory.split == split] for split in ("train", "validation")]
-        audited = audit_rewards(*by_split) if params.influence.selection == "audit" else None
+        audited = None
+        if params.influence.selection == "audit":
+            train, held_out = ([r for r in rewarded if r.trajectory.split == name] for name in ("train", "validation"))
+            audited, count = audit_in_steps(lambda: train, lambda first: held_out[:first], params.influence.n)
+            groups["validation"] = groups.get("validation", [])[:count]
         select = partial(select_samples, audited=audited)
     selection = select(policy, groups["train"], groups.get("validation", []), params, round, value_head)
     learnt = {line.split for line in selection.lines}

@@ -18,7 +18,7 @@ in conformal_control.py.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,6 +53,10 @@ TOLERATED = 0.02
 
 FOLDS = 5
 """Of the validation problems; each is predicted by a regression on the other folds."""
+
+AUDITED = 64
+"""Validation problems that an audit begins with. With 8 completions of each it notices NOTICED in two rounds of the
+default with more than CERTAINTY; more are sampled only where rewards do not look right."""
 
 FEWEST = 30
 """Validation problems with which the normal distribution of a mean is close enough."""
@@ -132,6 +136,22 @@ class Scale(NamedTuple):
 
     def __call__(self, rewards: "Floats") -> "Floats":
         return ((rewards - self.low) / (self.high - self.low)).clip(0, 1)
+
+
+def audit_in_steps(
+    train: Callable[[], Iterable[RewardedTrajectory]],
+    validation: Callable[[int], Sequence[RewardedTrajectory]],
+    most: int,
+) -> tuple[AuditedRound, int]:
+    """The audit with AUDITED validation problems or, unless rewards look right by these, with `most`; and how many.
+
+    `validation(n)` gives the first n.
+    """
+    for count in sorted({min(AUDITED, most), most}):
+        audited = audit_rewards(train(), validation(count))
+        if audited.audit.answer == "right":
+            break
+    return audited, count
 
 
 def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[RewardedTrajectory]) -> AuditedRound:

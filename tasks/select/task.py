@@ -18,9 +18,10 @@ from tasks.params.params import Params
 from tasks.ppo.critic import start_round
 from tasks.ppo.losses import with_ppo_objective
 from tasks.records import Split
-from tasks.select.reward_audit import AuditedRound, audit_rewards
+from tasks.select.reward_audit import AuditedRound, audit_in_steps
 from tasks.select.select_samples import select_samples
 from tasks.select.validation_rollout import write_validation
+from tasks.trajectories import RewardedTrajectory
 
 logger = logging.getLogger(__name__)
 
@@ -31,23 +32,30 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     In `update.processes` processes where influence is measured or the model is sharded; they read the same validation.
     """
     assert round is not None
-    own = params.influence.selection
-    write_validation(layout, params, round)
+    own, audited = params.influence.selection, None
     try:
-        select = partial(run_selection, audited=audit_round(layout, round) if own == "audit" else None)
+        if own == "audit":
+            audited = audit_round(layout, params, round)
+        else:
+            write_validation(layout, params, round, 0 if own == "none" else params.influence.n)
+        select = partial(run_selection, audited=audited)
         if params.update.processes > 1 and (own != "none" or params.update.sharded):
             run_in_processes(select, layout, params, round)
         else:
             select(layout, params, round)
     except BaseException:
-        shutil.rmtree(layout.validation(round))  # a stage that fails leaves none of its outputs
+        shutil.rmtree(layout.validation(round), ignore_errors=True)  # a stage that fails leaves none of its outputs
         raise
 
 
-def audit_round(layout: Layout, round: int) -> AuditedRound:
-    """Audit the round's training rewards, and write what that found."""
-    validation = list(read_trajectories(layout, round, ["validation"]))
-    audited = audit_rewards(read_trajectories(layout, round, ["train"]), validation)
+def audit_round(layout: Layout, params: Params, round: int) -> AuditedRound:
+    """Sample validation, audit the round's training rewards by it, and write what that found."""
+
+    def sampled(count: int) -> list[RewardedTrajectory]:
+        write_validation(layout, params, round, count)
+        return list(read_trajectories(layout, round, ["validation"]))
+
+    audited, _ = audit_in_steps(lambda: read_trajectories(layout, round, ["train"]), sampled, params.influence.n)
     write_json(layout.audit(round), audited.audit)
     logger.log(logging.WARNING if audited.audit.answer == "err" else logging.INFO, "%s", audited.audit.sentence)
     return audited

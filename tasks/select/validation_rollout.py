@@ -26,24 +26,24 @@ from tasks.search.tally import Tally, show_tally
 from tasks.trajectories import RewardedTrajectory
 
 
-def write_validation(layout: Layout, params: Params, round: int) -> None:
-    """Write the folder `validation` of the round: trajectories and rewards, none where influence is not measured.
+def write_validation(layout: Layout, params: Params, round: int, count: int) -> None:
+    """Write the folder `validation` of the round: trajectories and rewards of the first `count` problems that it draws.
 
     Raises GraftError where more rewards failed than the stage `reward` allows.
     """
-    rewarded = list(sample_validation(layout, params, round)) if params.influence.selection != "none" else []
+    rewarded = list(sample_validation(layout, params, round, count)) if count else []
     with atomic_folder(layout.validation(round)) as folder:
         write_jsonl(folder / layout.trajectories(round, "validation").name, [trajectory for trajectory, _ in rewarded])
         write_jsonl(folder / REWARDS, [reward for _, rewards in rewarded for reward in rewards])
 
 
-def sample_validation(layout: Layout, params: Params, round: int) -> Iterator[RewardedTrajectory]:
-    """`influence.completions` samples of each of the `influence.n` problems that the round draws, with rewards.
+def sample_validation(layout: Layout, params: Params, round: int, count: int) -> Iterator[RewardedTrajectory]:
+    """`influence.completions` samples, with rewards, of each of the first `count` problems that the round draws.
 
     Shards are sampled as those of the stage `search` are, by its runner or its server.
     """
     listed = read_jsonl(layout.problems("validation"), Problem)
-    problems = draw_problems(listed, params.influence.n, params.seed, "validation", round)
+    problems = draw_problems(listed, params.influence.n, params.seed, "validation", round)[:count]
     tally = Tally({problem.problem_id: params.influence.completions for _, problem in problems})
     stage_id, failures = f"select@{round}", Failures()
     with (

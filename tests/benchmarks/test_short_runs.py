@@ -26,7 +26,7 @@ def test_a_short_run_draws_the_problems_that_the_stages_do(tmp_path: Path) -> No
     assert len(validation) > params.influence.n
     for round in (1, 2):
         run(layout, params, round)
-        write_validation(layout, params, round)
+        write_validation(layout, params, round, params.influence.n)
         recorded = [layout.workflows(round) / "problems.jsonl", layout.trajectories(round, "validation")]
         asked = [*read_jsonl(recorded[0], AskedProblem), *read_jsonl(recorded[1], Trajectory)]
         drawn = draw_problems(params, train, validation, round)

@@ -11,13 +11,15 @@ from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
 from tasks.model.distributed.processes import run_in_processes
 from tasks.params.params import Params
-from tasks.records import Selected
+from tasks.records import Selected, Split
 from tasks.select import task
-from tasks.select.task import audit_round, run, run_selection
-from tasks.trajectories import RewardedTrajectory, Trajectory
+from tasks.select.reward_audit import audit_rewards
+from tasks.select.task import run, run_selection
+from tasks.trajectories import RewardedTrajectory, Trajectory, read_rewarded
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
 
+SPLITS: tuple[Split, ...] = ("train", "validation")
 MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
@@ -60,9 +62,11 @@ def test_two_processes_select_what_one_selects(
 def test_two_processes_audit_as_one_does(layout: Layout) -> None:
     """What they measure next to the audit, and what it rejects."""
     written_by, dropped = [], read_jsonl(layout.trajectories(1), Trajectory)[0].problem_id
+    train, validation = (list(read_rewarded(layout.trajectories(1, split))) for split in SPLITS)
+    audited = audit_rewards(train, validation)
     for processes in (1, 2):
         asked = params(processes, selection="audit")
-        select = partial(run_selection, audited=audit_round(layout, 1)._replace(rejected={dropped: {0}}))
+        select = partial(run_selection, audited=audited._replace(rejected={dropped: {0}}))
         if processes == 1:
             select(layout, asked, 1)
         else:

@@ -91,9 +91,12 @@ SEMAPHORES = {
     "dask here": (["machine.runner.kind=dask", "shard_size=100"], "wrong"),
     "dask there": (["machine.runner.kind=dask", "machine.runner.address=tcp://a:1", "shard_size=100"], "warning"),
     "ray": (["machine.runner.kind=ray", "shard_size=100"], "warning"),
-    "a sample": (["machine.runner.kind=processes", "shard_size=100", "search.problems=100"], "warning"),
+    "a sample": (
+        ["machine.runner.kind=processes", "shard_size=100", "search.problems=100", "influence.selection=none"],
+        "warning",
+    ),
     "validation": (
-        ["machine.runner.kind=processes", "shard_size=100", "search.problems=100", "influence.n=128"],
+        ["machine.runner.kind=processes", "shard_size=100", "search.problems=100"],
         "wrong",
     ),
     "stages of one shard each": (

@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 
 from tasks.records import RewardAudit
-from tasks.select.reward_audit import FEWEST, AuditedRound, audit_rewards
+from tasks.select.reward_audit import FEWEST, AuditedRound, audit_in_steps, audit_rewards
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import changed, with_rewards
 from tests.support.rollouts import SAMPLES, invert, simulate_round, with_changed_rewards
@@ -55,6 +55,21 @@ def test_of_what_is_rejected_at_most_a_third_is_right() -> None:
         noticed.append(len(rejected & wrong) / len(wrong))
     assert fmean(false_shares) <= 1 / 3
     assert fmean(noticed) > 0.4
+
+
+@pytest.mark.parametrize(("share", "counts"), [(0.0, [64]), (0.3, [64, 128])])
+def test_more_validation_is_asked_for_unless_rewards_look_right(share: float, counts: list[int]) -> None:
+    train, validation = invert(simulate_round(0, TRAIN), share, 0), simulate_round(0, 128, "validation")
+    asked = list[int]()
+
+    def first(count: int) -> list[RewardedTrajectory]:
+        asked.append(count)
+        return validation[:count]
+
+    found, count = audit_in_steps(lambda: train, first, 128)
+    assert (asked, count) == (counts, counts[-1])
+    assert found == audit_rewards(train, validation[:count])
+    assert audit_in_steps(lambda: train, first, 40)[1] == 40
 
 
 def test_few_validation_problems_cannot_tell_and_more_are_asked_for() -> None:

@@ -30,8 +30,13 @@ def write_case(layout: Layout, make_trajectory: MakeTrajectory, train: list[floa
     return params(selection="audit", similarity="local", train_on_validation=True)
 
 
+@pytest.fixture(autouse=True)
+def _validation_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "write_validation", lambda *_: None)
+
+
 def selected(layout: Layout, params: Params) -> list[Selected]:
-    run_selection(layout, params, 1, audit_round(layout, 1))
+    run_selection(layout, params, 1, audit_round(layout, params, 1))
     return read_jsonl(layout.selection(1), Selected)
 
 

@@ -39,7 +39,7 @@ def params(n: int, shard_size: int = 2048, selection: str = "positive") -> Param
 
 def test_the_problems_that_a_round_draws_have_their_independent_samples(layout: Layout) -> None:
     for round, size in ((1, 2048), (1, 1)):
-        write_validation(layout, params(len(HELD_OUT) - 1, size), round)
+        write_validation(layout, params(len(HELD_OUT) - 1, size), round, len(HELD_OUT))
         rewarded = list(read_rewarded(layout.trajectories(round, "validation")))
         drawn = draw_problems(HELD_OUT, len(HELD_OUT) - 1, 0, "validation", round)
         assert [("validation", t.problem) for t, _ in rewarded] == [(split, p.rotated(round)) for split, p in drawn]
@@ -49,17 +49,25 @@ def test_the_problems_that_a_round_draws_have_their_independent_samples(layout: 
             assert all(reward.reward is not None for reward in rewards)
 
 
+def test_a_smaller_count_gives_the_first_of_them(layout: Layout) -> None:
+    written = []
+    for count in (len(HELD_OUT), 2):
+        write_validation(layout, params(len(HELD_OUT), shard_size=1), 1, count)  # a shard's batches are its own
+        written.append([trajectory for trajectory, _ in read_rewarded(layout.trajectories(1, "validation"))])
+    assert written[1] == written[0][:2]
+
+
 def test_the_same_bytes_are_written_each_time(layout: Layout) -> None:
     digests = []
     for _ in range(2):
-        write_validation(layout, params(2), 1)
+        write_validation(layout, params(2), 1, 2)
         digests.append(digest_path(layout.validation(1)))
     assert digests[0] == digests[1]
 
 
 def test_without_a_selection_nothing_is_sampled(tmp_path: Path) -> None:
     layout = Layout(tmp_path)  # it has no policy and no problems
-    write_validation(layout, params(2, selection="none"), 1)
+    write_validation(layout, params(2, selection="none"), 1, 0)
     assert list(read_rewarded(layout.trajectories(1, "validation"))) == []
 
 
@@ -79,5 +87,5 @@ def test_rewards_that_cannot_be_known_stop_the_stage_before_it_writes(
     before = layout.validation(1).exists() and digest_path(layout.validation(1))
     monkeypatch.setattr(validation_rollout, "sample_shard", failing)
     with pytest.raises(GraftError, match=r"select@1: validation: .* could not be computed.* the judge is away"):
-        write_validation(layout, params(1), 1)
+        write_validation(layout, params(1), 1, 1)
     assert (layout.validation(1).exists() and digest_path(layout.validation(1))) == before
