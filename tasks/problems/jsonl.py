@@ -22,6 +22,9 @@ from tasks.seeds import derive_seed
 
 _ID = re.compile(PROBLEM_ID)
 
+TRUSTED = "trusted"
+"""A column of files that says which lines' answers were checked."""
+
 MOST_NAMED = 50
 """Most places that an error names."""
 
@@ -233,7 +236,8 @@ def split_problems(name: str, problems: list[Problem], params: Problems, seed: i
     """Assign the problems to splits by a shuffle with seed and problem_id, independent of the order of the lines.
 
     Test is first, then validation, dev last: asking for more train or dev problems does not change the others. The rest
-    is unused. Raises GraftError if there are too few.
+    is unused. Where lines have the column TRUSTED, validation is of those alone in which it is true. Raises GraftError
+    if there are too few.
     """
     sizes: dict[Split, int] = {"test": params.test, "validation": params.validation, "train": params.train}
     sizes |= {"dev": params.dev} if params.dev else {}
@@ -244,9 +248,19 @@ def split_problems(name: str, problems: list[Problem], params: Problems, seed: i
             f"{name}: {len(problems)} problems, but problems.{names} ask for {asked} ({counts}); "
             "ask for fewer or add lines"
         )
-    left = iter(sorted(problems, key=lambda problem: derive_seed(seed, "problems", problem.problem_id)))
-    assigned = {split: list(islice(left, size)) for split, size in sizes.items()}
-    return {"dev": [], **assigned}
+    order = sorted(problems, key=lambda problem: derive_seed(seed, "problems", problem.problem_id))
+    held_out = list[Problem]()
+    if any(TRUSTED in problem.fields for problem in problems):
+        held_out = [problem for problem in order if problem.fields.get(TRUSTED) is True][: sizes.pop("validation")]
+        if len(held_out) < params.validation:
+            raise GraftError(
+                f"{name}: {TRUSTED} is true in {len(held_out)} lines, but problems.validation asks for "
+                f"{params.validation} of them; lower it, or check more lines"
+            )
+        names = {problem.problem_id for problem in held_out}
+        order = [problem for problem in order if problem.problem_id not in names]
+    left = iter(order)
+    return {"dev": [], "validation": held_out, **{split: list(islice(left, size)) for split, size in sizes.items()}}
 
 
 def _read(known: Format, row: Columns) -> Row:

@@ -47,6 +47,26 @@ def refusal(text: str) -> str:
     return message
 
 
+def test_validation_is_of_trusted_lines_where_lines_say_so() -> None:
+    lines = [line(question=f"{n} and 1?", answer=n + 1, trusted=n % 4 == 0) for n in range(60)]
+    lines[5] = line(question="5 and 1?", answer=6, trusted="true")  # a text is no mark
+    found = split(lines, params_of(train=20, validation=15, test=10))
+    assert {name: len(listed) for name, listed in found.items()} == {
+        "train": 20,
+        "validation": 15,
+        "test": 10,
+        "dev": 0,
+    }
+    assert all(problem.fields["trusted"] is True for problem in found["validation"])
+    assert len({problem.problem_id for listed in found.values() for problem in listed}) == 45
+    more = [line(question=f"{n} and 2?", answer=n + 2) for n in range(30)]
+    assert split([*more, *lines], params_of(train=20, validation=15, test=10))["validation"] == found["validation"]
+    with pytest.raises(
+        GraftError, match=r"^x: trusted is true in 15 lines, but problems.validation asks for 16 of them"
+    ):
+        split(lines, params_of(train=20, validation=16, test=10))
+
+
 @pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not here")
 def test_all_of_gsm8k_loads() -> None:
     problems = read_problems("train.jsonl", GSM8K.read_text(encoding="utf-8"), "train.jsonl")
