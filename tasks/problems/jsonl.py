@@ -257,8 +257,8 @@ def split_problems(name: str, problems: list[Problem], params: Problems, seed: i
                 f"{name}: {TRUSTED} is true in {len(held_out)} lines, but problems.validation asks for "
                 f"{params.validation} of them; lower it, or check more lines"
             )
-        names = {problem.problem_id for problem in held_out}
-        order = [problem for problem in order if problem.problem_id not in names]
+        chosen = {problem.problem_id for problem in held_out}
+        order = [problem for problem in order if problem.problem_id not in chosen]
     left = iter(order)
     return {"dev": [], "validation": held_out, **{split: list(islice(left, size)) for split, size in sizes.items()}}
 
