@@ -276,7 +276,7 @@ class RewardAudit(Record):
     @property
     def sentence(self) -> str:
         """The answer in words."""
-        shares = f"{self.contradicted:.1%} contradict validation's, where {self.expected:.1%} do of its own"
+        shares = f"{self.contradicted:.1%} of them contradict validation, {self.expected:.1%} of its own do"
         if self.answer == "right":
             return f"rewards look right: {shares}"
         if self.answer == "err":

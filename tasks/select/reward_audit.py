@@ -164,8 +164,9 @@ def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[Rewa
     theirs = _with_rewards([_group(rewarded, min(sizes, default=0)) for rewarded in validation], REWARD)
     compared = _compare(ours, theirs, REWARD)
     if compared is None:
+        count, needed = len(theirs), max(FEWEST, 2 * len(theirs))
         unclear = RewardAudit(
-            answer="unclear", wrong=0, error=0, contradicted=0, expected=0, problems=len(theirs), needed=FEWEST
+            answer="unclear", wrong=0, error=0, contradicted=0, expected=0, problems=count, needed=needed
         )
         return AuditedRound(unclear, {})
     audit = _answer(compared, len(theirs)).model_copy(update={"suspects": _suspects(ours, compared)})

@@ -82,7 +82,9 @@ def test_few_validation_problems_cannot_tell_and_more_are_asked_for() -> None:
 
 def test_equal_rewards_in_validation_cannot_tell() -> None:
     equal = with_changed_rewards(simulate_round(0, VALIDATION, "validation"), lambda *_: 1.0)
-    assert audit_rewards(simulate_round(0, TRAIN), equal).audit.answer == "unclear"
+    found = audit_rewards(simulate_round(0, TRAIN), equal).audit
+    assert (found.answer, found.problems) == ("unclear", VALIDATION)
+    assert found.needed > VALIDATION
     assert audit_rewards([], simulate_round(0, VALIDATION, "validation")).audit.answer == "unclear"
 
 
@@ -163,5 +165,5 @@ def test_problems_with_a_wrong_key_are_suspected() -> None:
 def test_the_sentence_names_the_answer() -> None:
     numbers = {"wrong": 0.31, "error": 0.02, "contradicted": 0.33, "expected": 0.04, "problems": 64, "needed": 0}
     said = {answer: RewardAudit(answer=answer, **numbers).sentence for answer in ("right", "err")}
-    assert said["right"].startswith("rewards look right: 33.0% contradict")
+    assert said["right"].startswith("rewards look right: 33.0% of them contradict validation, 4.0% of its own do")
     assert said["err"].startswith("rewards err, about 31% of them (± 4%)")
