@@ -65,9 +65,7 @@ def test_value_and_gradient_are_as_near_as_those_of_a_float32_adapter(
     assert (gradient - exact).norm() < NEAR * exact.norm()
 
 
-def test_others_are_left_as_they_are(
-    make_policy: MakePolicy, make_narrow: MakePolicy, samples: list[Sample]
-) -> None:
+def test_others_are_left_as_they_are(make_policy: MakePolicy, make_narrow: MakePolicy, samples: list[Sample]) -> None:
     policy = make_narrow("qwen2")
     usual = value_and_gradient(policy, samples, bf16=True)
     with narrow_linears(policy.model):
