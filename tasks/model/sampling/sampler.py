@@ -162,8 +162,8 @@ def card_rows(model: Any, context: int, new_tokens: int, memory: int) -> int:
     queries = getattr(config, "num_attention_heads", 1)  # a recurrent model has none
     heads = getattr(config, "num_key_value_heads", None) or queries
     width = getattr(config, "head_dim", None) or config.hidden_size // queries
-    token = 2 * config.num_hidden_layers * heads * width * size
-    row = (context + new_tokens) * token + LOGITS_BYTES * config.vocab_size
+    token = 2 * int(config.num_hidden_layers) * int(heads) * int(width) * size
+    row: int = (context + new_tokens) * token + LOGITS_BYTES * config.vocab_size
     return max(min(CARD_ROWS, int(CARD_SHARE * memory) // row, CARD_CONTEXTS // max(context, 1)), 1)
 
 
