@@ -87,10 +87,9 @@ class Sampler:
         """Rows of a batch."""
         import torch
 
-        device = self._policy.device
-        if device.type != "cuda" or self._policy.served:
+        if self._policy.served or self._policy.device.type != "cuda":
             return BATCH_ROWS
-        memory = torch.cuda.get_device_properties(device).total_memory
+        memory = torch.cuda.get_device_properties(self._policy.device).total_memory
         longest = max((len(r.context) for r in requests), default=0)
         return card_rows(self._policy.model, longest, self._max_tokens, memory)
 
