@@ -179,7 +179,7 @@ class Scorer:
             assert self.prompts is not None
             return collate_completions(batch.samples, self.prompts, self.pad, self.model.device)
         if batch.layout == "packed":
-            return collate_packed(batch.groups, next(self.model.parameters()).dtype, self.model.device)
+            return collate_packed(batch.groups, self.model.device)
         return collate_rows(batch.samples, self.pad, self.model.device)
 
 

@@ -16,7 +16,7 @@ from transformers import GraniteConfig, GraniteForCausalLM
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import micro_batches
+from tasks.model.scoring import micro_batches, packed_attention
 from tasks.model.scoring import scorer as scorer_module
 from tasks.model.scoring.micro_batches import (
     Layout,
@@ -28,7 +28,7 @@ from tasks.model.scoring.micro_batches import (
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples
-from tests.support.updates import TRAINING_LAYOUTS, gradient_of
+from tests.support.updates import DENSE_OR_FUSED, TRAINING_LAYOUTS, gradient_of
 
 Key = tuple[str, int]
 
@@ -53,10 +53,12 @@ def scores_and_gradient(
     return found, gradient_of(policy)
 
 
+@pytest.mark.parametrize("devices", DENSE_OR_FUSED)
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
 def test_packed_rows_equal_padded_rows_in_value_and_gradient(
-    kind: str, make_policy: MakePolicy, make_samples: MakeSamples
+    kind: str, devices: set[str], make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(packed_attention, "DENSE_DEVICES", devices)
     policy, samples = make_policy(kind), make_samples(problems=5, group=4)
     assert scorer_for(policy, samples, 1.0).layout == "packed"
     laid, gradient = scores_and_gradient(policy, samples, "packed")
