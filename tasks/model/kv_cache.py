@@ -1,4 +1,8 @@
-"""Key-value cache that is written in place, without a copy of the old entries for each new token."""
+"""Key-value caches that are written in place, without a copy of the old entries for each new token.
+
+One grows; the other has a fixed number of places, and a tensor says which of them is written, so that a CUDA graph can
+replay the step that writes it.
+"""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -69,3 +73,49 @@ def _with_room(states: "Tensor", room: int) -> "Tensor":
     buffer = states.new_empty(*states.shape[:2], room, states.shape[-1])
     buffer[:, :, : states.shape[-2]] = states
     return buffer
+
+
+def static_cache(grown: Any, place: "Tensor") -> Any:
+    """A cache with the tokens of another, which `growing_cache` made; the next one is written at `place` [1].
+
+    Its layers have room for more tokens once they are moved.
+    """
+    from transformers.cache_utils import DynamicCache
+
+    new = DynamicCache()
+    new.layers = [_static_layer()(layer.keys, layer.values, place) for layer in grown.layers]
+    return new
+
+
+@cache
+def _static_layer() -> Any:
+    from transformers.cache_utils import DynamicLayer
+
+    class StaticLayer(DynamicLayer):  # type: ignore[misc]
+        """Keys and values [B, heads, S, d]."""
+
+        def __init__(self, keys: "Tensor", values: "Tensor", place: "Tensor") -> None:
+            super().__init__()
+            self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
+            self.keys, self.values, self._place = keys, values, place
+
+        def update(
+            self,
+            key_states: "Tensor",
+            value_states: "Tensor",
+            *_args: Any,
+            **_kwargs: Any,
+        ) -> tuple["Tensor", "Tensor"]:
+            self.keys.index_copy_(2, self._place, key_states)
+            self.values.index_copy_(2, self._place, value_states)
+            return self.keys, self.values
+
+        def move(self, rows: Any, used: int, room: int) -> None:
+            """Keep the first `used` tokens of these rows, with room for `room` more: 0, as attention reads them."""
+            from torch.nn.functional import pad
+
+            self.keys, self.values = (
+                pad(states[:, :, :used][rows], (0, 0, 0, room)) for states in (self.keys, self.values)
+            )
+
+    return StaticLayer

@@ -35,6 +35,23 @@ class RowPrefix:
         return scaled_dot_product_attention(queries, keys, values, seen, scale=1.0)
 
 
+class StaticPrefix:
+    """Each row's context is in the cache, before its own tokens and the places of those to come."""
+
+    def __init__(self, bias: "Tensor") -> None:
+        """`bias` [B, 1, 1, S] 0 = a token, -inf = padding or to come."""
+        self._bias = bias
+
+    def attend(self, _layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+        """Attention of scaled queries [B, heads, n, d] to those of keys and values [B, heads, S, d] that are there."""
+        import torch
+
+        rows = queries.flatten(0, 1)
+        scores = torch.bmm(rows, keys.flatten(0, 1).mT).view(*queries.shape[:3], -1).add_(self._bias)
+        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(values.dtype)
+        return torch.bmm(weights.flatten(0, 1), values.flatten(0, 1)).view(queries.shape)
+
+
 class SharedPrefix:
     """The C prefilled contexts of a batch, and the context of each of its B rows."""
 
@@ -108,7 +125,7 @@ class SharedPrefix:
         return groups.view(len(self._members), rows.shape[1], -1).index_select(0, self._places)
 
 
-Prefix = SharedPrefix | RowPrefix
+Prefix = SharedPrefix | RowPrefix | StaticPrefix
 """How rows attend to their contexts."""
 
 

@@ -1,15 +1,16 @@
-"""CPU float32: merged LoRA matrices and fused RMS norms; same numbers, fewer operations."""
+"""Layers with fewer operations: merged or narrow LoRA linears and fused RMS norms; same numbers, to rounding."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from tasks.model.cpu.merged_lora import merged_linears
+from tasks.model.cpu.narrow_lora import narrow_linears
 from tasks.model.cpu.rms_norm import fused_norms
 
 
 @contextmanager
 def fast_layers(model: Any) -> Iterator[None]:
     """In the block, the model gives the same numbers, to rounding, in less time. The block must not change weights."""
-    with merged_linears(model), fused_norms(model):
+    with merged_linears(model), narrow_linears(model), fused_norms(model):
         yield

@@ -199,16 +199,24 @@ def _is_plain(module: Any) -> bool:
     """Whether `merged_linears` can merge a LoRA linear."""
     import torch
 
+    types = {weight.dtype for weight in weights_of(module) or []}
+    return types in ({torch.float32}, {torch.float64})
+
+
+def weights_of(module: Any) -> "list[Tensor] | None":
+    """W, A and B of a LoRA linear that computes x Wᵀ + s (x Aᵀ) Bᵀ and nothing else, or None."""
+    import torch
+
     if type(module.base_layer) is not torch.nn.Linear or module.disable_adapters or module.merged:
-        return False
+        return None
     if len(module.active_adapters) != 1 or "forward" in vars(module):  # accelerate puts one there
-        return False
+        return None
     (name,) = module.active_adapters
     if name not in module.lora_A or module.lora_variant.get(name) or module.lora_bias.get(name):
-        return False
+        return None
     dropout = module.lora_dropout[name]
-    idle = isinstance(dropout, torch.nn.Identity) or not dropout.training
-    weights = (module.base_layer.weight, module.lora_A[name].weight, module.lora_B[name].weight)
-    if any(type(weight) is not torch.nn.Parameter for weight in weights):  # a part of it in each process, or few bits
-        return False
-    return idle and len({w.dtype for w in weights}) == 1 and weights[0].dtype in (torch.float32, torch.float64)
+    if dropout.training and not isinstance(dropout, torch.nn.Identity):
+        return None
+    weights = [module.base_layer.weight, module.lora_A[name].weight, module.lora_B[name].weight]
+    plain = all(type(weight) is torch.nn.Parameter for weight in weights)  # not a part of it in each process, or few bits
+    return weights if plain else None

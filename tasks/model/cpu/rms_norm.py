@@ -1,11 +1,12 @@
-"""CPU float32: RMS norms in half the passes over memory, with a hand-written gradient (Zhang & Sennrich 2019).
+"""RMS norms in half the passes over memory, with a hand-written gradient (Zhang & Sennrich 2019).
 
 With r = 1 / sqrt(mean(x²) + ε), n = x r and y = w n, and g = ∂L/∂y:
 
     ∂L/∂x = r (w g - n mean(w g n))      ∂L/∂w = Σ g n
 
 In transformers a norm is seven operations of torch. In a small model, or with few rows, it costs as much as the matrix
-product after it: fused, an update takes 4 % less time and a sampled token 5 %.
+product after it: fused, an update takes 4 % less time and a sampled token 5 %. In 16 bits torch's own is used, which is
+one operation on a GPU and rounds once.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ _probe_results: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 @contextmanager
 def fused_norms(model: Any) -> Iterator[None]:
-    """In the block, RMS norms of 32 bits or more are fused; a probe, not the name, decides which modules are RMS norms.
+    """In the block, RMS norms are fused; a probe, not the name, decides which modules are RMS norms.
 
     Under autocast none is.
     """
@@ -41,11 +42,13 @@ def _fused_forward(module: Any) -> Norm:
 
     own, weight, epsilon = module.forward, module.weight, float(_epsilon(module) or 0)
     apply, autocast, grad_enabled = _function().apply, torch.is_autocast_enabled, torch.is_grad_enabled
-    device = weight.device.type
+    device, narrow, fused = weight.device.type, weight.itemsize == 2, torch.nn.functional.rms_norm
 
     def forward(x: "Tensor") -> "Tensor":
         if x.dtype != weight.dtype or autocast(device):
             return own(x)  # type: ignore[no-any-return]
+        if narrow:
+            return fused(x, weight.shape, weight, epsilon)
         if grad_enabled():
             return apply(x, weight, epsilon)  # type: ignore[no-any-return]
         return (x * _scale(x, epsilon)).mul_(weight)
@@ -74,7 +77,7 @@ def _has_one_weight(module: Any) -> bool:
     if type(weight) is not torch.nn.Parameter:  # none, or a part of it in each process
         return False
     is_vector = weight.dim() == 1 and _epsilon(module) is not None
-    return is_vector and weight.dtype in (torch.float32, torch.float64)
+    return is_vector and weight.is_floating_point() and weight.itemsize > 1
 
 
 def _agrees(module: Any) -> bool:
@@ -82,10 +85,13 @@ def _agrees(module: Any) -> bool:
     import torch
 
     weight = module.weight
+    exact = weight.double() if weight.itemsize == 2 else weight
+    within = max(1e-4, 4 * torch.finfo(weight.dtype).eps)
     with torch.no_grad():
         x = torch.linspace(-1e-3, 2e-3, 2 * len(weight), dtype=weight.dtype, device=weight.device).view(1, 2, -1)
         try:
-            return torch.allclose(module(x), _function().apply(x, weight, _epsilon(module)), rtol=1e-4, atol=1e-6)
+            expected = _function().apply(x.to(exact.dtype), exact, _epsilon(module)).to(weight.dtype)
+            return torch.allclose(module(x), expected, rtol=within, atol=1e-6)
         except (RuntimeError, ValueError, TypeError):
             return False
 

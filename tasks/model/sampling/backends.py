@@ -1,5 +1,6 @@
 """Choose a sampling backend: the fastest whose log-probabilities equal a plain forward pass on a short probe.
 
+graph      a step of the loop captured as a CUDA graph            CUDA, attention that can be replaced
 blocks     the decoding loop on Llama's blocks written out        float32 on a CPU, Llama's architecture
 loop       the decoding loop on the model's own forward pass      it fills a key-value cache
 generate   transformers' own `generate`, without a cache          any model
@@ -19,6 +20,7 @@ from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
 from tasks.model.sampling.batch_state import BatchState, Request
 from tasks.model.sampling.decode_loop import decode, decode_blocks
+from tasks.model.sampling.graph_decode import decode_graph
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +45,9 @@ def pick_backend(policy: Policy, prompt: list[int]) -> Backend:
     """
     results = _probe_results.setdefault(policy.model, {})
     backends = {"loop": decode}
-    if is_supported(unwrap_model(policy.model)):
+    if policy.device.type == "cuda":
+        backends = {"graph": decode_graph, "loop": decode}
+    elif is_supported(unwrap_model(policy.model)):
         backends = {"blocks": decode_blocks, "loop": decode}
     for name, backend in backends.items():
         if name not in results:

@@ -82,28 +82,42 @@ class BatchState:
             seeds = [request.seed for request in requests]
             self._points = uniforms(seeds, self.steps, device).T.contiguous()  # [steps, R]
 
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the kept set of each token is recorded, which takes a look at the device in each step."""
+        return not self._truncation.is_off
+
     def append(self, logits: "Tensor", live: "Tensor", step: int) -> "Tensor":
         """Draw the next token [B] of the rows `live` [B] from logits [B, V]; a row that has ended does not change."""
-        import torch
+        tokens = self.draw(logits, live, step)
+        self.end_rows(live, step, step + 1)
+        return tokens
 
+    def draw(self, logits: "Tensor", live: "Tensor", step: "int | Tensor") -> "Tensor":
+        """Draw and keep the tokens [B] of `step`, a number or [1]. Without truncation there is no synchronisation with
+        the device."""
         if self.temperature:
             own = self._temperatures
             scaled = scale_logits(logits, self.temperature if own is None else own.index_select(0, live))
-            scaled = self._truncated(scaled, live)
-            tokens, logprobs = draw(scaled, self._points[step].index_select(0, live))
+            tokens, logprobs = draw(self._truncated(scaled, live), self._points[step, live])
         else:
             tokens = logits.argmax(-1)
             logprobs = token_logprobs(logits, tokens, 1.0)
-        self._tokens[step].index_copy_(0, live, tokens)  # past a row's length: never read
-        self._logprobs[step].index_copy_(0, live, logprobs.to(self._logprobs.dtype))
-        if self.ends or self._stop:
-            ended = torch.isin(tokens, self._ends)
+        self._tokens[step, live] = tokens  # past a row's length: never read
+        self._logprobs[step, live] = logprobs.to(self._logprobs.dtype)
+        return tokens
+
+    def end_rows(self, live: "Tensor", first: int, last: int) -> None:
+        """End the rows `live` [B] whose tokens of the steps first to last - 1 end a completion."""
+        import torch
+
+        for step in range(first, last) if self.ends or self._stop else ():
+            ended = torch.isin(self._tokens[step, live], self._ends)
             if self._stop:
                 ended |= self._stop(self._tokens[max(step + 1 - STOP_TOKENS, 0) : step + 1, live].T)
             lengths = self.lengths.index_select(0, live)
             self.lengths.index_copy_(0, live, lengths.where(~ended, lengths.clamp(max=step + 1)))
-        self.unfinished = self.lengths > step + 1
-        return tokens
+        self.unfinished = self.lengths > last
 
     def _truncated(self, scaled: "Tensor", live: "Tensor") -> "Tensor":
         """Scaled logits [B, V] of the rows `live`, -inf outside of the kept sets, which are recorded."""

@@ -86,42 +86,55 @@ def _decode(model: Any, forward: HfForward | LlamaBlocks, state: BatchState, max
         _DecodeLoop(model.config, forward, state, max_copied).run()
 
 
-class _DecodeLoop:
-    """B live rows of the R in the batch, and their cache."""
+class Contexts:
+    """The C distinct contexts of R requests, each of them prefilled once."""
 
-    def __init__(self, config: Any, forward: HfForward | LlamaBlocks, state: BatchState, max_copied: int) -> None:
-        """Prefill each distinct context once: their common beginning, then the rest of each, padded on the left."""
+    def __init__(self, config: Any, forward: HfForward | LlamaBlocks, state: BatchState) -> None:
+        """Prefill their common beginning, then the rest of each, padded on the left."""
         import torch
 
-        self.config, self.forward, self.state, self.max_copied = config, forward, state, max_copied
         contexts = list(dict.fromkeys(r.context for r in state.requests))
         place = {context: i for i, context in enumerate(contexts)}
-        owner = torch.tensor([place[r.context] for r in state.requests], device=state.device)  # [B]
-        self.width = max(len(c) for c in contexts)
+        self._forward = forward
+        self.owner = torch.tensor([place[r.context] for r in state.requests], device=state.device)  # [R]
+        self.width = max(len(c) for c in contexts)  # P
         self.cache = growing_cache(config)
         common = common_prefix(contexts) if keeps_all_tokens(self.cache) else 0
         rows = [[*c[:common], *[0] * (self.width - len(c)), *c[common:]] for c in contexts]
         ids = torch.tensor(rows, device=state.device)
         real = torch.tensor([len(c) for c in contexts], device=state.device)
         slots = torch.arange(self.width + state.steps, device=state.device)
-        seen = (slots < common) | (slots >= common + self.width - real[:, None])  # [C, S] False = padding
+        seen = (slots < common) | (slots >= common + self.width - real[:, None])  # [C, P + steps] False = padding
         self.padded = min(len(c) for c in contexts) < self.width
-        self.logits = self._prefill(ids, seen[:, : self.width], common)[owner]  # [B, V]
+        self.padding = ~seen[:, : self.width] if self.padded else None  # [C, P]
+        self.logits = self._prefill(ids, seen[:, : self.width], common)[self.owner]  # [R, V]
         if self.cache.get_seq_length() != self.width:
             raise ValueError("its forward pass does not fill the cache")
-        self.live = torch.arange(len(state.requests), device=state.device)
-        self.seen, self.real = seen[owner], real[owner]
-        self.prefix = self._make_prefix(owner, ~seen[:, : self.width] if self.padded else None)
+        self.seen, self.real = seen[self.owner], real[self.owner]  # [R, P + steps], [R]
 
     def _prefill(self, ids: "Tensor", seen: "Tensor", common: int) -> "Tensor":
         """Logits [C, V] after contexts [C, P], whose first `common` tokens are the same."""
         if common:
-            self.forward.prefill(ids[:1, :common], None, None, self.cache)
+            self._forward.prefill(ids[:1, :common], None, None, self.cache)
             self.cache.batch_select_indices(ids.new_zeros(len(ids)))
         positions = (seen.cumsum(-1) - 1).clamp_(min=0)[:, common:]
         if not self.padded and not common:
-            return self.forward.prefill(ids, None, None, self.cache)
-        return self.forward.prefill(ids[:, common:], seen, positions, self.cache)
+            return self._forward.prefill(ids, None, None, self.cache)
+        return self._forward.prefill(ids[:, common:], seen, positions, self.cache)
+
+
+class _DecodeLoop:
+    """B live rows of the R in the batch, and their cache."""
+
+    def __init__(self, config: Any, forward: HfForward | LlamaBlocks, state: BatchState, max_copied: int) -> None:
+        import torch
+
+        self.config, self.forward, self.state, self.max_copied = config, forward, state, max_copied
+        contexts = Contexts(config, forward, state)
+        self.width, self.cache, self.padded = contexts.width, contexts.cache, contexts.padded
+        self.logits, self.seen, self.real = contexts.logits, contexts.seen, contexts.real
+        self.live = torch.arange(len(state.requests), device=state.device)
+        self.prefix = self._make_prefix(contexts.owner, contexts.padding)
 
     def _make_prefix(self, owner: "Tensor", padding: "Tensor | None") -> Prefix | None:
         """How the rows [B] attend to the prefilled contexts; None: with the model's own attention."""

@@ -11,10 +11,12 @@ import torch
 from tasks.model.cpu.decoder_blocks import is_supported
 from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy, attach_adapter
-from tasks.model.prefix_attention import RowPrefix, SharedPrefix
+from tasks.model.prefix_attention import RowPrefix, SharedPrefix, StaticPrefix
+from tasks.model.sampling import graph_decode
 from tasks.model.sampling.backends import generate, pick_backend
 from tasks.model.sampling.batch_state import BatchState, Request
 from tasks.model.sampling.decode_loop import decode, decode_blocks
+from tasks.model.sampling.graph_decode import decode_graph
 from tasks.model.sampling.inverse_cdf import uniforms
 from tasks.model.sampling.sampler import sample
 from tasks.model.scoring.micro_batches import MIN_PREFIX
@@ -172,6 +174,31 @@ def test_blocks_give_what_the_loop_gives(
     expect_alike(ours, theirs)
 
 
+@pytest.mark.parametrize(
+    ("kind", "temperature"),
+    cases({kind: (0.8, 0.0)[i % 2] for i, kind in enumerate(sorted(SHARING))}),
+)
+def test_a_step_that_can_be_captured_gives_the_same(
+    kind: str, temperature: float, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows end between two looks at them, the cache grows, and rows are dropped."""
+    monkeypatch.setattr(graph_decode, "STEPS", 3)
+    monkeypatch.setattr(graph_decode, "ROOM", 4)
+    policy = policy_of(kind, make_policy, lora=kind == "qwen2")
+    batch = batch_of(policy, requests(), policy.tokenizer.eos_token_id, temperature)
+    with spied(StaticPrefix) as attention:
+        decode_graph(unwrap_model(policy.model), batch)
+    assert attention.called
+    expect_followed(policy, batch.completions(), temperature)
+
+
+@pytest.mark.parametrize("kind", ["mistral", "mamba"])
+def test_a_model_whose_step_cannot_be_captured_is_refused(kind: str, make_policy: MakePolicy) -> None:
+    policy = policy_of(kind, make_policy)
+    with pytest.raises((ValueError, TypeError)):
+        decode_graph(policy.model, batch_of(policy, requests()))
+
+
 CHANGES: dict[str, Callable[[Any], object]] = {
     "a hook": lambda model: model.model.layers[0].mlp.register_forward_hook(lambda *_: None),
     "its own forward": lambda model: setattr(model.model.layers[0], "forward", model.model.layers[0].forward),
@@ -202,8 +229,8 @@ def expect_alike(ours: BatchState, theirs: BatchState) -> None:
         assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5)
 
 
-def batch_of(policy: Policy, asked: list[Request], eos: int | None = None) -> BatchState:
-    return BatchState(asked, 0.8, 12, [] if eos is None else [eos], policy.device)
+def batch_of(policy: Policy, asked: list[Request], eos: int | None = None, temperature: float = 0.8) -> BatchState:
+    return BatchState(asked, temperature, 12, [] if eos is None else [eos], policy.device)
 
 
 def test_a_model_with_a_wrong_cache_is_sampled_without_it(

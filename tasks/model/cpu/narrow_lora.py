@@ -1,0 +1,93 @@
+"""LoRA linears above weights of 16 bits, with the products of the adapter in the type of the weights.
+
+    y = x Wᵀ + (x Aᵀ) (s B)ᵀ
+
+A and B are float32 and stay so: their gradients are. peft computes their products in float32, and keeps a float32 copy
+of every input for the backward pass: twelve operations a linear, of which a GPU starts one in 10 µs. Here they are two,
+and no copy is kept. With v = s g B, where g = ∂L/∂y, the gradients are
+
+    ∂L/∂x = g W + v A      ∂L/∂A = vᵀ x      ∂L/∂B = s gᵀ (x Aᵀ)
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tasks.model.cpu.merged_lora import weights_of
+from tasks.model.hf_model import iterate_modules, patch_forwards
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@contextmanager
+def narrow_linears(model: Any) -> Iterator[None]:
+    """In the block, adapters above linears of 16 bits are computed in 16 bits. The block must not change weights.
+
+    Left as they are: linears with active dropout, with several adapters or none, of variants such as DoRA, and all
+    under autocast, which narrows them itself.
+    """
+    from peft.tuners.lora import Linear
+
+    linears = [module for module in iterate_modules(model) if isinstance(module, Linear) and _is_narrow(module)]
+    with patch_forwards({module: _narrow_forward(module) for module in linears}):
+        yield
+
+
+def _is_narrow(module: Any) -> bool:
+    import torch
+
+    weights = weights_of(module)
+    if weights is None:
+        return False
+    base, *factors = (weight.dtype for weight in weights)
+    return base.itemsize == 2 and base.is_floating_point and set(factors) == {torch.float32}
+
+
+def _narrow_forward(module: Any) -> Callable[["Tensor"], "Tensor"]:
+    import torch
+
+    (name,) = module.active_adapters
+    scale, (base, down, up) = module.scaling[name], weights_of(module) or []
+    narrow_down, narrow_up = down.detach().to(base.dtype), (up.detach() * scale).to(base.dtype)
+    separate, linear, apply = module.forward, module.base_layer.forward, _function().apply
+    autocast, device = torch.is_autocast_enabled, base.device.type
+
+    def forward(x: "Tensor") -> "Tensor":
+        if autocast(device) or x.dtype != narrow_down.dtype:
+            return separate(x)  # type: ignore[no-any-return]
+        return apply(x, linear(x), down, up, narrow_down, narrow_up, scale)  # type: ignore[no-any-return]
+
+    return forward
+
+
+@cache
+def _function() -> Any:
+    import torch
+    from torch.autograd.function import once_differentiable
+
+    class NarrowLora(torch.autograd.Function):
+        """x [..., in], x Wᵀ [..., out], A [r, in], B [out, r], narrow A, narrow s B, s → y [..., out]."""
+
+        @staticmethod
+        def forward(
+            ctx: Any, x: "Tensor", base: "Tensor", _down: Any, _up: Any, down: "Tensor", up: "Tensor", scale: float
+        ) -> "Tensor":
+            inner = x.flatten(0, -2) @ down.T
+            ctx.save_for_backward(x, inner, down, up)
+            ctx.scale = scale
+            return torch.addmm(base.flatten(0, -2), inner, up.T).view(base.shape)
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
+            x, inner, down, up = ctx.saved_tensors
+            flat = gradient.flatten(0, -2)
+            to_inner = flat @ up
+            to_x = (to_inner @ down).view(x.shape) if ctx.needs_input_grad[0] else None
+            to_down = (to_inner.T @ x.flatten(0, -2)).float() if ctx.needs_input_grad[2] else None
+            to_up = (flat.T @ inner).float() * ctx.scale if ctx.needs_input_grad[3] else None
+            return to_x, gradient if ctx.needs_input_grad[1] else None, to_down, to_up, None, None, None
+
+    return NarrowLora

@@ -1,0 +1,120 @@
+"""The decoding loop on a CUDA card: a step, with the draw of its tokens, is one graph that is captured once.
+
+A step of a small model is some thousand operations, each of which takes longer to start than to compute; a graph is
+started as one. For it all shapes stay as they are: the cache has places for the tokens to come, and rows that have
+ended are computed on until half of them have. Which rows have is looked at every `STEPS` steps: the one synchronisation
+with the card.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tasks.model.cpu.fast_layers import fast_layers
+from tasks.model.kv_cache import keeps_all_tokens, static_cache
+from tasks.model.prefix_attention import StaticPrefix
+from tasks.model.sampling.batch_state import BatchState
+from tasks.model.sampling.decode_loop import MAX_COPIED, Contexts, HfForward, decode
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+STEPS = 16
+ROOM = 512  # tokens of a row that the cache has places for at first, and more at a time: attention reads all of them
+LIVE_SHARE = 0.5  # rows are dropped when at most this share is unfinished: a graph takes some 50 steps to capture
+
+
+def decode_graph(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
+    """Complete a batch with a transformers model whose attention can be replaced and whose cache keeps all tokens.
+
+    With truncation it is `decode`, whose `max_copied` it is. On a CPU the steps are not captured.
+    """
+    import torch
+
+    if state.is_truncated:
+        return decode(model, state, max_copied)
+    with fast_layers(model), torch.inference_mode():
+        _GraphLoop(model, state).run()
+
+
+class _GraphLoop:
+    """B live rows of the R in the batch."""
+
+    def __init__(self, model: Any, state: BatchState) -> None:
+        import torch
+
+        self._forward, self._state = HfForward(model), state
+        contexts = Contexts(model.config, self._forward, state)
+        if not self._forward.supports_prefix or not keeps_all_tokens(contexts.cache):
+            raise ValueError("its attention cannot be replaced, or its cache does not keep all tokens")
+        self._width, self._live = contexts.width, torch.arange(len(state.requests), device=state.device)
+        self._real, self._tokens = contexts.real, state.append(contexts.logits, self._live, 0)
+        self._step = self._live.new_zeros(1)  # whose tokens were drawn last
+        self._place = self._live.new_full((1,), self._width - 1)  # in the cache, that was written last
+        self._cache = static_cache(contexts.cache, self._place)
+        keys = contexts.cache.layers[0].keys
+        self._bias = keys.new_zeros(len(keys), 1, 1, self._width)  # [B, 1, 1, S] 0 = a token, -inf = none
+        if contexts.padding is not None:
+            self._bias.masked_fill_(contexts.padding[:, None, None], -torch.inf)
+        self._move(contexts.owner, 1)
+
+    def run(self) -> None:
+        done, last = 1, self._state.steps
+        while (count := self._count()) and done < last:
+            steps = min(STEPS, last - done)
+            if count <= LIVE_SHARE * len(self._live):
+                self._drop_finished(done)
+            elif self._width + done - 1 + steps > self._bias.shape[-1]:
+                self._move(slice(None), done)
+            for _ in range(steps):
+                self._compute()
+            self._state.end_rows(self._live, done, done + steps)
+            done += steps
+
+    def _count(self) -> int:
+        """Unfinished rows; the rest is reported."""
+        count = int(self._state.unfinished.sum())
+        self._state.report(len(self._state.requests) - count)
+        return count
+
+    def _drop_finished(self, done: int) -> None:
+        kept = self._state.unfinished[self._live].nonzero()[:, 0]
+        self._live, self._real, self._tokens = self._live[kept], self._real[kept], self._tokens[kept]
+        self._move(kept, done)
+
+    def _move(self, rows: Any, done: int) -> None:
+        """Keep these rows of the cache, with room after the `done` tokens; the next step is captured."""
+        from torch.nn.functional import pad
+
+        self._replay: Callable[[], None] | None = None  # whose memory is free
+        used, room = self._width + done - 1, min(ROOM, self._state.steps - done)
+        for layer in self._cache.layers:
+            layer.move(rows, used, room)
+        self._bias = pad(self._bias[..., :used][rows], (0, room), value=float("-inf"))
+        self._prefix = StaticPrefix(self._bias)
+
+    def _compute(self) -> None:
+        """Draw the next token of each row."""
+        if self._replay is None:
+            self._advance()  # the libraries' first calls are not captured
+            self._replay = self._capture()
+        else:
+            self._replay()
+
+    def _capture(self) -> Callable[[], None]:
+        import torch
+
+        if self._live.device.type != "cuda":
+            return self._advance
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._advance()
+        return graph.replay  # type: ignore[no-any-return]
+
+    def _advance(self) -> None:
+        """The last token of each row is computed, and the next one drawn."""
+        positions = self._real + self._step
+        self._step += 1
+        self._place += 1
+        self._bias.index_fill_(3, self._place, 0)
+        logits = self._forward.decode(self._tokens, positions, self._cache, self._prefix)
+        self._tokens.copy_(self._state.draw(logits, self._live, self._step))
