@@ -33,7 +33,11 @@ def backends() -> dict[str, Callable[..., None]]:
 
     functions = inspect.getmembers(backends, inspect.isfunction)
     public = {name: work for name, work in functions if not name.startswith("_") and work is not backends.generate}
-    return {name: work for name, work in public.items() if list(inspect.signature(work).parameters)[:2] == ["model", "state"]}
+    return {
+        name: work
+        for name, work in public.items()
+        if list(inspect.signature(work).parameters)[:2] == ["model", "state"]
+    }
 
 
 def step_bytes(policy: "Policy", shape: Shape, rows: int, context: float) -> float:

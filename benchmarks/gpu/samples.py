@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def random_groups(
-    shape: Shape, problems: int, size: int, lengths: tuple[int, int], seed: int = 0
-) -> list[UpdateGroup]:
+def random_groups(shape: Shape, problems: int, size: int, lengths: tuple[int, int], seed: int = 0) -> list[UpdateGroup]:
     """Random tokens with random advantages, completions of lengths in this range."""
     rng, groups = random.Random(seed), []
 
