@@ -151,8 +151,10 @@ def collate_packed(groups: Sequence[Group], device: Any = "cpu") -> PackedBatch:
             owners.append(d)
     places = [[*range(starts[d], starts[d + 1]), ends[d]] for d in range(len(prompts))]
     first = [d for d, completed in enumerate(inputs) for _ in completed]
+    row, at = to_device([torch.tensor([ids]), torch.tensor([positions])], device)
     return PackedBatch(
-        *to_device([torch.tensor([ids]), torch.tensor([positions])], device),
+        ids=row,
+        positions=at,
         attention=index_packed_row(range(common), places, chunks, completions, owners, device),
         predictions=len(ids) - starts[-1],
         index=index_tokens([s for group in groups for s in group], first, rest, device),

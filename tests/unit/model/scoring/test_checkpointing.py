@@ -11,8 +11,7 @@ from tasks.errors import GraftError
 from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import packed_attention
-from tasks.model.scoring import scorer as scorer_module
+from tasks.model.scoring import limits, packed_attention
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.select.sample_gradients import collect_gradients
@@ -60,7 +59,7 @@ def test_the_gradient_is_the_same_to_the_bit(
 ) -> None:
     monkeypatch.setattr(packed_attention, "DENSE_DEVICES", devices)
     if chunked:
-        monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 7 * 300 * scorer_module.LOGITS_COPIES * 4)
+        monkeypatch.setattr(limits, "LOGITS_BYTES", 7 * 300 * limits.LOGITS_COPIES * 4)
     policy = make_policy(kind)
     plain, checkpointed = (gradient(scorer, policy, samples) for scorer in scorers(policy, samples, layout))
     assert plain.abs().max() > 0.01
