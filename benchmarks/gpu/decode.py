@@ -28,11 +28,12 @@ Run = Callable[[int, int], "list[Completion]"]
 
 
 def backends() -> dict[str, Callable[..., None]]:
-    """Graft's backends by name, all functions of a model and a batch, but the one without a cache."""
+    """Graft's backends by name, all functions of a model and a batch, but two for other models."""
     from tasks.model.sampling import backends
 
     functions = inspect.getmembers(backends, inspect.isfunction)
-    public = {name: work for name, work in functions if not name.startswith("_") and work is not backends.generate}
+    other = (backends.generate, backends.decode_blocks)
+    public = {name: work for name, work in functions if not name.startswith("_") and work not in other}
     return {
         name: work
         for name, work in public.items()
