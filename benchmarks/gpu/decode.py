@@ -21,18 +21,19 @@ if TYPE_CHECKING:
     from tasks.records import Completion
 
 GROUP = 8  # rows of each prompt
-FAST = 3.0  # seconds of a batch that is measured twice
+FAST = 3.0  # seconds of a batch that is measured more than once
 
 Run = Callable[[int, int], "list[Completion]"]
 """(rows, tokens) → completions, none where they are not known."""
 
 
 def backends() -> dict[str, Callable[..., None]]:
-    """Graft's backends by name, all functions of a model and a batch, but the one without a cache."""
+    """Graft's backends by name, all functions of a model and a batch, but two for other models."""
     from tasks.model.sampling import backends
 
     functions = inspect.getmembers(backends, inspect.isfunction)
-    public = {name: work for name, work in functions if not name.startswith("_") and work is not backends.generate}
+    other = (backends.generate, backends.decode_blocks)
+    public = {name: work for name, work in functions if not name.startswith("_") and work not in other}
     return {
         name: work
         for name, work in public.items()
@@ -55,18 +56,19 @@ def run(phase: Phase) -> None:
     ways: dict[str, Run] = {name: partial(_ours, policy, shape, work) for name, work in backends().items()}
     for rows in (8, 16) if phase.is_tiny else (512, 64, 1024):
         for name, way in (ways | {"transformers": partial(_theirs, policy, shape)}).items():
-            if phase.left < 15 or (name == "transformers" and rows == 1024):
+            if phase.left < 15 or (name == "transformers" and rows in (64, 1024)):
                 phase.figure(**{f"{name}_{rows}_skipped": True})
                 continue
             with phase.part(f"{name}_{rows}"):
                 short, long = (2, 6) if phase.is_tiny else (8, 72)
                 ms, completions = _step_ms(way, rows, short, long)
                 phase.figure(**{f"{name}_{rows}_ms": ms, f"{name}_{rows}_gib": peak_gib()})
-                least[rows] = min(ms, least.get(rows, ms))
                 bound = step_bytes(policy, shape, rows, shape.prompt + (short + long) / 2) / bandwidth * 1e3
                 phase.figure(**{f"bound_{rows}_ms": bound})
-                if rows in (16, 512):
-                    phase.figure(bandwidth_share=bound / least[rows], tokens_s=rows / least[rows] * 1e3)
+                if name in ways:
+                    least[rows] = min(ms, least.get(rows, ms))
+                    if rows in (16, 512):
+                        phase.figure(bandwidth_share=bound / least[rows], tokens_s=rows / least[rows] * 1e3)
                 if completions:
                     mean = _mean_difference(unwrap_model(policy.model), prompts_of(shape, rows)[:GROUP], completions)
                     phase.figure(**{f"{name}_{rows}_logprob_difference": mean})
@@ -79,8 +81,8 @@ def _step_ms(way: Run, rows: int, short: int, long: int) -> "tuple[float, list[C
     forget_peak()
     first = seconds_of(lambda: way(rows, short))
     second = seconds_of(lambda: completions.extend(way(rows, long)))
-    if second < FAST:  # the first of its length may capture a graph
-        second = seconds_of(lambda: way(rows, long))
+    if second < FAST:  # each captures its graph
+        first, second = (min(seconds_of(partial(way, rows, length)) for _ in range(4)) for length in (short, long))
     return (second - first) / (long - short) * 1e3, completions
 
 

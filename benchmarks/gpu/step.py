@@ -52,8 +52,9 @@ def run(phase: Phase) -> None:
     prompts, rate = prompts_of(shape, shape.prompts), limits(phase)[1]
     short = max(shape.longest // 32, 2)
     sample(policy, prompts, shape.completions, short)
-    pace = seconds_of(lambda: sample(policy, prompts, shape.completions, short)) / short
-    length = min(shape.longest, max(int((SAMPLE_TIME * start - (start - phase.left)) / pace), short))
+    times = [seconds_of(partial(sample, policy, prompts, shape.completions, n * short)) for n in (1, 2)]
+    pace, spent = max(times[1] - times[0], 1e-6) / short, start - phase.left
+    length = min(shape.longest, max(int((SAMPLE_TIME * start - spent) / pace), short))
     forget_peak()
     completions: list[Completion] = []
     seconds = seconds_of(lambda: completions.extend(sample(policy, prompts, shape.completions, length)))
