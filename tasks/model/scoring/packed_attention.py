@@ -28,7 +28,7 @@ DENSE_DEVICES = {"cpu"}
 """Types of devices where attention keeps its weights: there it takes less time than the fused kernels."""
 
 ALIGNMENT = 16
-"""A fused kernel copies a mask whose rows do not begin at a multiple of so many numbers."""
+"""A fused kernel copies a mask whose rows do not begin at a multiple of this many numbers."""
 
 
 @dataclass(frozen=True)
