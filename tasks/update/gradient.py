@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import backward, world_size
-from tasks.model.hf_model import torch_threads
+from tasks.model.hf_model import deterministic_operations, torch_threads
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import MicroBatch
@@ -98,7 +98,8 @@ def accumulate_gradient(
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, ppo, sum(g.denominator for g in step))
     batches = scorer.batches([s for g in step for s in g.samples], world_size())
-    with fast_layers(scorer.model), torch_threads(1) if _is_small(scorer, batches) else nullcontext():
+    threads = torch_threads(1) if _is_small(scorer, batches) else nullcontext()
+    with fast_layers(scorer.model), deterministic_operations(scorer.model.device), threads:
         parts = backward(scorer.trained, batches, loss_of)
     if broken := [s for _, samples in parts for s in samples]:
         raise FloatingPointError(f"the loss of {sample_names(broken)} is not finite")
