@@ -1,4 +1,4 @@
-"""What a micro-batch may take of a device's memory.
+"""Limits of a micro-batch: tokens, logits and attention that fit in a device's memory.
 
 On a CPU, where larger ones are slower, the limits are constants. On a CUDA card they are shares of its memory, of the
 whole, not of what is free: the plan of micro-batches is a function of the card. Bytes that a token keeps for the
@@ -62,7 +62,7 @@ def max_attention_pairs(config: Any, itemsize: int, memory: int | None) -> int:
 
 
 def micro_batch_tokens(config: Any, itemsize: int, memory: int | None, model: int, checkpointing: bool) -> int:
-    """Tokens of a micro-batch: on a card a power of two for which there is room after a model of so many bytes."""
+    """Tokens of a micro-batch: on a card a power of two for which there is room after the model's bytes."""
     if memory is None:
         return TOKENS
     hidden, layers = int(config.hidden_size), int(config.num_hidden_layers)
