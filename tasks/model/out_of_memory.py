@@ -5,10 +5,14 @@ from contextlib import contextmanager
 from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
 
 from tasks.errors import GraftError
+from tasks.params.fields import MicroBatchTokens
 
 ADDRESS_SPACE = 1 << 30
 """Bytes that the libraries of a stage map. Where they may not, OpenBLAS tries again for ever, and Prefect's server ends
 in errors of its own."""
+
+LOWER = 1024
+"""Tokens of a micro-batch that are fewer than `auto` gives in general."""
 
 MESSAGES = (
     *("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "bad_alloc"),
@@ -45,7 +49,7 @@ def memory_line(error: BaseException) -> str:
 
 
 @contextmanager
-def explain_out_of_memory(tokens: int) -> Iterator[None]:
+def explain_out_of_memory(tokens: MicroBatchTokens) -> Iterator[None]:
     """Raises GraftError that names `update.micro_batch_tokens`, which is `tokens`, if the block runs out of memory."""
     try:
         yield
@@ -55,5 +59,5 @@ def explain_out_of_memory(tokens: int) -> Iterator[None]:
         reason = (str(error).strip() or type(error).__name__).split("\n")[0][:200]
         raise GraftError(
             f"update.micro_batch_tokens: {tokens} tokens at once are too many for this machine's memory ({reason}); "
-            f"set it to {max(tokens // 2, 64)}, or lower, below the longest completion: policy.max_new_tokens"
+            f"set it to {LOWER if tokens == 'auto' else max(tokens // 2, 64)}, or lower, below the longest completion: policy.max_new_tokens"
         ) from error

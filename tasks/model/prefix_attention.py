@@ -125,8 +125,8 @@ class SharedPrefix:
         return groups.view(len(self._members), rows.shape[1], -1).index_select(0, self._places)
 
 
-Prefix = SharedPrefix | RowPrefix | StaticPrefix
-"""How rows attend to their contexts."""
+Prefix = SharedPrefix | RowPrefix
+"""How rows whose cache grows attend to their contexts."""
 
 
 def use_prefix_attention(model: Any) -> AbstractContextManager[None]:
@@ -135,7 +135,7 @@ def use_prefix_attention(model: Any) -> AbstractContextManager[None]:
 
 
 def _attend_prefix(
-    layer: Any, query: "Tensor", key: "Tensor", value: "Tensor", prefix: Prefix, scale: float
+    layer: Any, query: "Tensor", key: "Tensor", value: "Tensor", prefix: Prefix | StaticPrefix, scale: float
 ) -> "Tensor":
     """One query a row, [B, heads, 1, d]."""
     rows, heads, _, size = query.shape

@@ -15,6 +15,7 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.mismatch import Mismatch, mismatch_of
 from tasks.model.scoring.scorer import scorer_for
+from tasks.params.fields import MicroBatchTokens
 from tasks.records import Engine
 from tasks.seeds import derive_seed
 
@@ -27,7 +28,7 @@ def check_sampler(
     samples: Sequence[Sample],
     engine: Engine | None,
     temperature: float,
-    micro_batch_tokens: int,
+    micro_batch_tokens: MicroBatchTokens,
     round: int,
 ) -> dict[str, float]:
     """Metrics of the mismatch; {} where no log-probabilities are recorded. All processes call it together.
@@ -70,7 +71,7 @@ def draw_rows(samples: Sequence[Sample], round: int) -> list[Sample]:
 
 
 def score_rows(
-    policy: Policy, rows: Sequence[Sample], temperature: float, micro_batch_tokens: int
+    policy: Policy, rows: Sequence[Sample], temperature: float, micro_batch_tokens: MicroBatchTokens
 ) -> list[list[float]]:
     """The policy's log-probabilities of each row's completion [T]."""
     import torch

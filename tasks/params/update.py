@@ -11,6 +11,7 @@ from tasks.params.fields import (
     KlEstimate,
     LearningRate,
     Loss,
+    MicroBatchTokens,
     SamplerCorrection,
     Schedule,
     Share,
@@ -27,7 +28,7 @@ class Update(Section):
     schedule: Schedule
     warmup_steps: Annotated[int, Field(ge=0, le=10_000, strict=True)]
     bf16: bool
-    micro_batch_tokens: Annotated[int, Field(ge=64, le=1_048_576, strict=True)]
+    micro_batch_tokens: MicroBatchTokens
     checkpointing: bool
     processes: Annotated[int, Field(ge=1, le=64, strict=True)]
     sharded: bool

@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 import torch
 
 from tasks.model.policy import Policy
@@ -12,6 +13,9 @@ from tasks.update.step_plan import UpdateGroup
 
 TRAINING_LAYOUTS: tuple[Layout, ...] = ("packed", "rows")
 """Those whose gradient is of all positions."""
+
+DENSE_OR_FUSED = [pytest.param({"cpu"}, id="dense"), pytest.param(set(), id="fused")]
+"""DENSE_DEVICES of packed attention: with the kernels of a CPU, or with those of a GPU."""
 
 
 def groups_of(samples: list[Sample]) -> list[UpdateGroup]:

@@ -7,16 +7,13 @@ with the card.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.kv_cache import keeps_all_tokens, static_cache
 from tasks.model.prefix_attention import StaticPrefix
 from tasks.model.sampling.batch_state import BatchState
 from tasks.model.sampling.decode_loop import MAX_COPIED, Contexts, HfForward, decode
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 STEPS = 16
 ROOM = 512  # tokens of a row that the cache has places for at first, and more at a time: attention reads all of them
@@ -31,7 +28,8 @@ def decode_graph(model: Any, state: BatchState, max_copied: int = MAX_COPIED) ->
     import torch
 
     if state.is_truncated:
-        return decode(model, state, max_copied)
+        decode(model, state, max_copied)
+        return
     with fast_layers(model), torch.inference_mode():
         _GraphLoop(model, state).run()
 
@@ -108,7 +106,7 @@ class _GraphLoop:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self._advance()
-        return graph.replay  # type: ignore[no-any-return]
+        return graph.replay
 
     def _advance(self) -> None:
         """The last token of each row is computed, and the next one drawn."""

@@ -87,10 +87,9 @@ class Sampler:
         """Rows of a batch."""
         import torch
 
-        device = self._policy.device
-        if device.type != "cuda" or self._policy.served:
+        if self._policy.served or self._policy.device.type != "cuda":
             return BATCH_ROWS
-        memory = torch.cuda.get_device_properties(device).total_memory
+        memory = torch.cuda.get_device_properties(self._policy.device).total_memory
         longest = max((len(r.context) for r in requests), default=0)
         return card_rows(self._policy.model, longest, self._max_tokens, memory)
 
@@ -162,8 +161,8 @@ def card_rows(model: Any, context: int, new_tokens: int, memory: int) -> int:
     queries = getattr(config, "num_attention_heads", 1)  # a recurrent model has none
     heads = getattr(config, "num_key_value_heads", None) or queries
     width = getattr(config, "head_dim", None) or config.hidden_size // queries
-    token = 2 * config.num_hidden_layers * heads * width * size
-    row = (context + new_tokens) * token + LOGITS_BYTES * config.vocab_size
+    token = 2 * int(config.num_hidden_layers) * int(heads) * int(width) * size
+    row: int = (context + new_tokens) * token + LOGITS_BYTES * config.vocab_size
     return max(min(CARD_ROWS, int(CARD_SHARE * memory) // row, CARD_CONTEXTS // max(context, 1)), 1)
 
 

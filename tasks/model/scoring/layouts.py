@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.model.hf_model import Forward
 from tasks.model.sample import Sample
+from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import Group, common_prefix, cut_into_chunks
 from tasks.model.scoring.packed_attention import PackedIndex, index_packed_row
 from tasks.model.scoring.prompt_cache import PromptCache, PromptStates
@@ -120,8 +121,8 @@ class PackedBatch:
         return [predicted[0]]
 
 
-def collate_packed(groups: Sequence[Group], dtype: Any, device: Any = "cpu") -> PackedBatch:
-    """One row for D groups; the completions keep their order. `dtype` is that of the attention."""
+def collate_packed(groups: Sequence[Group], device: Any = "cpu") -> PackedBatch:
+    """One row for D groups; the completions keep their order."""
     import torch
 
     prompts = [group[0].prompt for group in groups]
@@ -150,10 +151,11 @@ def collate_packed(groups: Sequence[Group], dtype: Any, device: Any = "cpu") -> 
             owners.append(d)
     places = [[*range(starts[d], starts[d + 1]), ends[d]] for d in range(len(prompts))]
     first = [d for d, completed in enumerate(inputs) for _ in completed]
+    row, at = to_device([torch.tensor([ids]), torch.tensor([positions])], device)
     return PackedBatch(
-        ids=torch.tensor([ids], device=device),
-        positions=torch.tensor([positions], device=device),
-        attention=index_packed_row(range(common), places, chunks, completions, owners, dtype, device),
+        ids=row,
+        positions=at,
+        attention=index_packed_row(range(common), places, chunks, completions, owners, device),
         predictions=len(ids) - starts[-1],
         index=index_tokens([s for group in groups for s in group], first, rest, device),
     )

@@ -6,30 +6,49 @@ there once. For D prompts of at most P tokens after that and K chunks:
 
     pairs   N²  →  C² + D P (C + P) + K L (C + P + L)
 
-The queries of one key-value head are rows of one matrix product. The gradient is hand-written, so that queries, keys
-and values are gathered once in the forward pass and their gradients once in the backward pass. It keeps the attention
-weights, which are large for long prompts or completions.
+Queries, keys and values are gathered once in the forward pass and their gradients once in the backward pass. The
+queries of one key-value head are rows of one product, so that keys and values are not repeated. On a CPU the gradient
+is hand-written and keeps the attention weights, which are large for long prompts or completions; elsewhere torch's
+fused kernels keep none.
 """
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.hf_model import use_attention
+from tasks.model.scoring.device_copy import to_device
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+DENSE_DEVICES = {"cpu"}
+"""Types of devices where attention keeps its weights: there it takes less time than the fused kernels."""
+
+ALIGNMENT = 16
+"""A fused kernel copies a mask whose rows do not begin at a multiple of so many numbers."""
+
 
 @dataclass(frozen=True)
 class QueryBlock:
-    """n blocks of M queries each; the queries of a block attend to the same keys."""
+    """n blocks of M queries each; the queries of a block attend to the same keys, at least to one."""
 
     tokens: "Tensor"  # [n, M] each query's token in the row; 0 for padding
-    real: "Tensor"  # [n, 1, M, 1] 1 = a token, 0 = padding: computed, dropped, without a gradient
-    mask: "Tensor"  # [n, 1, M, keys] added to the scores: 0 = attends, lowest number = does not
+    real: "Tensor"  # [n, 1, M, 1] True = a token, False = padding: computed, dropped, without a gradient
+    attends: "Tensor"  # [n or 1, 1, M, keys] bool
+    _masks: "dict[tuple[Any, int, int], Tensor]" = field(default_factory=dict)
+
+    def mask(self, dtype: Any, repeats: int = 1, alignment: int = 1) -> "Tensor":
+        """What is added to the scores, 0 = attends, lowest number = does not: [n or 1, 1, repeats · M, keys].
+
+        It is made for the first layer; the others share it. Rows begin at multiples of `alignment` numbers.
+        """
+        kind = (dtype, repeats, alignment)
+        if kind not in self._masks:
+            self._masks[kind] = _additive(self.attends, *kind)
+        return self._masks[kind]
 
 
 @dataclass(frozen=True)
@@ -49,42 +68,45 @@ def index_packed_row(
     chunks: Sequence[Sequence[int]],
     completions: Sequence[Sequence[int]],
     owners: Sequence[int],
-    dtype: Any,
     device: Any = "cpu",
 ) -> PackedIndex:
     """From the places in the row of the tokens of the prefix, of each prompt after it and of each chunk, the completion
-    of each token of a chunk, and the prompt of each chunk. Every token of the row is in one of them; `dtype` is that of
-    the attention."""
+    of each token of a chunk, and the prompt of each chunk. Every token of the row is in one of them."""
     import torch
 
-    common = torch.tensor([list(prefix)], dtype=torch.long)  # [1, C]
-    first, second = _padded(prompts), _padded(chunks)  # [D, P], [K, L] -1 = none
-    completion = _padded(completions)
-    start, row, place = (torch.arange(tokens.shape[1]) for tokens in (common, first, second))
+    places = [torch.tensor([list(prefix)], dtype=torch.long), _padded(prompts), _padded(chunks)]  # -1 = none
+    tokens = torch.cat([rows.flatten() for rows in places])
+    queries = (tokens >= 0).nonzero()[:, 0]
+    of_tokens = torch.empty_like(queries).index_copy_(0, tokens[queries], queries)
+    common, first, second, completion, owner, of_tokens = to_device(
+        [*places, _padded(completions), torch.tensor(owners), of_tokens], device
+    )  # [1, C], [D, P], [K, L], [K, L], [K], [N]
+    start, row, place = (torch.arange(rows.shape[1], device=device) for rows in (common, first, second))
     itself = (place[:, None] >= place) & (completion[:, :, None] == completion[:, None, :])  # [K, L, L]
-    before = torch.ones(len(first), len(row), len(start), dtype=torch.bool)  # [D, P, C]
-    causal = (row[:, None] >= row).expand(len(first), -1, -1)
-    seen = torch.cat([before[:, 0], first >= 0], -1)  # [D, C + P]
-    prompt = seen[list(owners)][:, None].expand(-1, len(place), -1)  # [K, L, C + P]
-    queries = torch.cat([common.flatten(), first.flatten(), second.flatten()])
-    of_tokens = torch.empty(int(queries.max()) + 1, dtype=torch.long)
-    of_tokens[queries[queries >= 0]] = (queries >= 0).nonzero()[:, 0]
+    before = torch.ones(len(row), len(start), dtype=torch.bool, device=device)  # [P, C]
+    seen = torch.cat([before[:1].expand(len(first), -1), first >= 0], -1)  # [D, C + P]
+    prompt = seen[owner][:, None].expand(-1, len(place), -1)  # [K, L, C + P]
     return PackedIndex(
-        prefix=_block(common, (start[:, None] >= start)[None], dtype, device),
-        prompts=_block(first, torch.cat([before, causal], -1), dtype, device),
-        chunks=_block(second, torch.cat([prompt, itself], -1), dtype, device),
-        owners=torch.tensor(owners, device=device),
-        queries=of_tokens.to(device),
+        prefix=_block(common, (start[:, None] >= start)[None]),
+        prompts=_block(first, torch.cat([before, row[:, None] >= row], -1)[None]),
+        chunks=_block(second, torch.cat([prompt, itself], -1)),
+        owners=owner,
+        queries=of_tokens,
     )
 
 
-def _block(tokens: "Tensor", attends: "Tensor", dtype: Any, device: Any) -> QueryBlock:
-    """From tokens [n, M], -1 = padding, and the keys they attend to [n, M, keys]."""
+def _block(tokens: "Tensor", attends: "Tensor") -> QueryBlock:
+    """From tokens [n, M], -1 = padding, and the keys they attend to [n or 1, M, keys]."""
+    return QueryBlock(tokens.clamp(min=0), (tokens >= 0)[:, None, :, None], attends[:, None])
+
+
+def _additive(attends: "Tensor", dtype: Any, repeats: int, alignment: int) -> "Tensor":
     import torch
 
-    mask = torch.zeros(attends.shape, dtype=dtype).masked_fill_(~attends, torch.finfo(dtype).min)
-    real = (tokens >= 0)[:, None, :, None].to(dtype)
-    return QueryBlock(tokens.clamp(min=0).to(device), real.to(device), mask[:, None].to(device))
+    blocks, _, rows, keys = attends.shape
+    width = -(-keys // alignment) * alignment
+    wide = torch.zeros(blocks, 1, repeats, rows, width, dtype=dtype, device=attends.device)
+    return wide[..., :keys].masked_fill_(~attends[:, :, None], torch.finfo(dtype).min).flatten(2, 3)
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> "Tensor":
@@ -109,56 +131,97 @@ def packed_attention(query: "Tensor", key: "Tensor", value: "Tensor", index: Pac
     """query [1, heads, N, d], key and value [1, kv, N, d] → [1, N, heads, d]; differentiable."""
     import torch
 
+    gather, attend, join = _functions()
+    if value.device.type not in DENSE_DEVICES:
+        attend = _attend_fused
     with torch.autocast(value.device.type, enabled=False):  # all in the type that autocast gave to the values
-        return _function().apply(query.to(value.dtype), key.to(value.dtype), value, index, scale)  # type: ignore[no-any-return]
+        of_blocks = gather(query.to(value.dtype), key.to(value.dtype), value, index)
+        blocks = index.prefix, index.prompts, index.chunks
+        outputs = [attend(*of_blocks[3 * i : 3 * i + 3], block, scale) for i, block in enumerate(blocks)]
+        return join(*outputs, index)  # type: ignore[no-any-return]
+
+
+def _attend_fused(q: "Tensor", k: "Tensor", v: "Tensor", block: QueryBlock, scale: float) -> "Tensor":
+    """q [n, heads, M, d], k and v [n, kv, t, d] → as q."""
+    from torch.nn.functional import scaled_dot_product_attention
+
+    repeats = q.shape[1] // k.shape[1]
+    if not q.shape[2]:
+        return q
+    mask = block.mask(q.dtype, repeats, ALIGNMENT).expand(len(q), k.shape[1], -1, -1)
+    return scaled_dot_product_attention(q.reshape(*k.shape[:2], -1, q.shape[3]), k, v, mask, scale=scale).view(q.shape)
 
 
 @cache
-def _function() -> Any:
+def _functions() -> tuple[Any, Any, Any]:
+    """Tokens' q, k, v → those of each block; those of a block → its output; outputs of the blocks → tokens."""
     import torch
     from torch.autograd.function import once_differentiable
 
-    class PackedAttention(torch.autograd.Function):
-        """The prefix, prompts after it, then chunks on their prompts; saved for each: q, k, v, weights, output."""
+    class Gather(torch.autograd.Function):
+        """Queries, keys and values of the prefix, of the prompts after it, and of the chunks on their prompts."""
 
         @staticmethod
         def forward(
-            ctx: Any, query: "Tensor", key: "Tensor", value: "Tensor", index: PackedIndex, scale: float
-        ) -> "Tensor":
+            ctx: Any, query: "Tensor", key: "Tensor", value: "Tensor", index: PackedIndex
+        ) -> tuple["Tensor", ...]:
             of_prefix = [_queries(x, index.prefix) for x in (query, key, value)]
             of_prompts = [_queries(x, index.prompts) for x in (query, key, value)]
             of_chunks = [_queries(x, index.chunks) for x in (query, key, value)]
             for i in (1, 2):
                 of_prompts[i] = torch.cat([of_prefix[i].expand(len(of_prompts[i]), -1, -1, -1), of_prompts[i]], 2)
                 of_chunks[i] = torch.cat([of_prompts[i].index_select(0, index.owners), of_chunks[i]], 2)
-            of_prefix += _attend(of_prefix, index.prefix.mask, scale)
-            of_prompts += _attend(of_prompts, index.prompts.mask, scale)
-            of_chunks += _attend(of_chunks, index.chunks.mask, scale)
-            ctx.save_for_backward(*of_prefix, *of_prompts, *of_chunks)
-            ctx.index, ctx.scale = index, scale
-            return _tokens([of_prefix[-1], of_prompts[-1], of_chunks[-1]], index)
+            ctx.index = index
+            return *of_prefix, *of_prompts, *of_chunks
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, *gradients: "Tensor") -> tuple[Any, ...]:
+            index: PackedIndex = ctx.index
+            of_prefix, of_prompts, of_chunks = (list(gradients[place : place + 3]) for place in (0, 3, 6))
+            common, (prompts, width) = index.prefix.tokens.shape[1], index.prompts.tokens.shape
+            owners = torch.arange(prompts, device=index.owners.device)[:, None] == index.owners  # [D, K]
+            owned = owners.to(gradients[0].dtype)
+            for i in (1, 2):  # a prompt's keys and values serve its chunks too, and those of the prefix all prompts
+                shared, of_chunks[i] = of_chunks[i][:, :, : common + width], of_chunks[i][:, :, common + width :]
+                own = of_prompts[i]
+                of_prompts[i] = (owned @ shared.flatten(1)).view(own.shape).add_(own)
+                of_prefix[i] = of_prompts[i][:, :, :common].sum(0, keepdim=True).add_(of_prefix[i])
+                of_prompts[i] = of_prompts[i][:, :, common:]
+            each = zip(of_prefix, of_prompts, of_chunks, strict=True)
+            return *(_tokens(one, index).transpose(1, 2) for one in each), None
+
+    class Attend(torch.autograd.Function):
+        """A block's attention; saved are q, k, v, weights and output."""
+
+        @staticmethod
+        def forward(ctx: Any, q: "Tensor", k: "Tensor", v: "Tensor", block: QueryBlock, scale: float) -> "Tensor":
+            weights, output = _attend((q, k, v), block.mask(q.dtype), scale)
+            ctx.save_for_backward(q, k, v, weights, output)
+            ctx.scale = scale
+            return output
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, above: "Tensor") -> tuple[Any, ...]:
+            return *_gradients(ctx.saved_tensors, above, ctx.scale), None, None
+
+    class Join(torch.autograd.Function):
+        """Outputs of the blocks as tokens; those of padding are dropped."""
+
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> "Tensor":
+            *outputs, ctx.index = inputs
+            return _tokens(outputs, ctx.index)
 
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
-            index: PackedIndex = ctx.index
-            above, saved = gradient.transpose(1, 2), ctx.saved_tensors
-            parts = (saved[:5], index.prefix), (saved[5:10], index.prompts), (saved[10:], index.chunks)
-            of_prefix, of_prompts, of_chunks = (
-                _gradients(part, _queries(above, block) * block.real.to(above.dtype), ctx.scale)
-                for part, block in parts
-            )
-            common, (prompts, width) = index.prefix.tokens.shape[1], index.prompts.tokens.shape
-            owned = torch.nn.functional.one_hot(index.owners, prompts).T.to(gradient.dtype)  # [D, K]
-            for i in (1, 2):  # a prompt's keys and values serve its chunks too, and those of the prefix all prompts
-                shared, of_chunks[i] = of_chunks[i][:, :, : common + width], of_chunks[i][:, :, common + width :]
-                of_prompts[i] += (owned @ shared.flatten(1)).view(of_prompts[i].shape)
-                of_prefix[i] += of_prompts[i][:, :, :common].sum(0, keepdim=True)
-                of_prompts[i] = of_prompts[i][:, :, common:]
-            each = zip(of_prefix, of_prompts, of_chunks, strict=True)
-            return *(_tokens(one, index).transpose(1, 2) for one in each), None, None
+            above, index = gradient.transpose(1, 2), ctx.index
+            blocks = index.prefix, index.prompts, index.chunks
+            return *(_queries(above, block) * block.real.to(above.dtype) for block in blocks), None
 
-    return PackedAttention
+    return Gather.apply, Attend.apply, Join.apply
 
 
 def _queries(x: "Tensor", block: QueryBlock) -> "Tensor":

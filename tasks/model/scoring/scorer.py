@@ -35,29 +35,26 @@ from tasks.model.scoring.layouts import (
     collate_packed,
     collate_rows,
 )
+from tasks.model.scoring.limits import (
+    TOKENS,
+    card_memory,
+    max_attention_pairs,
+    max_completion_tokens,
+    max_logits,
+    micro_batch_tokens,
+)
 from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attention_pairs, make_micro_batches
 from tasks.model.scoring.mismatch import mismatch_of
 from tasks.model.scoring.packed_attention import use_packed_attention
 from tasks.model.scoring.prompt_cache import PromptCache, use_prompt_attention
 from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens, score_values
+from tasks.params.fields import MicroBatchTokens
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-TOKENS = 2048
-"""Tokens of a micro-batch, padding included. On a CPU larger ones are slower."""
-
-LOGITS_BYTES = 2**30
-"""A micro-batch whose logits take more computes them in chunks: slower, as the backward pass computes them again."""
-
-WEIGHTS_BYTES = 2**30
-"""A packed micro-batch keeps its attention weights, which may take so much: else it is made smaller."""
-
 SPARE = 1.1
 """Room in a part, so that filling parts with groups of unequal size does not make one part more than asked for."""
-
-LOGITS_COPIES = 3
-"""Copies of the logits that are held at once: as computed, scaled in float32, and their gradient."""
 
 ATTENTIONS: dict[Layout, Callable[[Any], AbstractContextManager[None]]] = {
     "packed": use_packed_attention,
@@ -89,6 +86,7 @@ class Scorer:
     tokens: int = TOKENS  # of a micro-batch
     chunked_head: bool = True  # logits may be computed by the model's head from its hidden states
     bf16: bool = False  # matrix products in bfloat16 (torch's autocast)
+    memory: int | None = None  # bytes of the card, whose share limits are; None: not on one
     checkpointing: bool = False  # layers keep their inputs alone for the backward pass
     prompts: PromptCache | None = None  # of layout completions
     value_head: Any = None  # a linear module from hidden states to one number; None: no values
@@ -118,16 +116,11 @@ class Scorer:
 
     def _plan(self, samples: Sequence[Sample], tokens: int) -> list[MicroBatch]:
         """Packed rows, fewer in one where attention takes much memory; rows where a single sample takes too much."""
-        most = self._max_attention_pairs()
+        most = max_attention_pairs(_config(self.model), _itemsize(self.model), self.memory)
         plan = make_micro_batches(self.layout, samples, tokens, most)
         if self.layout == "packed" and any(count_attention_pairs(batch.groups) > most for batch in plan):
             return make_micro_batches("rows", samples, tokens)
         return plan
-
-    def _max_attention_pairs(self) -> int:
-        """Whose weights, which packed rows keep for the backward pass, fit in memory."""
-        config, size = unwrap_model(self.model).config.get_text_config(), next(self.model.parameters()).itemsize
-        return WEIGHTS_BYTES // int(config.num_attention_heads * config.num_hidden_layers * size)
 
     def score(self, batch: MicroBatch) -> TokenScores:
         """Log-probabilities, entropies and values of the batch's samples, in their order; [R, C]."""
@@ -140,7 +133,7 @@ class Scorer:
         return replace(scored, values=score_values(hidden, collated.index, self.value_head))
 
     def _score(self, batch: MicroBatch, collated: "PackedBatch | RowBatch | CompletionBatch") -> TokenScores:
-        most = _max_logits(self.model)
+        most = max_logits(_config(self.model), self.memory)
         with self._forward(batch):
             temperature = self._temperature(batch.samples, collated.index)
             if collated.predictions <= most or not self.chunked_head:
@@ -179,7 +172,7 @@ class Scorer:
             assert self.prompts is not None
             return collate_completions(batch.samples, self.prompts, self.pad, self.model.device)
         if batch.layout == "packed":
-            return collate_packed(batch.groups, next(self.model.parameters()).dtype, self.model.device)
+            return collate_packed(batch.groups, self.model.device)
         return collate_rows(batch.samples, self.pad, self.model.device)
 
 
@@ -187,19 +180,25 @@ def scorer_for(
     policy: Policy,
     samples: Sequence[Sample],
     temperature: float,
-    micro_batch_tokens: int = TOKENS,
+    tokens: MicroBatchTokens = "auto",
     bf16: bool = False,
     checkpointing: bool = False,
 ) -> Scorer:
     """A scorer for these samples, probed on short ones: packed rows must agree with padded rows, chunks with logits.
 
+    `tokens` of a micro-batch; auto: as many as the device has memory for.
     It is the same in all processes. Raises GraftError where the model computes even padded rows wrongly, or has no
     layers to checkpoint.
     """
     if checkpointing:
         decoder_layers(policy.model, CHECKPOINTING)
     model, probe = policy.model, _probe_samples(samples)
-    rows = Scorer(model, policy.tokenizer.pad_token_id, temperature, "rows", micro_batch_tokens, chunked_head=False)
+    memory = card_memory(model.device)
+    memory = None if memory is None else min(all_gather(memory))
+    if tokens == "auto":
+        size = sum(weight.nbytes for weight in model.parameters())
+        tokens = micro_batch_tokens(_config(model), _itemsize(model), memory, size, checkpointing)
+    rows = Scorer(model, policy.tokenizer.pad_token_id, temperature, "rows", tokens, chunked_head=False, memory=memory)
     probed = replace(rows, temperature=1.0)  # at which a difference of logits is one of log-probabilities
     if fault := _padding_fault(probed, probe):
         raise GraftError(f"policy.base: this model cannot be trained, on rows with padding {fault}; take another")
@@ -214,7 +213,7 @@ def scorer_for(
     ):
         logger.warning("samples are not computed as packed rows, the update may be slower: %s", fault)
         layout = "rows"
-    chunked_head = micro_batch_tokens > _max_logits(model)
+    chunked_head = tokens > max_logits(_config(model), memory)
     if chunked_head and (fault := _head_fault(probed, probe)):
         logger.warning("all logits of a micro-batch are held at once, which takes memory: %s", fault)
         chunked_head = False
@@ -235,6 +234,10 @@ def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
     if fault := all_gather(fault)[0]:
         logger.warning("gradients are those of the prompts' positions, too, which takes longer: %s", fault)
         return scorer
+    if scorer.memory is not None:
+        longest = max(len(s.prompt) + len(s.completion) for s in samples)
+        most = max_completion_tokens(_config(scorer.model), _itemsize(scorer.model), scorer.memory, longest)
+        scorer = replace(scorer, tokens=min(scorer.tokens, most))
     return _with_cache(scorer, samples)
 
 
@@ -243,9 +246,12 @@ def _with_cache(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
     return replace(scorer, layout="completions", prompts=prompts)
 
 
-def _max_logits(model: Any) -> int:
-    """Predictions whose logits may be held at once."""
-    return max(LOGITS_BYTES // (LOGITS_COPIES * 4 * int(unwrap_model(model).config.get_text_config().vocab_size)), 1)
+def _config(model: Any) -> Any:
+    return unwrap_model(model).config.get_text_config()
+
+
+def _itemsize(model: Any) -> int:
+    return int(next(model.parameters()).itemsize)
 
 
 def _padding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:

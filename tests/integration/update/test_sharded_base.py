@@ -14,7 +14,7 @@ from tasks.model.distributed.collectives import is_sharded, rank
 from tasks.model.distributed.sharding import shard_base
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import scorer as scorer_module
+from tasks.model.scoring import limits
 from tasks.model.scoring.micro_batches import Layout
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 BASES = {"tied": "qwen2", "untied": "llama"}
 """Policy folders by their base's embedding and head; each has a second round, `tied-1`."""
 
-CHUNK = 7 * 300 * scorer_module.LOGITS_COPIES * 4
+CHUNK = 7 * 300 * limits.LOGITS_COPIES * 4
 """Bytes of logits: seven tokens at a time."""
 
 BY_TOKEN = TokenWeights("dapo", longest=64)
@@ -58,14 +58,14 @@ def scorer_in(policy: Policy, layout: Layout, samples: list[Sample], tokens: int
 
 def steps(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, Step]:
     """Gradient, loss and log-probabilities: whole and chunked heads, uneven shares, an empty one, checkpointing."""
-    found, bytes_of_logits = {}, scorer_module.LOGITS_BYTES
+    found, bytes_of_logits = {}, limits.LOGITS_BYTES
     params = grpo_params(beta=0.05, entropy=0.1)
     for base in BASES:
         policy = load(folder, base, sharded)
         for layout in LAYOUTS:
             for tokens, most, chunked in ((64, 21, False), (2048, 21, True), (2048, 2, False)):
                 own = samples[:most]
-                scorer_module.LOGITS_BYTES = CHUNK if chunked else bytes_of_logits
+                limits.LOGITS_BYTES = CHUNK if chunked else bytes_of_logits
                 scorer = replace(scorer_in(policy, layout, own, tokens), checkpointing=chunked)
                 policy.model.zero_grad()
                 recorded, reference = (
@@ -74,7 +74,7 @@ def steps(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, Step]
                 sums = accumulate_gradient(scorer, groups_of(own), recorded, reference, params)
                 scores = {key: row.cpu() for key, row in score_samples(scorer, own).items()}
                 found[f"{base} {layout} {tokens} {most}"] = gradient_of(policy).cpu(), sums.loss, scores
-    scorer_module.LOGITS_BYTES = bytes_of_logits
+    limits.LOGITS_BYTES = bytes_of_logits
     return found
 
 

@@ -49,7 +49,7 @@ def test_values_change_no_log_probability_and_come_with_a_chunked_head_too(
     plain, values = score_samples(critic_scorer(policy, None), samples), score_samples(scorer, samples, "values")
     own = score_samples(scorer, samples)
     assert all(torch.equal(own[key], row) for key, row in plain.items())
-    monkeypatch.setattr("tasks.model.scoring.scorer.LOGITS_BYTES", 3 * 4 * 300 * 5)  # of five predictions
+    monkeypatch.setattr("tasks.model.scoring.limits.LOGITS_BYTES", 3 * 4 * 300 * 5)  # of five predictions
     chunked = score_samples(scorer, samples, "values")
     for key, row in values.items():
         torch.testing.assert_close(chunked[key], row)

@@ -11,6 +11,7 @@ from tasks.errors import GraftError
 from tasks.model.hf_model import torch_threads
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
+from tasks.model.scoring import packed_attention
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.losses import MANUAL
@@ -258,9 +259,14 @@ def test_every_loss_learns_the_least_likely_arm(loss: str, importance: str, poli
     assert before[right] < 0.1 < 0.6 < chances(policy)[right]
 
 
-@pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
-def test_bf16_is_near_full_precision_from_ratio_one(layout: Layout, policy: Policy, samples: list[Sample]) -> None:
+@pytest.mark.parametrize(
+    ("layout", "devices"), [*((layout, {"cpu"}) for layout in TRAINING_LAYOUTS), ("packed", set())]
+)
+def test_bf16_is_near_full_precision_from_ratio_one(
+    layout: Layout, devices: set[str], policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """bfloat16 has 8 bits; weights and gradient stay in 32. The ratio is not to the recorded log-probabilities."""
+    monkeypatch.setattr(packed_attention, "DENSE_DEVICES", devices)
     recorded = [replace(s, behaviour=(-5.0,) * len(s.completion)) for s in samples]
     full = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, layout)
     half = replace(full, bf16=True)

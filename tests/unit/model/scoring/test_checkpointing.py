@@ -11,7 +11,7 @@ from tasks.errors import GraftError
 from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import scorer as scorer_module
+from tasks.model.scoring import limits, packed_attention
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.select.sample_gradients import collect_gradients
@@ -21,6 +21,7 @@ from tests.support.stage_params import shipped_params
 from tests.support.updates import gradient_of
 
 LAYOUTS: tuple[Layout, ...] = ("packed", "rows", "completions")
+LAYOUTS_AND_DEVICES = [*((layout, {"cpu"}) for layout in LAYOUTS), ("packed", set[str]())]
 
 
 def scorers(policy: Policy, samples: list[Sample], layout: Layout) -> list[Scorer]:
@@ -46,17 +47,19 @@ def gradient(scorer: Scorer, policy: Policy, samples: list[Sample]) -> torch.Ten
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("layout", "devices"), LAYOUTS_AND_DEVICES)
 def test_the_gradient_is_the_same_to_the_bit(
     layout: Layout,
+    devices: set[str],
     kind: str,
     chunked: bool,
     make_policy: MakePolicy,
     samples: list[Sample],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(packed_attention, "DENSE_DEVICES", devices)
     if chunked:
-        monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 7 * 300 * scorer_module.LOGITS_COPIES * 4)
+        monkeypatch.setattr(limits, "LOGITS_BYTES", 7 * 300 * limits.LOGITS_COPIES * 4)
     policy = make_policy(kind)
     plain, checkpointed = (gradient(scorer, policy, samples) for scorer in scorers(policy, samples, layout))
     assert plain.abs().max() > 0.01
@@ -79,8 +82,12 @@ def test_gradients_of_samples_are_the_same_to_the_bit(layout: Layout, policy: Po
     assert all(torch.equal(own, checkpointed[name]) for name, own in plain.items())
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_forward_pass_keeps_far_less(layout: Layout, policy: Policy, samples: list[Sample]) -> None:
+@pytest.mark.parametrize(("layout", "devices"), LAYOUTS_AND_DEVICES)
+def test_a_forward_pass_keeps_far_less(
+    layout: Layout, devices: set[str], policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed_attention, "DENSE_DEVICES", devices)
+
     def kept(scorer: Scorer) -> int:
         sizes: dict[int, int] = {}
 

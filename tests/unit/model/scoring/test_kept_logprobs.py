@@ -8,8 +8,9 @@ import torch
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import scorer as scorer_module
+from tasks.model.scoring import limits
 from tasks.model.scoring.logprobs import kept_logprobs_and_entropies, pad_kept
+from tasks.model.scoring.micro_batches import Layout
 from tests.support.influence import scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.truncated_samples import drawn, kept_scores
@@ -60,7 +61,7 @@ def mixed_samples(policy: Policy, samples: Sequence[Sample]) -> list[Sample]:
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 def test_every_layout_scores_over_the_kept_sets(
-    layout: scorer_module.Layout,
+    layout: Layout,
     chunked: bool,
     make_policy: MakePolicy,
     make_samples: MakeSamples,
@@ -69,7 +70,7 @@ def test_every_layout_scores_over_the_kept_sets(
     policy = make_policy()
     samples = mixed_samples(policy, make_samples(problems=5, group=4))
     if chunked:
-        monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 3 * 4 * 300 * 7)
+        monkeypatch.setattr(limits, "LOGITS_BYTES", 3 * 4 * 300 * 7)
     scorer, total, expected = scorer_of(policy, layout), 0.0, torch.zeros(())
     policy.model.zero_grad()
     for batch in scorer.batches(samples):

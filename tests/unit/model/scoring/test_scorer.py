@@ -16,8 +16,7 @@ from transformers import GraniteConfig, GraniteForCausalLM
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import micro_batches
-from tasks.model.scoring import scorer as scorer_module
+from tasks.model.scoring import limits, micro_batches, packed_attention
 from tasks.model.scoring.micro_batches import (
     Layout,
     MicroBatch,
@@ -28,7 +27,7 @@ from tasks.model.scoring.micro_batches import (
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples
-from tests.support.updates import TRAINING_LAYOUTS, gradient_of
+from tests.support.updates import DENSE_OR_FUSED, TRAINING_LAYOUTS, gradient_of
 
 Key = tuple[str, int]
 
@@ -53,10 +52,12 @@ def scores_and_gradient(
     return found, gradient_of(policy)
 
 
+@pytest.mark.parametrize("devices", DENSE_OR_FUSED)
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
 def test_packed_rows_equal_padded_rows_in_value_and_gradient(
-    kind: str, make_policy: MakePolicy, make_samples: MakeSamples
+    kind: str, devices: set[str], make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(packed_attention, "DENSE_DEVICES", devices)
     policy, samples = make_policy(kind), make_samples(problems=5, group=4)
     assert scorer_for(policy, samples, 1.0).layout == "packed"
     laid, gradient = scores_and_gradient(policy, samples, "packed")
@@ -84,7 +85,7 @@ def test_the_token_budget_and_chunks_of_logits_change_nothing(
     for limit in (1, 20, 60):
         _, cut = scores_and_gradient(policy, samples, layout, tokens=limit)
         assert (cut - gradient).norm() <= 1e-5 * gradient.norm()
-    monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 7 * 300 * scorer_module.LOGITS_COPIES * 4)  # seven at a time
+    monkeypatch.setattr(limits, "LOGITS_BYTES", 7 * 300 * limits.LOGITS_COPIES * 4)  # seven at a time
     few, few_gradient = scores_and_gradient(policy, samples, layout)
     for key, row in scores.items():
         torch.testing.assert_close(few[key], row, atol=1e-5, rtol=0)
@@ -160,11 +161,11 @@ def test_packed_rows_hold_no_padding_and_get_smaller_or_are_not_used_where_atten
     config = policy.model.config
     weights = 4 * config.num_attention_heads * config.num_hidden_layers
     most = max(count_attention_pairs(batch.groups) for batch in whole)
-    monkeypatch.setattr(scorer_module, "WEIGHTS_BYTES", weights * (most - 1))
+    monkeypatch.setattr(limits, "WEIGHTS_BYTES", weights * (most - 1))
     smaller = scorer.batches(samples)
     assert {batch.layout for batch in smaller} == {"packed"}
     assert len(smaller) > len(whole)
-    monkeypatch.setattr(scorer_module, "WEIGHTS_BYTES", 1000)
+    monkeypatch.setattr(limits, "WEIGHTS_BYTES", 1000)
     assert {batch.layout for batch in scorer.batches(samples)} == {"rows"}
 
 
@@ -203,7 +204,7 @@ def test_a_model_that_scales_its_logits_computes_all_at_once_with_a_warning(
     make_policy: MakePolicy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     plain = make_policy("llama")
-    monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 1)
+    monkeypatch.setattr(limits, "LOGITS_BYTES", 1)
     assert scorer_for(plain, samples, 1.0).chunked_head
     config = GraniteConfig(
         vocab_size=300, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
