@@ -1,20 +1,21 @@
 """Phase decode/SHAPE: milliseconds of a decoding step, by backend and rows, against what the memory allows.
 
-A step is the difference between two completed batches of different lengths, over the difference of their steps, so that
-prefill and capture are left out. `bandwidth_share` is that of the fastest backend at 512 rows:
+A step is the difference between two batches of different lengths over that of their steps, which leaves prefill and
+capture out. `bandwidth_share` is that of the fastest backend at 512 rows:
 
-    bytes of the weights and of each row's keys and values / copy bandwidth of this card / seconds of a step
+    bytes of the base and of each row's keys and values / copy bandwidth of this card / seconds of a step
 """
 
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.gpu.env import limits
-from benchmarks.gpu.phase import Phase, forget_peak, peak_gib, seconds_of
-from benchmarks.gpu.policies import policy_of
+from benchmarks.gpu.phase import Phase, cost_of
+from benchmarks.gpu.policies import base_weights, policy_of
 from benchmarks.step_sides import PAD, Shape, prompts_of
+from tasks.model.hf_model import unwrap_model
 
 if TYPE_CHECKING:
     from tasks.model.policy import Policy
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 GROUP = 8  # rows of each prompt
 FAST = 3.0  # seconds of a batch that is measured more than once
 
-Run = Callable[[int, int], "list[Completion]"]
+Decode = Callable[[int, int], "list[Completion]"]
 """(rows, tokens) → completions, none where they are not known."""
 
 
@@ -31,63 +32,38 @@ def backends() -> dict[str, Callable[..., None]]:
     """Graft's backends by name, all functions of a model and a batch, but two for other models."""
     from tasks.model.sampling import backends
 
-    functions = inspect.getmembers(backends, inspect.isfunction)
-    other = (backends.generate, backends.decode_blocks)
-    public = {name: work for name, work in functions if not name.startswith("_") and work not in other}
-    return {
-        name: work
-        for name, work in public.items()
-        if list(inspect.signature(work).parameters)[:2] == ["model", "state"]
-    }
-
-
-def step_bytes(policy: "Policy", shape: Shape, rows: int, context: float) -> float:
-    """Bytes that a decoding step reads at least: the base, and the keys and values of each row's context."""
-    base = sum(w.numel() * w.element_size() for name, w in policy.model.named_parameters() if "lora_" not in name)
-    head = shape.hidden // shape.heads
-    return base + rows * context * shape.layers * 2 * shape.key_heads * head * 2
+    public = {name: work for name, work in inspect.getmembers(backends, inspect.isfunction) if name[0] != "_"}
+    public = {name: work for name, work in public.items() if work not in (backends.generate, backends.decode_blocks)}
+    return {name: w for name, w in public.items() if list(inspect.signature(w).parameters)[:2] == ["model", "state"]}
 
 
 def run(phase: Phase) -> None:
-    from tasks.model.hf_model import unwrap_model
-
     shape, policy = phase.shape, policy_of(phase.shape)
-    bandwidth, least = limits(phase)[0], dict[int, float]()
-    ways: dict[str, Run] = {name: partial(_ours, policy, shape, work) for name, work in backends().items()}
-    for rows in (8, 16) if phase.is_tiny else (512, 64, 1024):
-        for name, way in (ways | {"transformers": partial(_theirs, policy, shape)}).items():
-            if phase.left < 15 or (name == "transformers" and rows in (64, 1024)):
-                phase.figure(**{f"{name}_{rows}_skipped": True})
-                continue
+    bandwidth, most, (short, long) = limits(phase)[0], 16 if phase.is_tiny else 512, (2, 6) if phase.is_tiny else (8, 72)
+    ours: dict[str, Decode] = {name: partial(_decode, policy, shape, work) for name, work in backends().items()}
+    base = sum(weight.numel() * weight.element_size() for weight in base_weights(policy).values())
+    keys = 2 * shape.layers * shape.key_heads * shape.hidden // shape.heads * 2 * (shape.prompt + (short + long) / 2)
+    for rows in (most, most // 8, most * 2):
+        bound, least = (base + rows * keys) / bandwidth * 1e3, float("inf")
+        theirs: dict[str, Decode] = {"transformers": partial(_generate, policy, shape)} if rows == most else {}
+        for name, decode in (ours | theirs).items():
+            if phase.left < 12:
+                return
             with phase.part(f"{name}_{rows}"):
-                short, long = (2, 6) if phase.is_tiny else (8, 72)
-                ms, completions = _step_ms(way, rows, short, long)
-                phase.figure(**{f"{name}_{rows}_ms": ms, f"{name}_{rows}_gib": peak_gib()})
-                bound = step_bytes(policy, shape, rows, shape.prompt + (short + long) / 2) / bandwidth * 1e3
-                phase.figure(**{f"bound_{rows}_ms": bound})
-                if name in ways:
-                    least[rows] = min(ms, least.get(rows, ms))
-                    if rows in (16, 512):
-                        phase.figure(bandwidth_share=bound / least[rows], tokens_s=rows / least[rows] * 1e3)
+                completions = decode(rows, short)
+                first, second = (cost_of(partial(decode, rows, length)) for length in (short, long))
+                if second[0] < FAST:
+                    first, second = (min(cost_of(partial(decode, rows, n)) for _ in range(4)) for n in (short, long))
+                ms = (second[0] - first[0]) / (long - short) * 1e3
+                phase.figure(f"{name}_{rows}_", ms=ms, bound_ms=bound, gib=second[1])
                 if completions:
-                    mean = _mean_difference(unwrap_model(policy.model), prompts_of(shape, rows)[:GROUP], completions)
-                    phase.figure(**{f"{name}_{rows}_logprob_difference": mean})
+                    least, differences = min(ms, least), _differences(policy, shape, rows, completions)
+                    phase.figure(f"{name}_{rows}_", logprob_difference=sum(differences) / len(differences))
+                    if rows == most:
+                        phase.figure(bandwidth_share=bound / least, tokens_s=rows / least * 1e3)
 
 
-def _step_ms(way: Run, rows: int, short: int, long: int) -> "tuple[float, list[Completion]]":
-    """Milliseconds of a step, and the completions of the last batch."""
-    completions: list[Completion] = []
-    way(rows, short)
-    forget_peak()
-    first = seconds_of(lambda: way(rows, short))
-    second = seconds_of(lambda: completions.extend(way(rows, long)))
-    if second < FAST:  # each captures its graph
-        first, second = (min(seconds_of(partial(way, rows, length)) for _ in range(4)) for length in (short, long))
-    return (second - first) / (long - short) * 1e3, completions
-
-
-def _ours(policy: "Policy", shape: Shape, backend: Callable[..., None], rows: int, length: int) -> "list[Completion]":
-    from tasks.model.hf_model import unwrap_model
+def _decode(policy: "Policy", shape: Shape, backend: Callable[..., None], rows: int, length: int) -> "list[Completion]":
     from tasks.model.sampling.batch_state import BatchState, Request
 
     prompts = prompts_of(shape, rows // GROUP)
@@ -97,7 +73,7 @@ def _ours(policy: "Policy", shape: Shape, backend: Callable[..., None], rows: in
     return state.completions()
 
 
-def _theirs(policy: "Policy", shape: Shape, rows: int, length: int) -> "list[Completion]":
+def _generate(policy: "Policy", shape: Shape, rows: int, length: int) -> "list[Completion]":
     import torch
 
     prompts = prompts_of(shape, rows // GROUP)
@@ -108,15 +84,15 @@ def _theirs(policy: "Policy", shape: Shape, rows: int, length: int) -> "list[Com
     return []
 
 
-def _mean_difference(model: Any, prompts: list[list[int]], completions: "list[Completion]") -> float:
-    """Mean of |recorded - own| over the log-probabilities of the first row of some prompts; own: a plain forward."""
+def _differences(policy: "Policy", shape: Shape, rows: int, completions: "list[Completion]") -> list[float]:
+    """|recorded - plain forward pass| of the log-probabilities of the first row of some prompts."""
     import torch
 
     sizes = []
-    for prompt, completion in zip(prompts, completions[::GROUP], strict=False):
-        ids = torch.tensor([[*prompt, *completion.tokens]], device=model.device)
+    for prompt, completion in zip(prompts_of(shape, rows // GROUP)[:GROUP], completions[::GROUP], strict=False):
+        ids = torch.tensor([[*prompt, *completion.tokens]], device=policy.device)
         with torch.inference_mode():
-            scores = model(input_ids=ids).logits[0, len(prompt) - 1 : -1].float().log_softmax(-1)
-        own = scores.gather(-1, ids[0, len(prompt) :, None])[:, 0].tolist()
-        sizes += [abs(a - b) for a, b in zip(own, completion.logprobs, strict=True)]
-    return sum(sizes) / len(sizes)
+            scores = unwrap_model(policy.model)(input_ids=ids).logits[0, len(prompt) - 1 : -1].float().log_softmax(-1)
+        plain = scores.gather(-1, ids[0, len(prompt) :, None])[:, 0].tolist()
+        sizes += [abs(a - b) for a, b in zip(plain, completion.logprobs, strict=True)]
+    return sizes

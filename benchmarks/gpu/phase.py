@@ -2,12 +2,10 @@
 
     python -m benchmarks.gpu.phase PHASE FOLDER MODEL tiny|full
 
-Libraries are loaded at once, then the process waits for a line with its seconds, so that no other phase is measured
-while they load. Each line of standard output is one JSON object of figures, the first is empty; all else that is
-printed goes to standard error.
+Libraries are loaded first, then the process waits for a line with its seconds: no phase is measured while those of
+another load. Each line of standard output is a JSON object of figures, the first one is empty.
 """
 
-import gc
 import json
 import os
 import sys
@@ -15,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -25,11 +23,6 @@ from benchmarks.gpu.policies import SHAPES, TINY
 from benchmarks.step_sides import Shape
 from flows.process.settings import set_environment
 
-MODULES = {
-    name: f"benchmarks.gpu.{name}" for name in ("env", "decode", "step", "trl", "laws", "influence", "profile", "chain")
-}
-"""The first word of a phase's name → the module whose `run(phase)` takes its figures."""
-
 LIBRARIES = ("torch", "transformers.models.qwen2.modeling_qwen2", "transformers.generation", "peft")
 
 
@@ -38,11 +31,11 @@ class Phase:
     """A running phase. `arguments`: the words of its name after the first, as in step/0.5b."""
 
     arguments: list[str]
-    folder: Path  # for files
+    folder: Path  # of tables
     model: str
     is_tiny: bool
     out: TextIO
-    end: float = field(default_factory=lambda: time.monotonic() + 3600)
+    end: float = float("inf")
 
     @property
     def shape(self) -> Shape:
@@ -53,9 +46,9 @@ class Phase:
         """Seconds until the process is ended."""
         return self.end - time.monotonic()
 
-    def figure(self, **figures: object) -> None:
+    def figure(self, prefix: str = "", **figures: object) -> None:
         """Hand figures over at once: a phase that is cut off keeps them."""
-        rounded = {name: float(f"{x:.5g}") if isinstance(x, float) else x for name, x in figures.items()}
+        rounded = {prefix + name: float(f"{x:.5g}") if isinstance(x, float) else x for name, x in figures.items()}
         print(json.dumps(rounded), file=self.out, flush=True)
 
     @contextmanager
@@ -65,62 +58,47 @@ class Phase:
 
         try:
             yield
-        except Exception as error:  # noqa: BLE001  of any library, on a card that nobody watches
+        except Exception as error:  # noqa: BLE001  of any library
             traceback.print_exc()
-            self.figure(**{f"{name}_error": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"})
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+            self.figure(**{f"{name}_error": f"{type(error).__name__}: {str(error)[:200]}"})
+        torch.cuda.empty_cache()
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """Wall seconds until the card has done the work."""
-    synchronize()
+def cost_of(work: Callable[[], object]) -> tuple[float, float]:
+    """Wall seconds until the card has done the work, and the GiB that torch has allocated there at most; 0 on a CPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start, 0.0
+    torch.cuda.reset_peak_memory_stats()
+    torch.cuda.synchronize()
     start = time.perf_counter()
     work()
-    synchronize()
-    return time.perf_counter() - start
+    torch.cuda.synchronize()
+    return time.perf_counter() - start, torch.cuda.max_memory_allocated() / 2**30
 
 
 def median_seconds(work: Callable[[], object], repeats: int = 5) -> float:
     """Of some runs after a first one."""
     work()
-    return median(seconds_of(work) for _ in range(repeats))
-
-
-def synchronize() -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
-def forget_peak() -> None:
-    """Let the peak of the card's memory be what is allocated now."""
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-
-
-def peak_gib() -> float:
-    """The most memory that torch has allocated on the card since `forget_peak`; 0 on a CPU."""
-    import torch
-
-    return torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0
+    return median(cost_of(work)[0] for _ in range(repeats))
 
 
 def main(name: str, folder: str, model: str, size: str) -> None:
+    """Load, wait, and take the figures."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    os.dup2(2, 1)  # what libraries print stays out of the figures
     set_environment()
     kind, *arguments = name.split("/")
-    for library in (*LIBRARIES, *(["trl.trainer.grpo_trainer"] if kind == "trl" else []), MODULES[kind]):
+    for library in (*LIBRARIES, *(["trl.trainer.grpo_trainer"] if kind == "trl" else [])):
         import_module(library)
+    run = import_module(f"benchmarks.gpu.{kind}").run
     phase = Phase(arguments, Path(folder), model, size == "tiny", out)
     phase.figure()
     phase.end = time.monotonic() + float(sys.stdin.readline())
-    import_module(MODULES[kind]).run(phase)
+    run(phase)
 
 
 if __name__ == "__main__":

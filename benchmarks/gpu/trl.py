@@ -1,14 +1,14 @@
 """Phase trl/SHAPE/plain and trl/SHAPE/continuous: the same step of TRL's GRPOTrainer on the same card.
 
-Completions by transformers' `generate`, or by its continuous batching as TRL's page on it says. Gradient checkpointing
-is off, which is faster where memory suffices. The update is extrapolated from the micro-batches done, `update_share`,
-until its step is complete; the second step, if there is time for one, takes the first one's place.
+Completions by transformers' `generate`, or by its continuous batching as TRL's page on it says; no gradient
+checkpointing, which is faster where memory suffices. Until its step is complete the update is extrapolated from the
+micro-batches done, `update_share`. A second step takes the first one's place.
 """
 
 import time
 from typing import Any
 
-from benchmarks.gpu.phase import Phase, forget_peak, peak_gib, seconds_of, synchronize
+from benchmarks.gpu.phase import Phase, cost_of
 from benchmarks.gpu.policies import base_of
 from benchmarks.step_sides import reward, trainer_of
 
@@ -25,30 +25,27 @@ def run(phase: Phase) -> None:
 
     shape, is_cpu = phase.shape, not torch.cuda.is_available()
     rows = shape.prompts * shape.completions
-    micro = min(MICRO_BATCH, rows // 2)
-    sample_s, begun, done = 0.0, 0.0, 0
-
-    def figures(share: float) -> None:
-        synchronize()
-        update_s = (time.perf_counter() - begun) / share
-        phase.figure(update_s=update_s, update_share=share, step_s=sample_s + update_s, gib=peak_gib())
+    micro, sample_s, sample_gib, start, done = min(MICRO_BATCH, rows // 2), 0.0, 0.0, 0.0, 0
 
     class Steps(TrainerCallback):  # type: ignore[misc]
-        """Figures of the parts of a step as they end."""
-
-        def on_step_begin(self, *_args: Any, **_more: Any) -> None:
-            nonlocal done
-            done = 0
-            forget_peak()
+        """Figures of an update after 2, 4, 8 … micro-batches, and at its end."""
 
         def on_substep_end(self, *_args: Any, **_more: Any) -> None:
             nonlocal done
             done += 1
-            if done in (2, 4, 8, 16):
+            if done & (done - 1) == 0:
                 figures(done * micro / rows)
 
         def on_step_end(self, *_args: Any, **_more: Any) -> None:
             figures(1.0)
+
+    def figures(share: float) -> None:
+        update_gib = cost_of(lambda: None)[1] if is_cpu else torch.cuda.max_memory_allocated() / 2**30
+        if not is_cpu:
+            torch.cuda.synchronize()
+        update_s = (time.perf_counter() - start) / share
+        phase.figure("update_", s=update_s, share=share, gib=update_gib)
+        phase.figure(step_s=sample_s + update_s, gib=max(sample_gib, update_gib))
 
     def rewards(completion_ids: list[list[int]], **_more: Any) -> list[float]:
         phase.figure(sample_tokens_s=sum(map(len, completion_ids)) / sample_s)
@@ -60,12 +57,12 @@ def run(phase: Phase) -> None:
     generate = trainer._generate_single_turn
 
     def timed(*args: Any, **settings: Any) -> Any:
-        nonlocal sample_s, begun
-        given: list[Any] = []
-        sample_s = seconds_of(lambda: given.append(generate(*args, **settings)))
-        begun = time.perf_counter()
-        phase.figure(sample_s=sample_s, sample_gib=peak_gib())
-        return given[0]
+        nonlocal sample_s, sample_gib, start, done
+        turns: list[Any] = []
+        sample_s, sample_gib = cost_of(lambda: turns.append(generate(*args, **settings)))
+        start, done = time.perf_counter(), 0
+        phase.figure("sample_", s=sample_s, gib=sample_gib)
+        return turns[0]
 
     trainer._generate_single_turn = timed
     trainer.train()
