@@ -67,7 +67,7 @@ def _function() -> Any:
     from torch.autograd.function import once_differentiable
 
     class NarrowLora(torch.autograd.Function):
-        """x [..., in], A [r, in], B [out, r], W [out, in], bias [out] or None, A and s B in 16 bits, s → y [..., out]."""
+        """x [..., in], A [r, in], B [out, r], W [out, in], bias or None, A and s B in 16 bits, s → y [..., out]."""
 
         @staticmethod
         def forward(
