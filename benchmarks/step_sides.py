@@ -17,7 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tasks.params.update import Update
+    from tasks.records import Completion
+    from tasks.update.step_plan import UpdateGroup
 
 os.environ.update(
     {"CI": "1", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
@@ -38,6 +43,9 @@ class Shape:
     hidden: int = 0
     layers: int = 0
     intermediate: int = 0
+    heads: int = 4
+    key_heads: int = 2
+    tied: bool = False  # embeddings and head are one matrix
     base: str = ""  # folder of a pretrained model, instead of a random one of these sizes
     prompts: int = 8
     completions: int = 8  # of each prompt
@@ -107,11 +115,11 @@ def model_of(shape: Shape) -> Any:
         vocab_size=shape.vocabulary,
         hidden_size=shape.hidden,
         num_hidden_layers=shape.layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.key_heads,
         intermediate_size=shape.intermediate,
         max_position_embeddings=2048,
-        tie_word_embeddings=False,
+        tie_word_embeddings=shape.tied,
         pad_token_id=PAD,
         eos_token_id=EOS,
         bos_token_id=None,
@@ -133,15 +141,82 @@ def tokenizer_of(shape: Shape) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=made, **named)
 
 
+def trainer_of(shape: Shape, model: Any, rewards: Callable[..., list[float]], callback: Any, **more: Any) -> Any:
+    """TRL's GRPOTrainer for steps of this shape; `more`: of its config."""
+    from datasets import Dataset
+    from peft import LoraConfig
+    from trl import GRPOConfig, GRPOTrainer
+
+    plain: dict[str, Any] = {
+        "output_dir": tempfile.mkdtemp(),
+        "report_to": [],
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "per_device_train_batch_size": shape.prompts * shape.completions // shape.accumulation,
+        "gradient_accumulation_steps": shape.accumulation,
+        "num_generations": shape.completions,
+        "max_completion_length": shape.longest,
+        "loss_type": "dapo",
+        "beta": 0.0,
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "logging_steps": 1,
+        "max_steps": 10_000,
+        "learning_rate": RATE,
+        "lr_scheduler_type": "constant",
+    }
+    return GRPOTrainer(
+        model=model,
+        reward_funcs=rewards,
+        args=GRPOConfig(**plain | more),
+        train_dataset=Dataset.from_dict(
+            {"prompt": [" ".join(f"w{i}" for i in prompt) for prompt in prompts_of(shape, 256)]}
+        ),
+        processing_class=tokenizer_of(shape),
+        peft_config=LoraConfig(r=shape.rank, lora_alpha=ALPHA, target_modules="all-linear", task_type="CAUSAL_LM"),
+        callbacks=[callback],
+    )
+
+
+def update_params() -> "Update":
+    """`update` of the shipped params with the loss of TRL's defaults, so that both sides do the same work."""
+    from tasks.params.file import load_params
+
+    plain = {"learning_rate": RATE, "negative_weight": 1.0, "beta": 0.0, "entropy": 0.0, "loss": "dapo"}
+    more = {
+        "schedule": "constant",
+        "warmup_steps": 0,
+        "clip_low": 0.2,
+        "clip_high": 0.2,
+        "importance": "token",
+    }
+    return load_params(Path(__file__).parents[1] / "params.yaml").update.model_copy(update=plain | more)
+
+
+def groups_of(prompts: Sequence[Sequence[int]], completions: "Sequence[Completion]") -> "list[UpdateGroup]":
+    """A group of each prompt; `completions` are in the order of the prompts, as many of each."""
+    from tasks.model.sample import Sample
+    from tasks.objective.advantages import advantages_of
+    from tasks.update.step_plan import UpdateGroup
+
+    size, groups = len(completions) // len(prompts), []
+    for p, prompt in enumerate(prompts):
+        members = completions[p * size : (p + 1) * size]
+        (gains,) = advantages_of("group", [[reward(c.tokens) for c in members]])
+        samples = [
+            Sample(str(p), m, tuple(prompt), tuple(c.tokens), tuple(c.logprobs), gain)
+            for m, (c, gain) in enumerate(zip(members, gains, strict=True))
+        ]
+        groups.append(UpdateGroup(str(p), samples, sum(len(s.completion) for s in samples)))
+    return groups
+
+
 Answer = Callable[[Clock], None]
 
 
 def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     """TRL's GRPOTrainer, with its defaults but for bf16 and gradient checkpointing, which are slower here."""
-    from datasets import Dataset
-    from peft import LoraConfig
     from transformers import LogitsProcessor, LogitsProcessorList, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
 
     clock, step = Clock(), 0
 
@@ -189,37 +264,7 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
 
         setattr(owner, name, run)
 
-    rows = shape.prompts * shape.completions
-    trainer = GRPOTrainer(
-        model=model_of(shape),
-        reward_funcs=rewards,
-        args=GRPOConfig(
-            output_dir=tempfile.mkdtemp(),
-            report_to=[],
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            per_device_train_batch_size=rows // shape.accumulation,
-            gradient_accumulation_steps=shape.accumulation,
-            num_generations=shape.completions,
-            max_completion_length=shape.longest,
-            loss_type="dapo",
-            beta=0.0,
-            save_strategy="no",
-            disable_tqdm=True,
-            logging_steps=1,
-            max_steps=10_000,
-            learning_rate=RATE,
-            lr_scheduler_type="constant",
-            dataloader_pin_memory=False,
-        ),
-        train_dataset=Dataset.from_dict(
-            {"prompt": [" ".join(f"w{i}" for i in prompt) for prompt in prompts_of(shape, 256)]}
-        ),
-        processing_class=tokenizer_of(shape),
-        peft_config=LoraConfig(r=shape.rank, lora_alpha=ALPHA, target_modules="all-linear", task_type="CAUSAL_LM"),
-        callbacks=[Steps()],
-    )
+    trainer = trainer_of(shape, model_of(shape), rewards, Steps(), use_cpu=True, dataloader_pin_memory=False)
     generate = trainer.model.generate
     trainer.model.generate = lambda *args, **more: generate(
         *args, logits_processor=LogitsProcessorList([Lengths()]), **more
@@ -233,24 +278,13 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
 def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     """Graft's sampler, advantages and update."""
     from tasks.model.policy import Policy, attach_adapter
-    from tasks.model.sample import Sample
     from tasks.model.sampling.sampler import Request, Sampler
     from tasks.model.scoring.scorer import Scorer, scorer_for
-    from tasks.objective.advantages import advantages_of
     from tasks.objective.recorded_logprobs import behaviour_logprobs
-    from tasks.params.file import load_params
-    from tasks.update.step_plan import Step, UpdateGroup
+    from tasks.update.step_plan import Step
     from tasks.update.update import optimizer_step, start_training
 
-    plain = {"learning_rate": RATE, "negative_weight": 1.0, "beta": 0.0, "entropy": 0.0, "loss": "dapo"}
-    more = {
-        "schedule": "constant",
-        "warmup_steps": 0,
-        "clip_low": 0.2,
-        "clip_high": 0.2,
-        "importance": "token",
-    }
-    params = load_params(Path(__file__).parents[1] / "params.yaml").update.model_copy(update=plain | more)
+    params = update_params()
     tokenizer = tokenizer_of(shape)
     policy = Policy(attach_adapter(model_of(shape), shape.rank, ALPHA, 0), tokenizer, "", "scratch")
     tokenizer.add_special_tokens({"eos_token": "<never>"})  # no token of the model: a completion ends at its length
@@ -272,15 +306,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
                 written: dict[int, Any] = {}
                 for rows in sampler.batches(requests):
                     written.update(zip(rows, sampler.complete([requests[i] for i in rows]), strict=True))
-            groups = []
-            for p, prompt in enumerate(own):
-                completions = [written[p * shape.completions + m] for m in range(shape.completions)]
-                (gains,) = advantages_of("group", [[reward(c.tokens) for c in completions]])
-                samples = [
-                    Sample(str(p), m, tuple(prompt), tuple(c.tokens), tuple(c.logprobs), gain)
-                    for m, (c, gain) in enumerate(zip(completions, gains, strict=True))
-                ]
-                groups.append(UpdateGroup(str(p), samples, sum(len(s.completion) for s in samples)))
+            groups = groups_of(own, [written[i] for i in range(len(lengths))])
             # once, as in a round
             scorer = scorer or scorer_for(policy, groups[0].samples, 1.0, shape.micro_batch_tokens)
             with clock.part("update"):

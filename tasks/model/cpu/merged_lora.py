@@ -218,5 +218,6 @@ def weights_of(module: Any) -> "list[Tensor] | None":
     if dropout.training and not isinstance(dropout, torch.nn.Identity):
         return None
     weights = [module.base_layer.weight, module.lora_A[name].weight, module.lora_B[name].weight]
-    plain = all(type(weight) is torch.nn.Parameter for weight in weights)  # not a part of it in each process, or few bits
-    return weights if plain else None
+    if any(type(weight) is not torch.nn.Parameter for weight in weights):  # a part of it in each process, or few bits
+        return None
+    return weights

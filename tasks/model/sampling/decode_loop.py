@@ -10,7 +10,7 @@ from tasks.model.cpu.decoder_blocks import LlamaBlocks
 from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.hf_model import cache_argument
 from tasks.model.kv_cache import growing_cache, keeps_all_tokens
-from tasks.model.prefix_attention import Prefix, RowPrefix, SharedPrefix, use_prefix_attention
+from tasks.model.prefix_attention import Prefix, RowPrefix, SharedPrefix, StaticPrefix, use_prefix_attention
 from tasks.model.sampling.batch_state import BatchState
 from tasks.model.scoring.micro_batches import common_prefix
 
@@ -38,7 +38,7 @@ class HfForward:
         """
         return self._run(ids, cache, **self._masked(seen, positions), **self._accepted(logits_to_keep=1))
 
-    def decode(self, ids: "Tensor", positions: "Tensor", cache: Any, prefix: Prefix) -> "Tensor":
+    def decode(self, ids: "Tensor", positions: "Tensor", cache: Any, prefix: Prefix | StaticPrefix) -> "Tensor":
         """Logits [B, V] after one more token [B] of each row, at positions [B]; it is put into the cache."""
         with use_prefix_attention(self._model):
             return self._run(ids[:, None], cache, position_ids=positions[:, None], row_prefix=prefix)

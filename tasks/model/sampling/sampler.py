@@ -5,6 +5,7 @@ A row's random numbers are a function of its own seed, so that its tokens do not
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from tasks.core.progress import show_progress
 from tasks.errors import GraftError
@@ -19,6 +20,18 @@ from tasks.records import Completion
 __all__ = ["Request", "Sampler", "max_prompt_tokens", "sample"]
 
 BATCH_ROWS = 384  # larger batches are no faster on a CPU
+
+CARD_ROWS = 1024
+"""Rows of a batch on a GPU, whose steps take little longer for more of them."""
+
+CARD_SHARE = 0.25
+"""Share of a card's memory for the keys and values of a batch, and for its logits."""
+
+CARD_CONTEXTS = 2**18
+"""Tokens of contexts that are prefilled at once on a GPU."""
+
+LOGITS_BYTES = 16
+"""Of a logit, as computed, in float32 and as it is drawn from."""
 
 
 def sample(
@@ -68,7 +81,17 @@ class Sampler:
         Raises GraftError where a prompt leaves no room for a completion.
         """
         _check_room(self._policy, requests, self._max_tokens)
-        return list(_batches(requests))
+        return list(_batches(requests, self._rows(requests)))
+
+    def _rows(self, requests: Sequence[Request]) -> int:
+        """Rows of a batch."""
+        import torch
+
+        if self._policy.served or self._policy.device.type != "cuda":
+            return BATCH_ROWS
+        memory = torch.cuda.get_device_properties(self._policy.device).total_memory
+        longest = max((len(r.context) for r in requests), default=0)
+        return card_rows(self._policy.model, longest, self._max_tokens, memory)
 
     def complete(self, requests: Sequence[Request], report: Callable[[int], None] | None = None) -> list[Completion]:
         """A completion for each request of one batch, in order; a prefix of the maximal length is one already.
@@ -131,8 +154,20 @@ def _holder(policy: Policy) -> str:
     return f"sampler: {policy.served.address}" if policy.served and is_bound else "policy.base"
 
 
-def _batches(requests: Sequence[Request]) -> Iterator[list[int]]:
-    """Indices of at most ROWS requests each; equal and similarly long contexts together."""
+def card_rows(model: Any, context: int, new_tokens: int, memory: int) -> int:
+    """Rows of a batch on a card with `memory` bytes in all, of at most `context` tokens and as many new ones; 1 or
+    more."""
+    config, size = model.config.get_text_config(), next(model.parameters()).itemsize
+    queries = getattr(config, "num_attention_heads", 1)  # a recurrent model has none
+    heads = getattr(config, "num_key_value_heads", None) or queries
+    width = getattr(config, "head_dim", None) or config.hidden_size // queries
+    token = 2 * int(config.num_hidden_layers) * int(heads) * int(width) * size
+    row: int = (context + new_tokens) * token + LOGITS_BYTES * config.vocab_size
+    return max(min(CARD_ROWS, int(CARD_SHARE * memory) // row, CARD_CONTEXTS // max(context, 1)), 1)
+
+
+def _batches(requests: Sequence[Request], rows: int) -> Iterator[list[int]]:
+    """Indices of at most `rows` requests each; equal and similarly long contexts together."""
     order = sorted(range(len(requests)), key=lambda i: (len(requests[i].context), requests[i].context, i))
-    for start in range(0, len(order), BATCH_ROWS):
-        yield order[start : start + BATCH_ROWS]
+    for start in range(0, len(order), rows):
+        yield order[start : start + rows]

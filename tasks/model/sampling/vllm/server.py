@@ -4,9 +4,11 @@
 runs a stage sets it (`use_server`), as it sets what computes the shards (tasks/core/sharding.py).
 """
 
+import gc
 import os
 import secrets
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -51,6 +53,7 @@ def started_server(
     """
     if not os.environ.get(KEY):
         os.environ[KEY] = secrets.token_hex(32)  # read by the server and by JsonClient, and so removed from all texts
+    _free_card()
     port = free_port()
     command = server_command(program, dtype, base, rank, trusted, port)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -64,6 +67,15 @@ def started_server(
         yield f"http://{HOST}:{port}/v1"
     finally:
         _end(process)
+
+
+def _free_card() -> None:
+    """Give back what torch keeps of a card's memory after an earlier stage of this process: the server takes a share of
+    the whole."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        gc.collect()  # models that only cycles hold
+        torch.cuda.empty_cache()
 
 
 def server_command(

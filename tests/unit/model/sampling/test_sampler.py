@@ -156,3 +156,12 @@ def test_a_prompt_that_leaves_no_room_is_refused(make_policy: MakePolicy) -> Non
     assert len(run(policy, [Request([5] * 246, 0)], longest=10)[0].tokens) <= 10
     with pytest.raises(GraftError, match=r"holds 256 tokens, .* has 247 and policy\.max_new_tokens is 10; lower"):
         run(policy, [Request([5] * 247, 0)], longest=10)
+
+
+def test_a_batch_on_a_card_is_as_large_as_its_memory_allows(policy: Policy) -> None:
+    """2 layers of 2 heads of 8 numbers: 256 bytes a token in float32, and 16 for each of 300 logits."""
+    row = 100 * 256 + 16 * 300
+    assert sampler.card_rows(policy.model, 60, 40, 4 * 7 * row) == 7
+    assert sampler.card_rows(policy.model, 60, 40, 1) == 1
+    assert sampler.card_rows(policy.model, 60, 40, 2**40) == sampler.CARD_ROWS
+    assert sampler.card_rows(policy.model, 2**16, 40, 2**40) == 4  # contexts of 2**18 tokens

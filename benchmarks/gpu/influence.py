@@ -1,0 +1,43 @@
+"""Phase influence/SHAPE: influence of 64 samples on as many others, in seconds and as a multiple of a plain pass.
+
+A plain pass is forward and backward over the 64 rows. `rows` measures gradients of all positions, `constant` and
+`local` those of the completions alone, as the stage select does.
+"""
+
+from functools import partial
+
+from benchmarks.gpu.phase import Phase, cost_of, median_seconds
+from benchmarks.gpu.policies import policy_of, random_groups, samples_of
+from benchmarks.influence_ways import plain
+from benchmarks.step_sides import PAD
+from tasks.params.fields import Similarity
+
+ROWS = 16  # of a plain micro-batch
+
+
+def run(phase: Phase) -> None:
+    from tasks.model.scoring.scorer import Scorer, with_constant_prompts
+    from tasks.objective.token_weights import TokenWeights
+    from tasks.select.losses import Validation
+    from tasks.select.tracin import Measure, influences
+
+    policy, (count, length) = policy_of(phase.shape), (8, 8) if phase.is_tiny else (64, 128)
+    train, held_out = (samples_of(random_groups(phase.shape, count // 4, 4, (length,) * 2, seed)) for seed in (0, 1))
+    scorer = Scorer(policy.model, PAD, 1.0, "rows", tokens=8192)
+    plain_s = median_seconds(lambda: [plain(scorer, train[i : i + ROWS]) for i in range(0, count, ROWS)], 2)
+    phase.figure(plain_s=plain_s)
+    constant, validation = (
+        with_constant_prompts(scorer, [*train, *held_out]),
+        Validation(held_out, [s.advantage for s in held_out]),
+    )
+    ways: dict[str, tuple[Scorer, Similarity]] = {
+        "rows": (scorer, "dot"),
+        "constant": (constant, "dot"),
+        "local": (constant, "local"),
+    }
+    for name, (use, similarity) in ways.items():
+        with phase.part(name):
+            measure = Measure(similarity=similarity, budget=2**35)
+            work = partial(influences, use, train, TokenWeights("dapo", length), validation, measure)
+            seconds, memory = cost_of(work)
+            phase.figure(f"{name}_", s=seconds, ratio=seconds / plain_s, gib=memory)
