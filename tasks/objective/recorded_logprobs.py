@@ -7,6 +7,7 @@ from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import gather_parts, local_steps, world_size
 from tasks.model.hf_model import has_narrow_weights
 from tasks.model.sample import Sample
+from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
 
@@ -17,7 +18,7 @@ SampleKey = tuple[str, int]
 """problem_id and place in the group."""
 
 Logprobs = dict[SampleKey, "Tensor"]
-"""Log-probabilities [T] of samples, or other numbers of their tokens."""
+"""Log-probabilities [T] of samples, or other numbers of their tokens; on the CPU."""
 
 
 def score_samples(
@@ -26,21 +27,17 @@ def score_samples(
     """Log-probabilities of samples by the model as it is now, or their values, no gradient; all in every process."""
     import torch
 
-    def by_sample(batch: MicroBatch) -> Logprobs:
-        rows = getattr(scorer.score(batch), kind).cpu()  # where processes exchange them
-        return {sample_key(s): row[: len(s.completion)].clone() for row, s in zip(rows, batch.samples, strict=True)}
+    def by_sample(batch: MicroBatch, rows: "Tensor") -> Logprobs:
+        pairs = zip(batch.samples, rows.cpu(), strict=True)
+        return {sample_key(s): row[: len(s.completion)].clone() for s, row in pairs}
 
     with torch.no_grad(), fast_layers(scorer.model):
         computed = [
-            (by_sample(batch), counts)
+            (batch, getattr(scorer.score(batch), kind), counts)
             for batch, counts in local_steps(scorer.model, scorer.batches(samples, world_size()))
         ]
-    device = scorer.model.device
-    return {
-        key: row.to(device)
-        for scores in gather_parts([own for own, counts in computed if counts])
-        for key, row in scores.items()
-    }
+    parts = gather_parts([by_sample(batch, rows) for batch, rows, counts in computed if counts])
+    return {key: row for scores in parts for key, row in scores.items()}
 
 
 def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample]) -> Logprobs:
@@ -50,19 +47,21 @@ def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample]) -> Logprobs:
     """
     import torch
 
-    narrow, device = scorer.bf16 or has_narrow_weights(scorer.model), scorer.model.device
+    narrow = scorer.bf16 or has_narrow_weights(scorer.model)
     known = [s for s in samples if s.behaviour and not narrow]
-    recorded = {sample_key(s): torch.tensor(s.behaviour, device=device) for s in known}
+    recorded = {sample_key(s): torch.tensor(s.behaviour) for s in known}
     unknown = [s for s in samples if sample_key(s) not in recorded]
     return recorded | (score_samples(scorer, unknown) if unknown else {})
 
 
 def pad_logprobs(scores: Logprobs, samples: Sequence[Sample], like: "Tensor") -> "Tensor":
-    """The samples' scores as rows [R, C] of the shape and type of `like`, 0 where padded."""
-    rows = like.detach().new_zeros(like.shape)
+    """The samples' scores as rows [R, C] of the shape, type and device of `like`, 0 where padded."""
+    import torch
+
+    rows = torch.zeros(like.shape, dtype=like.dtype)
     for row, sample in zip(rows, samples, strict=True):
         row[: len(sample.completion)] = scores[sample_key(sample)]
-    return rows
+    return to_device([rows], like.device)[0]
 
 
 def sample_key(sample: Sample) -> SampleKey:

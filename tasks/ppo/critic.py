@@ -144,12 +144,12 @@ def _kl(scorer: Scorer, samples: Sequence[Sample], reference: Logprobs) -> Logpr
 
 
 def _pad(rows: Logprobs, samples: Sequence[Sample], mask: "Tensor") -> "Tensor":
-    """Of the mask's shape, in float64 on the CPU."""
+    """Of the mask's shape, in float64."""
     import torch
 
     found = torch.zeros(mask.shape, dtype=torch.float64)
     for row, sample in zip(found, samples, strict=True):
-        row[: len(sample.completion)] = rows[sample_key(sample)].double().cpu()
+        row[: len(sample.completion)] = rows[sample_key(sample)]
     return found
 
 

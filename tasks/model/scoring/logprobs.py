@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 LOWEST = -1e3
 """In place of log 0 = -inf: times a probability of 0 it is 0."""
 
+EXP_DEVICES = {"cpu"}
+"""Types of devices where exp takes longest: elsewhere passes over the logits do, of which log_softmax needs fewer."""
+
 NONE = -1
 """In place of a token id: no token."""
 
@@ -55,9 +58,15 @@ def _function() -> Any:
             ctx: Any, logits: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: "float | Tensor"
         ) -> tuple["Tensor", "Tensor"]:
             scaled = scale_logits(logits, temperature)
-            shifted = scaled - scaled.amax(-1, keepdim=True)
-            weights = shifted.exp()  # exp is computed once: p = weights / total
-            total = weights.sum(-1)
+            if logits.device.type in EXP_DEVICES:
+                shifted = scaled - scaled.amax(-1, keepdim=True)
+                weights = shifted.exp()  # exp is computed once: p = weights / total
+                total = weights.sum(-1)
+            else:
+                shifted = scaled.log_softmax(-1)
+                weights = shifted.exp()
+                total = weights.new_ones(len(weights))
+            del scaled
             logarithm = total.log()
             mean = torch.bmm(weights[:, None], shifted[:, :, None])[:, 0, 0] / total
             entropies = logarithm - mean

@@ -24,7 +24,7 @@ def test_a_micro_batch_is_computed_where_nothing_can_be_read(
     if chunked:
         monkeypatch.setattr(limits, "LOGITS_BYTES", 7 * 300 * limits.LOGITS_COPIES * 4)
     samples = [replace(s, temperature=0.5 + 0.1 * s.member, token_weights=(0.5,) * len(s.completion)) for s in samples]
-    recorded = {key: row.to("meta") for key, row in random_logprobs(samples, 1).items()}
+    recorded = random_logprobs(samples, 1)
     scorer = Scorer(make_policy().model.to("meta"), 0, 1.0)
     batch = scorer.batches(samples)[0]
     loss, measure = _loss_of(scorer, recorded, recorded, grpo_params(entropy=0.1, beta=0.1), None, 100, batch)
