@@ -31,7 +31,7 @@ GROWTH = 8  # groups of an update: at most so many times those of the one measur
 
 def group_flop(policy: "Policy", shape: Shape, length: int) -> float:
     """Operations of the update of a group with completions of this length, by the formula above."""
-    layers = sum(weight.numel() for name, weight in base_weights(policy).items() if ".layers." in name)
+    layers: float = sum(weight.numel() for name, weight in base_weights(policy).items() if ".layers." in name)
     prompt, size = shape.prompt, shape.completions
     pairs = prompt**2 / 2 + size * (length * prompt + length**2 / 2)
     head = 4 * shape.vocabulary * shape.hidden * size * length
