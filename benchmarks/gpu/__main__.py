@@ -86,7 +86,7 @@ def end(child: Child) -> None:
 
 
 def take_turn(child: Child, seconds: float, record: Callable[[dict[str, Any]], None]) -> None:
-    """Let a phase run for so many seconds at most."""
+    """Let a phase run; it is ended after these seconds."""
     assert child.stdin is not None
     assert child.stdout is not None
     started, deadline = time.monotonic(), threading.Timer(seconds, end, [child])

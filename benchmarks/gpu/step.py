@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tasks.update.step_plan import UpdateGroup
 
 SAMPLE_TIME = 0.4  # share of the phase's time that sampling may take
-GROWTH = 8  # groups of an update: at most so many times those of the one measured before it
+GROWTH = 8  # most groups of an update, as a multiple of those of the one measured before it
 
 
 def group_flop(policy: "Policy", shape: Shape, length: int) -> float:

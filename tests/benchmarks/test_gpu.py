@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def test_factors_are_those_of_whole_steps_and_absent_without_them() -> None:
     assert made["step_speedup_continuous"] is None
 
 
+@pytest.mark.slow
 def test_the_operations_of_an_update_are_those_that_torch_counts() -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -39,7 +41,7 @@ def test_the_operations_of_an_update_are_those_that_torch_counts() -> None:
     inputs = model.get_input_embeddings()(torch.arange(shape.prompt + length)[None]).requires_grad_()
     with FlopCounterMode(display=False) as counter:
         model(inputs_embeds=inputs, logits_to_keep=length).logits.sum().backward()
-    expected = group_flop(policy_of(shape, "float32"), shape.__class__(**vars(shape) | {"completions": 1}), length)
+    expected = group_flop(policy_of(shape, "float32"), replace(shape, completions=1), length)
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.05)
 
 
