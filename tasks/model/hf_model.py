@@ -6,10 +6,12 @@
 - with activation checkpointing: a decoder layer keeps its input alone and is computed again in the backward pass. The
   numbers are the same to the bit. (Chen et al. 2016, arXiv:1604.06174.)
 - in float32 where its weights have 16 bits: the function of the same weights without the rounding between operations;
-- with another number of torch threads.
+- with another number of torch threads;
+- on a GPU by operations that give the same bits each time.
 """
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,9 @@ Forward = Callable[..., "Tensor"]
 
 Attend = Callable[[Any, "Tensor", "Tensor", "Tensor", Any, float], "Tensor"]
 """(layer, query [B, heads, T, d], key and value [B, kv, S, d], the forward's keyword, scale) → [B, T, heads, d]."""
+
+ATOMIC_DEVICES = {"cuda"}
+"""Types of devices where sums in no fixed order are faster, and are torch's default."""
 
 CHECKPOINTING = "update.checkpointing"
 """The param that has decoder layers checkpointed."""
@@ -256,3 +261,25 @@ def torch_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def deterministic_operations(device: Any) -> Iterator[None]:
+    """In the block, torch adds in a fixed order: gradients of rows that repeat and of fused attention, for instance.
+
+    An operation that cannot do so raises RuntimeError.
+    """
+    import torch
+
+    if device.type not in ATOMIC_DEVICES:
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else torch refuses matrix products
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing reads it
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+        torch.utils.deterministic.fill_uninitialized_memory = filled

@@ -75,15 +75,36 @@ def _with_room(states: "Tensor", room: int) -> "Tensor":
     return buffer
 
 
-def static_cache(grown: Any, place: "Tensor") -> Any:
-    """A cache with the tokens of another, which `growing_cache` made; the next one is written at `place` [1].
+class StaticPlaces:
+    """The places of B rows in a static cache: a row has S of them, of which its tokens take the first.
 
-    Its layers have room for more tokens once they are moved.
+    The tensors stay the same while rows and room do, so that a CUDA graph can replay what reads and changes them.
+    """
+
+    def __init__(self, used: "Tensor", room: int) -> None:
+        """`used` [B] tokens of each row; `room`: S."""
+        import torch
+
+        self.used, self.room = used.int(), room
+        self.next = torch.zeros(len(used), dtype=torch.long, device=used.device)  # [B] of B · S: the token to come
+        self._starts = torch.arange(0, len(used) * room, room, device=used.device)
+
+    def take_next(self) -> None:
+        """Each row has one more token, which is written at `next`."""
+        self.next.copy_(self._starts + self.used)
+        self.used += 1
+
+
+def static_cache(grown: Any, order: "Tensor | None") -> Any:
+    """A cache of the tokens of another, which `growing_cache` made, in places that do not move.
+
+    `order` [C, P] are the places of each context's tokens, padding last; None: as they are. It is written once
+    `place_rows` has given it rows.
     """
     from transformers.cache_utils import DynamicCache
 
     new = DynamicCache()
-    new.layers = [_static_layer()(layer.keys, layer.values, place) for layer in grown.layers]
+    new.layers = [_static_layer()(layer.keys, layer.values, order) for layer in grown.layers]
     return new
 
 
@@ -92,12 +113,12 @@ def _static_layer() -> Any:
     from transformers.cache_utils import DynamicLayer
 
     class StaticLayer(DynamicLayer):  # type: ignore[misc]
-        """Keys and values [B, heads, S, d]."""
+        """Keys and values [B, S, heads, d]."""
 
-        def __init__(self, keys: "Tensor", values: "Tensor", place: "Tensor") -> None:
+        def __init__(self, keys: "Tensor", values: "Tensor", order: "Tensor | None") -> None:
             super().__init__()
             self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
-            self.keys, self.values, self._place = keys, values, place
+            self.keys, self.values = (_in_order(states.transpose(1, 2), order) for states in (keys, values))
 
         def update(
             self,
@@ -106,16 +127,22 @@ def _static_layer() -> Any:
             *_args: Any,
             **_kwargs: Any,
         ) -> tuple["Tensor", "Tensor"]:
-            self.keys.index_copy_(2, self._place, key_states)
-            self.values.index_copy_(2, self._place, value_states)
-            return self.keys, self.values
+            for states, new in ((self.keys, key_states), (self.values, value_states)):
+                states.view(-1, *states.shape[2:]).index_copy_(0, self._places.next, new[:, :, 0])
+            return self.keys.transpose(1, 2), self.values.transpose(1, 2)
 
-        def move(self, rows: Any, used: int, room: int) -> None:
-            """Keep the first `used` tokens of these rows, with room for `room` more: 0, as attention reads them."""
+        def place_rows(self, rows: Any, places: StaticPlaces) -> None:
+            """Keep these rows, in such places; those of tokens to come are 0, as attention may read them."""
             from torch.nn.functional import pad
 
-            self.keys, self.values = (
-                pad(states[:, :, :used][rows], (0, 0, 0, room)) for states in (self.keys, self.values)
-            )
+            self._places = places
+            kept = (states[rows] for states in (self.keys, self.values))
+            room = (0, 0, 0, 0, 0, places.room - self.keys.shape[1])
+            self.keys, self.values = (pad(states, room).contiguous() for states in kept)
 
     return StaticLayer
+
+
+def _in_order(states: "Tensor", order: "Tensor | None") -> "Tensor":
+    """[C, P, heads, d]"""
+    return states if order is None else states.take_along_dim(order[:, :, None, None], 1)

@@ -57,7 +57,8 @@ def explain_out_of_memory(tokens: MicroBatchTokens) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         reason = (str(error).strip() or type(error).__name__).split("\n")[0][:200]
+        lower = LOWER if tokens == "auto" else max(tokens // 2, 64)
         raise GraftError(
             f"update.micro_batch_tokens: {tokens} tokens at once are too many for this machine's memory ({reason}); "
-            f"set it to {LOWER if tokens == 'auto' else max(tokens // 2, 64)}, or lower, below the longest completion: policy.max_new_tokens"
+            f"set it to {lower}, or lower, below the longest completion: policy.max_new_tokens"
         ) from error

@@ -9,9 +9,13 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.hf_model import use_attention
+from tasks.model.kv_cache import StaticPlaces
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+FLASH_WIDTH = 256
+"""The widest head of torch's flash attention."""
 
 
 class RowPrefix:
@@ -36,20 +40,42 @@ class RowPrefix:
 
 
 class StaticPrefix:
-    """Each row's context is in the cache, before its own tokens and the places of those to come."""
+    """Each row's context and its own tokens are the first of its places in a static cache.
 
-    def __init__(self, bias: "Tensor") -> None:
-        """`bias` [B, 1, 1, S] 0 = a token, -inf = padding or to come."""
-        self._bias = bias
+    On a CUDA card in 16 bits torch's flash attention reads no others; elsewhere all are read, and masked.
+    """
 
-    def attend(self, _layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
-        """Attention of scaled queries [B, heads, n, d] to those of keys and values [B, heads, S, d] that are there."""
+    def __init__(self, places: StaticPlaces, keys: "Tensor") -> None:
+        """`keys` [B, S, heads, d] of one of the cache's layers."""
         import torch
 
-        rows = queries.flatten(0, 1)
-        scores = torch.bmm(rows, keys.flatten(0, 1).mT).view(*queries.shape[:3], -1).add_(self._bias)
+        self._places, rows = places, torch.arange(len(keys) + 1, dtype=torch.int32, device=keys.device)
+        self._is_flash = keys.is_cuda and keys.itemsize == 2 and keys.shape[-1] <= FLASH_WIDTH
+        self._rows, self._starts = rows, rows * places.room
+        self._numbers = torch.arange(places.room, device=keys.device)
+        self._bias = keys.new_zeros(len(keys), 1, 1, places.room)
+
+    def take_next(self) -> None:
+        """Rows have one more token."""
+        import torch
+
+        self._places.take_next()
+        if not self._is_flash:
+            there = self._numbers < self._places.used[:, None, None, None]
+            self._bias.copy_(torch.where(there, 0, float("-inf")))
+
+    def attend(self, _layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+        """Attention of scaled queries [B, heads, n, d] to the keys and values [B, heads, S, d] that are there."""
+        import torch
+
+        if self._is_flash:
+            flash, room, used = torch.ops.aten._flash_attention_forward, self._places.room, self._places.used
+            flat = queries.flatten(1, 2), *(states.transpose(1, 2).flatten(0, 1) for states in (keys, values))
+            found = flash(*flat, self._rows, self._starts, 1, room, 0.0, False, False, scale=1.0, seqused_k=used)[0]
+            return found.view(queries.shape)  # type: ignore[no-any-return]
+        scores = (queries @ keys.mT).add_(self._bias)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(values.dtype)
-        return torch.bmm(weights.flatten(0, 1), values.flatten(0, 1)).view(queries.shape)
+        return weights @ values
 
 
 class SharedPrefix:

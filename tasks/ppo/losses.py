@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.sample import Sample, TokenTargets
+from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.losses import Objective, token_losses
 from tasks.params.params import Params
@@ -72,8 +73,10 @@ def first_step_objective(ppo: Ppo) -> Objective:
 
 
 def _rows(samples: Sequence[Sample], name: str, like: "Tensor") -> "Tensor":
-    rows = like.detach().new_zeros(like.shape)
+    import torch
+
+    rows = torch.zeros(like.shape, dtype=like.dtype)
     for row, sample in zip(rows, samples, strict=True):
         assert isinstance(sample.targets, TokenTargets)
         row[: len(sample.completion)] = row.new_tensor(getattr(sample.targets, name))
-    return rows
+    return to_device([rows], like.device)[0]

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import backward, world_size
-from tasks.model.hf_model import torch_threads
+from tasks.model.hf_model import deterministic_operations, torch_threads
 from tasks.model.sample import Sample
+from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.losses import Objective, TokenLosses, reduce, token_losses
@@ -97,7 +98,8 @@ def accumulate_gradient(
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, ppo, sum(g.denominator for g in step))
     batches = scorer.batches([s for g in step for s in g.samples], world_size())
-    with fast_layers(scorer.model), torch_threads(1) if _is_small(scorer, batches) else nullcontext():
+    threads = torch_threads(1) if _is_small(scorer, batches) else nullcontext()
+    with fast_layers(scorer.model), deterministic_operations(scorer.model.device), threads:
         parts = backward(scorer.trained, batches, loss_of)
     if broken := [s for _, samples in parts for s in samples]:
         raise FloatingPointError(f"the loss of {sample_names(broken)} is not finite")
@@ -121,9 +123,11 @@ def _loss_of(
     ppo: Ppo | None,
     denominator: int,
     batch: MicroBatch,
-) -> "tuple[Tensor, Callable[[], tuple[TokenSums, list[Sample]]]]":
-    """A micro-batch's part of the step's loss, and a function for its metrics: sums, and samples whose loss is not
-    finite."""
+) -> "tuple[Tensor, Callable[[], Callable[[], tuple[TokenSums, list[Sample]]]]]":
+    """A micro-batch's part of the step's loss, and a function for its metrics, which returns one that reads them: sums,
+    and samples whose loss is not finite."""
+    import torch
+
     samples, scored = batch.samples, scorer.score(batch)
     logprobs, mask = scored.logprobs, scored.mask
     targets = pad_targets(samples, logprobs) if ppo else None
@@ -140,69 +144,86 @@ def _loss_of(
     if ppo and targets and scored.values is not None:
         critic = value_losses(scored.values, targets.returns, mask)
         tokens = replace(tokens, loss=tokens.loss + ppo.value_weight * critic)
-    counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
     averaging = TokenWeights(params.loss, longest=1)  # for the weights alone
-    weights = counts * logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
+    numbers = [[s.count, averaging.weight(len(s.completion))] for s in samples]
+    counts, averaged = to_device([torch.tensor(numbers, dtype=logprobs.dtype)], logprobs.device)[0].T[:, :, None]
+    counts = counts * mask
+    weights = counts * averaged
     loss = reduce(tokens.loss, weights, denominator)
 
-    def read_sums() -> tuple[TokenSums, list[Sample]]:
-        part = _summed(tokens, loss, scored.entropies, counts, weights / denominator)
+    def measure() -> Callable[[], tuple[TokenSums, list[Sample]]]:
+        totals = _totals(tokens, loss, scored.entropies, counts, weights / denominator)
+        finite, of_values = tokens.loss.detach().sum(1).isfinite(), None
         if ppo and critic is not None and targets and scored.values is not None:
             errors = targets.returns - scored.values.detach()
-            part.values = _value_sums(critic, errors, targets.returns, counts, ppo.value_weight * weights / denominator)
-        return part, [] if math.isfinite(part.loss) else _not_finite(tokens, samples)
+            of_values = _value_totals(critic, errors, targets.returns, counts, ppo.value_weight * weights / denominator)
+        return partial(_read, totals, of_values, finite, samples)
 
-    return loss, read_sums
+    return loss, measure
+
+
+def _read(
+    totals: "Tensor", of_values: "Tensor | None", finite: "Tensor", samples: Sequence[Sample]
+) -> tuple[TokenSums, list[Sample]]:
+    part = TokenSums(*totals.tolist())
+    if of_values is not None:
+        part.values = ValueSums(*of_values.tolist())
+    if math.isfinite(part.loss):
+        return part, []
+    return part, [s for s, is_finite in zip(samples, finite.tolist(), strict=True) if not is_finite]
 
 
 def pad_advantages(samples: Sequence[Sample], like: "Tensor", targets: PaddedTargets | None = None) -> "Tensor":
     """The advantages [R, 1], or of each token [R, C] with PPO's targets or where the sampler is corrected for."""
-    advantages = targets.advantages if targets else like.new_tensor([s.advantage for s in samples])[:, None]
-    if not any(s.token_weights for s in samples):
-        return advantages
-    weights = like.detach().new_ones(like.shape)
-    for row, sample in zip(weights, samples, strict=True):
-        if sample.token_weights:
-            row[: len(sample.completion)] = like.new_tensor(sample.token_weights)
-    return advantages * weights
-
-
-def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> TokenSums:
-    """`counts` [R, C]: how many tokens of the round each stands for, `weights` [R, C]: how much each weighs in the
-    loss; both 0 where padded."""
     import torch
 
-    totals = {
-        "tokens": counts.sum(),
-        "loss": loss.detach(),
-        "policy_loss": (tokens.policy * weights).sum(),
-        "kl_loss": (tokens.penalty * weights).sum(),
-        "entropy_loss": (tokens.bonus * weights).sum(),
-        "ratio": (tokens.ratio * counts).sum(),
-        "low": ((tokens.clipped & (tokens.ratio < 1)) * counts).sum(),
-        "high": ((tokens.clipped & (tokens.ratio > 1)) * counts).sum(),
-        "kl": (tokens.kl * counts).sum(),
-        "entropy": (entropies.detach() * counts).sum(),
-        "ratio_max": tokens.ratio.max(),
-    }
-    return TokenSums(**dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True)))
+    own = torch.tensor([s.advantage for s in samples], dtype=like.dtype)[:, None]
+    advantages = targets.advantages if targets else to_device([own], like.device)[0]
+    if not any(s.token_weights for s in samples):
+        return advantages
+    weights = torch.ones(like.shape, dtype=like.dtype)
+    for row, sample in zip(weights, samples, strict=True):
+        if sample.token_weights:
+            row[: len(sample.completion)] = row.new_tensor(sample.token_weights)
+    return advantages * to_device([weights], like.device)[0]
 
 
-def _value_sums(
+def _totals(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> "Tensor":
+    """The numbers of `TokenSums`, in its order.
+
+    `counts` [R, C]: how many tokens of the round each stands for, `weights` [R, C]: how much each weighs in the loss;
+    both 0 where padded.
+    """
+    import torch
+
+    totals = (
+        counts.sum(),
+        loss,
+        (tokens.policy * weights).sum(),
+        (tokens.penalty * weights).sum(),
+        (tokens.bonus * weights).sum(),
+        (tokens.ratio * counts).sum(),
+        ((tokens.clipped & (tokens.ratio < 1)) * counts).sum(),
+        ((tokens.clipped & (tokens.ratio > 1)) * counts).sum(),
+        (tokens.kl * counts).sum(),
+        (entropies * counts).sum(),
+        tokens.ratio.max(),
+    )
+    return torch.stack(totals).detach()
+
+
+def _value_totals(
     losses: "Tensor", errors: "Tensor", returns: "Tensor", counts: "Tensor", weights: "Tensor"
-) -> ValueSums:
-    """The same for the values, in float64."""
+) -> "Tensor":
+    """The same for `ValueSums`, in float64."""
+    import torch
+
     counts, errors, returns = counts.double(), errors.double(), returns.double()
     totals = (
-        (losses.detach() * weights).double().sum(),
+        (losses * weights).double().sum(),
         *((numbers * counts).sum() for numbers in (returns, returns.square(), errors, errors.square())),
     )
-    return ValueSums(*(float(total) for total in totals))
-
-
-def _not_finite(tokens: TokenLosses, samples: Sequence[Sample]) -> list[Sample]:
-    rows = zip(samples, tokens.loss.detach().sum(1).isfinite().tolist(), strict=True)
-    return [s for s, finite in rows if not finite]
+    return torch.stack(totals).detach()
 
 
 def sample_names(samples: Sequence[Sample], most: int = 5) -> str:

@@ -3,8 +3,8 @@
     y = x Wᵀ + (x Aᵀ) (s B)ᵀ
 
 A and B are float32 and stay so: their gradients are. peft computes their products in float32, and keeps a float32 copy
-of every input for the backward pass: twelve operations a linear, of which a GPU starts one in 10 µs. Here they are two,
-and no copy is kept. With v = s g B, where g = ∂L/∂y, the gradients are
+of every input for the backward pass: twelve operations a linear, and a GPU starts one in 10 µs. Here they are two, and
+no copy is kept. With v = s g B, where g = ∂L/∂y, the gradients are
 
     ∂L/∂x = g W + v A      ∂L/∂A = vᵀ x      ∂L/∂B = s gᵀ (x Aᵀ)
 """
@@ -49,15 +49,14 @@ def _narrow_forward(module: Any) -> Callable[["Tensor"], "Tensor"]:
     import torch
 
     (name,) = module.active_adapters
-    scale, (base, down, up) = module.scaling[name], weights_of(module) or []
+    scale, bias, (base, down, up) = module.scaling[name], module.base_layer.bias, weights_of(module) or []
     narrow_down, narrow_up = down.detach().to(base.dtype), (up.detach() * scale).to(base.dtype)
-    separate, linear, apply = module.forward, module.base_layer.forward, _function().apply
-    autocast, device = torch.is_autocast_enabled, base.device.type
+    separate, apply, autocast, device = module.forward, _function().apply, torch.is_autocast_enabled, base.device.type
 
     def forward(x: "Tensor") -> "Tensor":
         if autocast(device) or x.dtype != narrow_down.dtype:
             return separate(x)  # type: ignore[no-any-return]
-        return apply(x, linear(x), down, up, narrow_down, narrow_up, scale)  # type: ignore[no-any-return]
+        return apply(x, down, up, base, bias, narrow_down, narrow_up, scale)  # type: ignore[no-any-return]
 
     return forward
 
@@ -68,26 +67,40 @@ def _function() -> Any:
     from torch.autograd.function import once_differentiable
 
     class NarrowLora(torch.autograd.Function):
-        """x [..., in], x Wᵀ [..., out], A [r, in], B [out, r], narrow A, narrow s B, s → y [..., out]."""
+        """x [..., in], A [r, in], B [out, r], W [out, in], bias or None, A and s B in 16 bits, s → y [..., out]."""
 
         @staticmethod
         def forward(
-            ctx: Any, x: "Tensor", base: "Tensor", _down: Any, _up: Any, down: "Tensor", up: "Tensor", scale: float
+            ctx: Any,
+            x: "Tensor",
+            _down: "Tensor",
+            _up: "Tensor",
+            base: "Tensor",
+            bias: "Tensor | None",
+            down: "Tensor",
+            up: "Tensor",
+            scale: float,
         ) -> "Tensor":
-            inner = x.flatten(0, -2) @ down.T
-            ctx.save_for_backward(x, inner, down, up)
+            rows = x.flatten(0, -2)
+            inner = rows @ down.T
+            ctx.save_for_backward(rows, inner, base, down, up)
             ctx.scale = scale
-            return torch.addmm(base.flatten(0, -2), inner, up.T).view(base.shape)
+            found = torch.addmm(torch.nn.functional.linear(rows, base, bias), inner, up.T)
+            return found.view(*x.shape[:-1], -1)
 
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
-            x, inner, down, up = ctx.saved_tensors
+            rows, inner, base, down, up = ctx.saved_tensors
             flat = gradient.flatten(0, -2)
             to_inner = flat @ up
-            to_x = (to_inner @ down).view(x.shape) if ctx.needs_input_grad[0] else None
-            to_down = (to_inner.T @ x.flatten(0, -2)).float() if ctx.needs_input_grad[2] else None
-            to_up = (flat.T @ inner).float() * ctx.scale if ctx.needs_input_grad[3] else None
-            return to_x, gradient if ctx.needs_input_grad[1] else None, to_down, to_up, None, None, None
+            to_x = to_down = to_up = None
+            if ctx.needs_input_grad[0]:
+                to_x = torch.addmm(flat @ base, to_inner, down).view(*gradient.shape[:-1], -1)
+            if ctx.needs_input_grad[1]:
+                to_down = (to_inner.T @ rows).float()
+            if ctx.needs_input_grad[2]:
+                to_up = torch.addmm(up, flat.T, inner, beta=0, alpha=ctx.scale).float()
+            return to_x, to_down, to_up, *[None] * 5
 
     return NarrowLora

@@ -115,12 +115,14 @@ def is_sharded(model: Any) -> bool:
 
 
 def backward(
-    model: Any, batches: Sequence[Batch], loss_of: "Callable[[Batch], tuple[Tensor, Callable[[], Value]]]"
+    model: Any, batches: Sequence[Batch], loss_of: "Callable[[Batch], tuple[Tensor, Callable[[], Callable[[], Value]]]]"
 ) -> list[Value]:
     """Add the gradient of Σ loss_of(batch) over all processes to the model's weights in each process.
 
     Gradients are added up once, after the last micro-batch. `loss_of` returns a micro-batch's loss and a function to
-    call after the backward pass; returns the results of these functions, in the order of the micro-batches.
+    call after the backward pass. That returns one that reads its results from the device, to call after the last
+    micro-batch: so the CPU prepares the next micro-batch while a GPU computes. Returns these results, in the order of
+    the micro-batches.
     """
     results = []
     for batch, counts in local_steps(model, batches):
@@ -130,7 +132,7 @@ def backward(
             results.append(result())
     if _is_distributed():
         _sum_gradients([weight for weight in model.parameters() if weight.requires_grad])
-    return gather_parts(results)
+    return gather_parts([read() for read in results])
 
 
 def _sum_gradients(weights: "Sequence[Tensor]") -> None:

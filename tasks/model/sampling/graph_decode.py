@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tasks.model.cpu.fast_layers import fast_layers
-from tasks.model.kv_cache import keeps_all_tokens, static_cache
+from tasks.model.kv_cache import StaticPlaces, keeps_all_tokens, static_cache
 from tasks.model.prefix_attention import StaticPrefix
 from tasks.model.sampling.batch_state import BatchState
 from tasks.model.sampling.decode_loop import MAX_COPIED, Contexts, HfForward, decode
 
 STEPS = 16
-ROOM = 512  # tokens of a row that the cache has places for at first, and more at a time: attention reads all of them
-LIVE_SHARE = 0.5  # rows are dropped when at most this share is unfinished: a graph takes some 50 steps to capture
+ROOM = 512  # tokens that a row of the cache has places for at first, and more at a time
+LIVE_SHARE = 0.75  # rows are dropped when at most this share is unfinished: moving them takes as long as some 15 steps
 
 
 def decode_graph(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
@@ -44,15 +44,11 @@ class _GraphLoop:
         contexts = Contexts(model.config, self._forward, state)
         if not self._forward.supports_prefix or not keeps_all_tokens(contexts.cache):
             raise ValueError("its attention cannot be replaced, or its cache does not keep all tokens")
-        self._width, self._live = contexts.width, torch.arange(len(state.requests), device=state.device)
-        self._real, self._tokens = contexts.real, state.append(contexts.logits, self._live, 0)
+        self._live, self._real = torch.arange(len(state.requests), device=state.device), contexts.real
+        self._tokens = state.append(contexts.logits, self._live, 0)
         self._step = self._live.new_zeros(1)  # whose tokens were drawn last
-        self._place = self._live.new_full((1,), self._width - 1)  # in the cache, that was written last
-        self._cache = static_cache(contexts.cache, self._place)
-        keys = contexts.cache.layers[0].keys
-        self._bias = keys.new_zeros(len(keys), 1, 1, self._width)  # [B, 1, 1, S] 0 = a token, -inf = none
-        if contexts.padding is not None:
-            self._bias.masked_fill_(contexts.padding[:, None, None], -torch.inf)
+        order = None if contexts.padding is None else contexts.padding.int().argsort(stable=True)
+        self._cache, self._width = static_cache(contexts.cache, order), contexts.width
         self._move(contexts.owner, 1)
 
     def run(self) -> None:
@@ -61,7 +57,7 @@ class _GraphLoop:
             steps = min(STEPS, last - done)
             if count <= LIVE_SHARE * len(self._live):
                 self._drop_finished(done)
-            elif self._width + done - 1 + steps > self._bias.shape[-1]:
+            elif self._width + done - 1 + steps > self._places.room:
                 self._move(slice(None), done)
             for _ in range(steps):
                 self._compute()
@@ -75,20 +71,19 @@ class _GraphLoop:
         return count
 
     def _drop_finished(self, done: int) -> None:
+        """Keep the unfinished rows."""
         kept = self._state.unfinished[self._live].nonzero()[:, 0]
         self._live, self._real, self._tokens = self._live[kept], self._real[kept], self._tokens[kept]
         self._move(kept, done)
 
     def _move(self, rows: Any, done: int) -> None:
         """Keep these rows of the cache, with room after the `done` tokens; the next step is captured."""
-        from torch.nn.functional import pad
-
         self._replay: Callable[[], None] | None = None  # whose memory is free
-        used, room = self._width + done - 1, min(ROOM, self._state.steps - done)
+        room = self._width + min(done - 1 + ROOM, self._state.steps - 1)
+        self._places = StaticPlaces(self._real + (done - 1), room)
         for layer in self._cache.layers:
-            layer.move(rows, used, room)
-        self._bias = pad(self._bias[..., :used][rows], (0, room), value=float("-inf"))
-        self._prefix = StaticPrefix(self._bias)
+            layer.place_rows(rows, self._places)
+        self._prefix = StaticPrefix(self._places, self._cache.layers[0].keys)
 
     def _compute(self) -> None:
         """Draw the next token of each row."""
@@ -110,9 +105,8 @@ class _GraphLoop:
 
     def _advance(self) -> None:
         """The last token of each row is computed, and the next one drawn."""
-        positions = self._real + self._step
+        positions = self._places.used.long()
         self._step += 1
-        self._place += 1
-        self._bias.index_fill_(3, self._place, 0)
+        self._prefix.take_next()
         logits = self._forward.decode(self._tokens, positions, self._cache, self._prefix)
         self._tokens.copy_(self._state.draw(logits, self._live, self._step))

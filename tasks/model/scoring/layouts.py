@@ -57,12 +57,13 @@ def collate(
         [0] * (width - len(p)) + [1] * (len(p) + len(c)) + [0] * (length - len(c))
         for p, c in zip(prompts, completions, strict=True)
     ]
-    attention = torch.tensor(real, device=device)
+    ids = [a + b for a, b in zip(left, right, strict=True)]
+    row, attention, completion = to_device([torch.tensor(ids), torch.tensor(real), torch.tensor(right)], device)
     return PaddedBatch(
-        ids=torch.tensor([a + b for a, b in zip(left, right, strict=True)], device=device),
+        ids=row,
         attention=attention,
         positions=(attention.cumsum(-1) - 1).clamp_(min=0),
-        completion=torch.tensor(right, device=device),
+        completion=completion,
         mask=attention[:, width:].bool(),
     )
 
@@ -195,10 +196,10 @@ def collate_completions(
 
     width = max(len(s.completion) for s in samples)
     ids = [[s.prompt[-1], *s.completion[:-1], *[pad] * (width - len(s.completion))] for s in samples]
-    starts = torch.tensor([len(s.prompt) - 1 for s in samples], device=device)
+    row, starts = to_device([torch.tensor(ids), torch.tensor([len(s.prompt) - 1 for s in samples])], device)
     first = range(0, len(samples) * width, width)
     return CompletionBatch(
-        torch.tensor(ids, device=device),
+        row,
         starts[:, None] + torch.arange(width, device=device),
         prompts.states([s.prompt for s in samples]),
         index_tokens(samples, first, [place + 1 for place in first], device),

@@ -28,7 +28,7 @@ DENSE_DEVICES = {"cpu"}
 """Types of devices where attention keeps its weights: there it takes less time than the fused kernels."""
 
 ALIGNMENT = 16
-"""A fused kernel copies a mask whose rows do not begin at a multiple of so many numbers."""
+"""A fused kernel copies a mask whose rows do not begin at a multiple of this many numbers."""
 
 
 @dataclass(frozen=True)
@@ -143,13 +143,16 @@ def packed_attention(query: "Tensor", key: "Tensor", value: "Tensor", index: Pac
 
 def _attend_fused(q: "Tensor", k: "Tensor", v: "Tensor", block: QueryBlock, scale: float) -> "Tensor":
     """q [n, heads, M, d], k and v [n, kv, t, d] → as q."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
-    repeats = q.shape[1] // k.shape[1]
     if not q.shape[2]:
         return q
+    rows, repeats = q.reshape(*k.shape[:2], -1, q.shape[3]), q.shape[1] // k.shape[1]
     mask = block.mask(q.dtype, repeats, ALIGNMENT).expand(len(q), k.shape[1], -1, -1)
-    return scaled_dot_product_attention(q.reshape(*k.shape[:2], -1, q.shape[3]), k, v, mask, scale=scale).view(q.shape)
+    # cuDNN's kernels are prepared for each shape, and shapes differ with each micro-batch.
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+        return scaled_dot_product_attention(rows, k, v, mask, scale=scale).reshape(q.shape)
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.hf_model import cache_argument, forward_to_logits, use_attention
+from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import common_prefix
 
 if TYPE_CHECKING:
@@ -59,14 +60,16 @@ class PromptCache:
 
         places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
         others = [self._others[prompt] for prompt in places]
-        lengths = torch.tensor([cached[0].shape[2] for cached in others], device=others[0][0].device)
-        width = int(lengths.max())
+        sizes = torch.tensor([cached[0].shape[2] for cached in others])
+        width = int(sizes.max())
+        owner = torch.tensor([places[prompt] for prompt in prompts])
+        lengths, owner = to_device([sizes, owner], others[0][0].device)
         padded = ([pad(layer, (0, 0, width - layer.shape[2], 0)) for layer in cached] for cached in others)
         return PromptStates(
             self._common,
             [torch.stack(layers, 1) for layers in zip(*padded, strict=True)],
             torch.arange(width, device=lengths.device) < width - lengths[:, None],
-            torch.tensor([places[prompt] for prompt in prompts], device=lengths.device),
+            owner,
         )
 
 

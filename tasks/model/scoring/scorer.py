@@ -27,6 +27,7 @@ from tasks.model.hf_model import (
 )
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
+from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.layouts import (
     CompletionBatch,
     PackedBatch,
@@ -160,11 +161,10 @@ class Scorer:
         import torch
 
         temperatures = [self.temperature if s.temperature is None else s.temperature for s in samples]
-        return (
-            temperatures[0]
-            if len(set(temperatures)) == 1
-            else torch.tensor(temperatures, device=index.places.device)[index.places[0]]
-        )
+        if len(set(temperatures)) == 1:
+            return temperatures[0]
+        (by_sample,) = to_device([torch.tensor(temperatures)], index.places.device)
+        return by_sample[index.places[0]]
 
     def collate(self, batch: MicroBatch) -> PackedBatch | RowBatch | CompletionBatch:
         """The batch's samples as tensors."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from tasks.model.hf_model import Head
 from tasks.model.sample import Sample
+from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.logprobs import kept_logprobs_and_entropies, logprobs_and_entropies, pad_kept
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ Temperature = Union[float, "Tensor"]
 class TokenIndex:
     """The prediction of each of N completion tokens; R completions of at most C tokens."""
 
-    rows: "Tensor"  # [N] ascending: place of the prediction among the rows of all chunks; on the CPU
+    rows: "Tensor"  # [N] ascending: place of the prediction among the rows of all chunks
+    cpu_rows: "Tensor"  # [N] the same on the CPU
     tokens: "Tensor"  # [N]
     places: "Tensor"  # [2, N] completion and place in it
     mask: "Tensor"  # [R, C] bool, True = a real completion token
@@ -71,16 +73,13 @@ def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence
     rows = torch.where(columns == 0, torch.tensor(first)[completions], torch.tensor(rest)[completions] + columns - 1)
     tokens = torch.tensor([token for s in samples for token in s.completion])
     order = rows.argsort(stable=True)
-    kept = None
+    rows = rows[order]
+    parts = [rows, tokens[order], torch.stack([completions, columns])[:, order], lengths]
     if any(s.kept for s in samples):
-        kept = pad_kept([own for s in samples for own in s.kept or [()] * len(s.completion)])[order].to(device)
-    return TokenIndex(
-        rows=rows[order],
-        tokens=tokens[order].to(device),
-        places=torch.stack([completions, columns])[:, order].to(device),
-        mask=(torch.arange(int(lengths.max())) < lengths[:, None]).to(device),
-        kept=kept,
-    )
+        parts.append(pad_kept([own for s in samples for own in s.kept or [()] * len(s.completion)])[order])
+    moved, tokens, places, ends, *kept = to_device(parts, device)
+    mask = torch.arange(int(lengths.max()), device=device) < ends[:, None]
+    return TokenIndex(moved, rows, tokens, places, mask, *kept)
 
 
 def score_tokens(
@@ -105,7 +104,7 @@ def score_values(hidden: Sequence["Tensor"], index: TokenIndex, value_head: Any)
     import torch
 
     rows = torch.cat(list(hidden))
-    chosen = rows[index.rows.to(rows.device)].to(value_head.weight.dtype)
+    chosen = rows[index.rows].to(value_head.weight.dtype)
     return _scatter(value_head(chosen)[:, 0], index)
 
 
@@ -145,10 +144,10 @@ def _select(
     start = 0
     for chunk in chunks:
         end = start + len(chunk)
-        low, high = torch.searchsorted(index.rows, torch.tensor([start, end])).tolist()
+        low, high = torch.searchsorted(index.cpu_rows, torch.tensor([start, end])).tolist()
         if high > low:
             targets = everything.where(slice(low, high))
-            yield chunk, replace(targets, rows=(targets.rows - start).to(chunk.device))
+            yield chunk, replace(targets, rows=targets.rows - start)
         start = end
 
 

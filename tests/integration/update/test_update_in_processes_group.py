@@ -24,7 +24,7 @@ from tests.support.updates import groups_of, random_logprobs
 def unlike_batches() -> tuple[list[int], list[torch.Tensor | None]]:
     """Each batch needs other weights, as in a mixture of experts; the last weight nobody needs."""
     model = torch.nn.ParameterList([torch.nn.Parameter(torch.tensor(float(n + 1))) for n in range(6)])
-    told = backward(model, [0, 1, 2, 3, 4, 0, 0], lambda n: (model[n] ** 2, lambda: n))
+    told = backward(model, [0, 1, 2, 3, 4, 0, 0], lambda n: (model[n] ** 2, lambda: lambda: n))
     return told, [p.grad for p in model]
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
+from tasks.model import hf_model
 from tasks.model.hf_model import torch_threads
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
@@ -27,7 +28,7 @@ from tests.support.groups import changed
 from tests.support.plain_scores import sample_logprobs, unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples, MakeTrajectory
 from tests.support.update_params import grpo_params
-from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, weights_of
+from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, random_logprobs, weights_of
 
 TEMPERATURE = 0.7
 GRPO = {"loss": "grpo", "importance": "sequence", "kl_correction": True}
@@ -278,3 +279,22 @@ def test_bf16_is_near_full_precision_from_ratio_one(
         gradients.append(gradient_of(policy))
     assert gradients[1].dtype == torch.float32
     assert 1e-4 * gradients[0].norm() < (gradients[1] - gradients[0]).norm() < 0.1 * gradients[0].norm()
+
+
+def test_where_sums_are_atomic_operations_are_deterministic_during_the_gradient(
+    policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that repeat, the first tokens of a group, are added by torch's deterministic operations, too."""
+    scorer, recorded = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE), random_logprobs(samples, 1)
+    inside = []
+    for devices in (set(), {"cpu"}):
+        monkeypatch.setattr(hf_model, "ATOMIC_DEVICES", devices)
+        policy.model.zero_grad()
+        hook = policy.model.register_forward_hook(
+            lambda *_: inside.append(torch.are_deterministic_algorithms_enabled())
+        )
+        accumulate_gradient(scorer, groups_of(samples), recorded, None, update(beta=0.0))
+        hook.remove()
+        assert not torch.are_deterministic_algorithms_enabled()
+        assert torch.utils.deterministic.fill_uninitialized_memory
+    assert inside == [False, True]

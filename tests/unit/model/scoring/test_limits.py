@@ -16,7 +16,7 @@ from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tests.support.policies import MakePolicy
 
 GIB = 2**30
-H100 = 79 * GIB
+H100, H200 = 79 * GIB, 139 * GIB
 
 
 def qwen(hidden: int, inner: int, layers: int, heads: int, kv: int, vocabulary: int = 151_936) -> Qwen2Config:
@@ -31,16 +31,18 @@ LARGE = qwen(3584, 18_944, 28, 28, 4, 152_064)  # Qwen2.5-7B, 15.2 GB
 
 
 @pytest.mark.parametrize(
-    ("config", "model", "checkpointing", "tokens"),
+    ("config", "memory", "model", "checkpointing", "tokens"),
     [
-        (SMALL, 10**9, False, 16_384),
-        (SMALL, 10**9, True, 32_768),
-        (LARGE, 15 * 10**9, False, 2048),
-        (LARGE, 15 * 10**9, True, 32_768),
+        (SMALL, H100, 10**9, False, 30 * 1024),
+        (SMALL, H200, 10**9, False, 32_768),
+        (SMALL, H100, 10**9, True, 32_768),
+        (LARGE, H100, 15 * 10**9, False, 5 * 1024),
+        (LARGE, H200, 15 * 10**9, False, 10 * 1024),
+        (LARGE, H100, 15 * 10**9, True, 32_768),
     ],
 )
-def test_tokens_for_an_h100_by_the_formula(config: Any, model: int, checkpointing: bool, tokens: int) -> None:
-    assert limits.micro_batch_tokens(config, 2, H100, model, checkpointing) == tokens
+def test_tokens_by_the_formula(config: Any, memory: int, model: int, checkpointing: bool, tokens: int) -> None:
+    assert limits.micro_batch_tokens(config, 2, memory, model, checkpointing) == tokens
     assert limits.micro_batch_tokens(config, 2, None, model, checkpointing) == 2048
 
 
@@ -49,8 +51,8 @@ def test_what_is_held_at_once_fits_on_the_card(memory: int, model: int, itemsize
     """Or the micro-batch is the smallest; more memory never gives fewer tokens."""
     fits = [limits.micro_batch_tokens(SMALL, itemsize, gib * GIB, model * GIB, checkpointing) for gib in (memory, 200)]
     assert fits[0] <= fits[1]
-    assert fits[0] & (fits[0] - 1) == 0
-    if fits[0] > limits.FEWEST_TOKENS:
+    assert fits[0] % limits.STEP == 0
+    if fits[0] > limits.STEP:
         assert fits[0] * itemsize * 896 * 24 + model * GIB < memory * GIB
     logits = limits.max_logits(SMALL, memory * GIB) * limits.LOGITS_COPIES * 4 * SMALL.vocab_size
     assert memory * GIB // 10 < logits <= memory * GIB // limits.LOGITS_SHARE
@@ -87,5 +89,5 @@ def test_completions_after_constant_prompts_are_bounded_by_their_attention_weigh
     usual = scorer_for(make_policy(), samples, 1.0)
     assert with_constant_prompts(usual, samples).tokens == usual.tokens
     assert with_constant_prompts(replace(usual, memory=GIB), samples).tokens == usual.tokens
-    assert with_constant_prompts(replace(usual, memory=2**20), samples).tokens == limits.FEWEST_TOKENS
-    assert limits.max_completion_tokens(SMALL, 2, H100, 768) == 8192
+    assert with_constant_prompts(replace(usual, memory=2**20), samples).tokens == limits.STEP
+    assert limits.max_completion_tokens(SMALL, 2, H100, 768) == 13 * 1024

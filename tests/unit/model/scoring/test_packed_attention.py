@@ -83,6 +83,21 @@ def test_in_bfloat16_it_differs_by_rounding_alone(devices: set[str], autocast: b
         assert float((ours - theirs).norm() / theirs.norm()) < 0.01
 
 
+def test_fused_kernels_may_give_outputs_of_any_strides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a GPU have the heads within a query."""
+
+    def strided(*inputs: Any, **settings: Any) -> torch.Tensor:
+        output = scaled_dot_product_attention(*inputs, **settings)
+        return output.transpose(1, 2).contiguous().transpose(1, 2)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", strided)
+    monkeypatch.setattr(packed_attention_module, "DENSE_DEVICES", set())
+    lengths = [(5, [6, 1, 9]), (1, [4])]
+    drawn = draw(lengths, MIN_PREFIX, 3)
+    for ours, theirs in zip(packed(lengths, MIN_PREFIX, *drawn), masked(lengths, MIN_PREFIX, *drawn), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
 def test_fused_kernels_keep_no_weights() -> None:
     """What a forward pass keeps grows with the tokens, not with their pairs; the mask is there once for all layers."""
     lengths = [(64, [512] * 4)]
