@@ -18,8 +18,10 @@ from tasks.params.file import override
 
 COMMON = ("rounds=1", "sandbox.allow_weak=true")  # a machine without landlock runs it, too
 SMOLLM2 = (*EASY, *LEARNING, "policy.prompt.style=plain", "problems.train=32", "problems.validation=16")
-TINY = ("problems.train=12", "problems.validation=4", "problems.test=8", "problems.siblings=1", "bootstrap.epochs=1")
-TINY += ("bootstrap.hidden=32", "bootstrap.layers=1", "search.simulations=4", "search.samples=4")
+TINY = (
+    *("problems.train=12", "problems.validation=4", "problems.test=8", "problems.siblings=1", "bootstrap.epochs=1"),
+    *("bootstrap.hidden=32", "bootstrap.layers=1", "search.simulations=4", "search.samples=4"),
+)
 
 
 def run(phase: Phase) -> None:
@@ -27,13 +29,14 @@ def run(phase: Phase) -> None:
     from flows.stages.dvc_yaml import stage_ids
 
     more = [*SMOLLM2, f"policy.base={Path(phase.model).resolve()}"] if phase.arguments == ["smollm2"] else []
+    more += TINY if phase.is_tiny else ()
     with TemporaryDirectory() as folder:
         root, whole = Path(folder), 0.0
         for package in ("tasks", "flows"):
             shutil.copytree(PROJECT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
-        for file in ("params.yaml", "dvc.yaml"):
-            shutil.copy(PROJECT / file, root / file)
-        override(root / "params.yaml", [*COMMON, "problems.test=60", *more, *(TINY if phase.is_tiny else [])])
+        for name in ("params.yaml", "dvc.yaml"):
+            shutil.copy(PROJECT / name, root / name)
+        override(root / "params.yaml", [*COMMON, "problems.test=60", *more])
         os.chdir(root)
         for stage in ("sources", *stage_ids(1)):
             try:
@@ -44,6 +47,6 @@ def run(phase: Phase) -> None:
             whole += seconds
             phase.figure(**{f"{stage}_s": seconds, "stages_s": whole})
         for file in sorted((root / "run" / "metrics").rglob("*.json")):
-            if {"pass_at_1_greedy"} <= (numbers := json.loads(file.read_text())).keys():
+            if "pass_at_1_greedy" in (numbers := json.loads(file.read_text())):
                 phase.figure(f"{file.stem}_", pass_at_1_greedy=numbers["pass_at_1_greedy"])
         os.chdir(PROJECT)

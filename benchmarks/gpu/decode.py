@@ -33,13 +33,17 @@ def backends() -> dict[str, Callable[..., None]]:
     from tasks.model.sampling import backends
 
     public = {name: work for name, work in inspect.getmembers(backends, inspect.isfunction) if name[0] != "_"}
-    public = {name: work for name, work in public.items() if work not in (backends.generate, backends.decode_blocks)}
+    public = {name: work for name, work in public.items() if name not in ("generate", "decode_blocks")}
     return {name: w for name, w in public.items() if list(inspect.signature(w).parameters)[:2] == ["model", "state"]}
 
 
 def run(phase: Phase) -> None:
     shape, policy = phase.shape, policy_of(phase.shape)
-    bandwidth, most, (short, long) = limits(phase)[0], 16 if phase.is_tiny else 512, (2, 6) if phase.is_tiny else (8, 72)
+    bandwidth, most, (short, long) = (
+        limits(phase)[0],
+        64 if phase.is_tiny else 512,
+        (2, 6) if phase.is_tiny else (8, 72),
+    )
     ours: dict[str, Decode] = {name: partial(_decode, policy, shape, work) for name, work in backends().items()}
     base = sum(weight.numel() * weight.element_size() for weight in base_weights(policy).values())
     keys = 2 * shape.layers * shape.key_heads * shape.hidden // shape.heads * 2 * (shape.prompt + (short + long) / 2)

@@ -46,8 +46,8 @@ class Phase:
         """Seconds until the process is ended."""
         return self.end - time.monotonic()
 
-    def figure(self, prefix: str = "", **figures: object) -> None:
-        """Hand figures over at once: a phase that is cut off keeps them."""
+    def figure(self, prefix: str = "", /, **figures: object) -> None:
+        """Hand figures over at once: a phase that is cut off keeps them. `prefix`: of their names."""
         rounded = {prefix + name: float(f"{x:.5g}") if isinstance(x, float) else x for name, x in figures.items()}
         print(json.dumps(rounded), file=self.out, flush=True)
 
@@ -65,19 +65,26 @@ class Phase:
 
 
 def cost_of(work: Callable[[], object]) -> tuple[float, float]:
-    """Wall seconds until the card has done the work, and the GiB that torch has allocated there at most; 0 on a CPU."""
+    """Wall seconds until the card has done the work, and `peak_gib`."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    peak_gib()
+    start = time.perf_counter()
+    work()
+    peak = peak_gib()
+    return time.perf_counter() - start, peak
+
+
+def peak_gib() -> float:
+    """Once the card is idle: the most memory that torch has allocated there since the last `cost_of`; 0 on a CPU."""
     import torch
 
     if not torch.cuda.is_available():
-        start = time.perf_counter()
-        work()
-        return time.perf_counter() - start, 0.0
-    torch.cuda.reset_peak_memory_stats()
+        return 0.0
     torch.cuda.synchronize()
-    start = time.perf_counter()
-    work()
-    torch.cuda.synchronize()
-    return time.perf_counter() - start, torch.cuda.max_memory_allocated() / 2**30
+    return torch.cuda.max_memory_allocated() / 2**30
 
 
 def median_seconds(work: Callable[[], object], repeats: int = 5) -> float:

@@ -70,9 +70,7 @@ def base_weights(policy: "Policy") -> dict[str, Any]:
     return {name: weight for name, weight in policy.model.named_parameters() if "lora_" not in name}
 
 
-def random_groups(
-    shape: Shape, problems: int, size: int, lengths: tuple[int, int], seed: int = 0
-) -> list[UpdateGroup]:
+def random_groups(shape: Shape, problems: int, size: int, lengths: tuple[int, int], seed: int = 0) -> list[UpdateGroup]:
     """Random tokens with random advantages, completions of lengths in this range."""
     rng, groups = random.Random(seed), []
 

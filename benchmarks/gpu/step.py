@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from tasks.update.step_plan import UpdateGroup
 
 SAMPLE_TIME = 0.4  # share of the phase's time that sampling may take
-GROWTH = 8  # groups of an update: at most so many times those of the one measured before it
+GROWTH = 8  # most groups of an update, as a multiple of those of the one measured before it
 
 
 def group_flop(policy: "Policy", shape: Shape, length: int) -> float:
     """Operations of the update of a group with completions of this length, by the formula above."""
-    layers = sum(weight.numel() for name, weight in base_weights(policy).items() if ".layers." in name)
+    layers: float = sum(weight.numel() for name, weight in base_weights(policy).items() if ".layers." in name)
     prompt, size = shape.prompt, shape.completions
     pairs = prompt**2 / 2 + size * (length * prompt + length**2 / 2)
     head = 4 * shape.vocabulary * shape.hidden * size * length

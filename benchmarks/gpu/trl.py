@@ -8,7 +8,7 @@ micro-batches done, `update_share`. A second step takes the first one's place.
 import time
 from typing import Any
 
-from benchmarks.gpu.phase import Phase, cost_of
+from benchmarks.gpu.phase import Phase, cost_of, peak_gib
 from benchmarks.gpu.policies import base_of
 from benchmarks.step_sides import reward, trainer_of
 
@@ -40,9 +40,7 @@ def run(phase: Phase) -> None:
             figures(1.0)
 
     def figures(share: float) -> None:
-        update_gib = cost_of(lambda: None)[1] if is_cpu else torch.cuda.max_memory_allocated() / 2**30
-        if not is_cpu:
-            torch.cuda.synchronize()
+        update_gib = peak_gib()
         update_s = (time.perf_counter() - start) / share
         phase.figure("update_", s=update_s, share=share, gib=update_gib)
         phase.figure(step_s=sample_s + update_s, gib=max(sample_gib, update_gib))
