@@ -1,4 +1,4 @@
-"""Adapters above weights of 16 bits, computed in 16 bits: as near to the exact numbers as peft's, in fewer operations."""
+"""Adapters computed in 16 bits: as near to the exact numbers as peft's, in fewer operations."""
 
 import copy
 from dataclasses import replace
