@@ -267,7 +267,7 @@ def torch_threads(count: int) -> Iterator[None]:
 def deterministic_operations(device: Any) -> Iterator[None]:
     """In the block, torch adds in a fixed order: gradients of rows that repeat and of fused attention, for instance.
 
-    An operation that cannot do so is warned about.
+    An operation that cannot do so raises RuntimeError.
     """
     import torch
 
@@ -277,7 +277,7 @@ def deterministic_operations(device: Any) -> Iterator[None]:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else torch refuses matrix products
     settings: Any = torch.utils.deterministic
     filled = settings.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True)
     settings.fill_uninitialized_memory = False  # nothing reads it
     try:
         yield
