@@ -36,6 +36,12 @@ ATOMIC_DEVICES = {"cuda"}
 CHECKPOINTING = "update.checkpointing"
 """The param that has decoder layers checkpointed."""
 
+DETERMINISTIC = "update.deterministic"
+"""The param that has an update computed by deterministic operations."""
+
+REFUSAL = " does not have a deterministic implementation"
+"""What torch says of an operation after its name."""
+
 
 def forward_to_logits(model: Any) -> Forward:
     """Predictions are logits [B, kept, V]; only these are computed, if the model supports `logits_to_keep`."""
@@ -267,7 +273,7 @@ def torch_threads(count: int) -> Iterator[None]:
 def deterministic_operations(device: Any) -> Iterator[None]:
     """In the block, torch adds in a fixed order: gradients of rows that repeat and of fused attention, for instance.
 
-    An operation that cannot do so raises RuntimeError.
+    Raises GraftError where the model has an operation that cannot do so on this device.
     """
     import torch
 
@@ -281,6 +287,11 @@ def deterministic_operations(device: Any) -> Iterator[None]:
     settings.fill_uninitialized_memory = False  # nothing reads it
     try:
         yield
+    except RuntimeError as error:
+        if REFUSAL not in str(error):
+            raise
+        what = str(error).partition(REFUSAL)[0]
+        raise GraftError(f"{DETERMINISTIC}: on this card {what} adds in no fixed order; set it to false") from error
     finally:
         torch.use_deterministic_algorithms(False)
         settings.fill_uninitialized_memory = filled

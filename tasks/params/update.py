@@ -30,6 +30,7 @@ class Update(Section):
     bf16: bool
     micro_batch_tokens: MicroBatchTokens
     checkpointing: bool
+    deterministic: bool
     processes: Annotated[int, Field(ge=1, le=64, strict=True)]
     sharded: bool
     loss: Loss

@@ -99,7 +99,8 @@ def accumulate_gradient(
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, ppo, sum(g.denominator for g in step))
     batches = scorer.batches([s for g in step for s in g.samples], world_size())
     threads = torch_threads(1) if _is_small(scorer, batches) else nullcontext()
-    with fast_layers(scorer.model), deterministic_operations(scorer.model.device), threads:
+    order = deterministic_operations(scorer.model.device) if params.deterministic else nullcontext()
+    with fast_layers(scorer.model), order, threads:
         parts = backward(scorer.trained, batches, loss_of)
     if broken := [s for _, samples in parts for s in samples]:
         raise FloatingPointError(f"the loss of {sample_names(broken)} is not finite")

@@ -14,6 +14,7 @@ PLAIN: dict[str, Any] = {
     "bf16": False,
     "micro_batch_tokens": 2048,
     "checkpointing": False,
+    "deterministic": True,
     "processes": 1,
     "sharded": False,
     "loss": "dapo",

@@ -287,14 +287,25 @@ def test_where_sums_are_atomic_operations_are_deterministic_during_the_gradient(
     """Rows that repeat, the first tokens of a group, are added by torch's deterministic operations, too."""
     scorer, recorded = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE), random_logprobs(samples, 1)
     inside = []
-    for devices in (set(), {"cpu"}):
+    for devices, wanted in ((set(), True), ({"cpu"}, False), ({"cpu"}, True)):
         monkeypatch.setattr(hf_model, "ATOMIC_DEVICES", devices)
         policy.model.zero_grad()
         hook = policy.model.register_forward_hook(
             lambda *_: inside.append(torch.are_deterministic_algorithms_enabled())
         )
-        accumulate_gradient(scorer, groups_of(samples), recorded, None, update(beta=0.0))
+        accumulate_gradient(scorer, groups_of(samples), recorded, None, update(beta=0.0, deterministic=wanted))
         hook.remove()
         assert not torch.are_deterministic_algorithms_enabled()
         assert torch.utils.deterministic.fill_uninitialized_memory
-    assert inside == [False, True]
+    assert inside == [False, False, True]
+
+
+def test_an_operation_without_a_fixed_order_names_the_param(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hf_model, "ATOMIC_DEVICES", {"cpu"})
+    refused = "put_ does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms"
+    order, cpu = hf_model.deterministic_operations, torch.device("cpu")
+    with pytest.raises(GraftError, match=r"update\.deterministic: on this card put_ adds in no fixed"), order(cpu):
+        raise RuntimeError(refused)
+    with pytest.raises(RuntimeError, match="another"), order(cpu):
+        raise RuntimeError("another")
+    assert not torch.are_deterministic_algorithms_enabled()
