@@ -85,7 +85,7 @@ def _function() -> Any:
             inner = rows @ down.T
             ctx.save_for_backward(rows, inner, base, down, up)
             ctx.scale = scale
-            found = torch.addmm(torch.nn.functional.linear(rows, base, bias), inner, up.T)
+            found = torch.nn.functional.linear(rows, base, bias).addmm_(inner, up.T)  # in place: no copy
             return found.view(*x.shape[:-1], -1)
 
         @staticmethod
@@ -96,7 +96,7 @@ def _function() -> Any:
             to_inner = flat @ up
             to_x = to_down = to_up = None
             if ctx.needs_input_grad[0]:
-                to_x = torch.addmm(flat @ base, to_inner, down).view(*gradient.shape[:-1], -1)
+                to_x = (flat @ base).addmm_(to_inner, down).view(*gradient.shape[:-1], -1)
             if ctx.needs_input_grad[1]:
                 to_down = (to_inner.T @ rows).float()
             if ctx.needs_input_grad[2]:
