@@ -87,11 +87,14 @@ def _selected(
 
 
 def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:
-    """The checkpoint of an update with these inputs. Threads and device are inputs too: they change the last digits."""
+    """The checkpoint of an update with these inputs. Threads, card and libraries are inputs too: they change the last digits."""
     import torch
+    import transformers
 
     sources = layout.sources / "update.json"  # with the digest of a user's environment
     recorded = [layout.trajectories(round), layout.rewards(round), layout.validation(round), layout.selection(round)]
     reads = [sources, layout.policy(0), layout.policy(round - 1), *recorded]
-    machine = (torch.__version__, torch.get_num_threads(), policy.device.type)
+    device = policy.device
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    machine = (torch.__version__, transformers.__version__, torch.get_num_threads(), card)
     return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")
