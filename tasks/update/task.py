@@ -87,7 +87,7 @@ def _selected(
 
 
 def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:
-    """The checkpoint of an update with these inputs. Threads, card and libraries are inputs too: they change the last digits."""
+    """The checkpoint of an update with these inputs. Threads, card and libraries are inputs: they move last digits."""
     import torch
     import transformers
 

@@ -3,9 +3,10 @@
 A row's random numbers are a function of its own seed, so that its tokens do not depend on its batch.
 """
 
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import partial
 
 from tasks.core.progress import show_progress
 from tasks.errors import GraftError
@@ -13,25 +14,17 @@ from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import Backend, pick_backend
 from tasks.model.sampling.batch_state import ALL_TOKENS, BatchState, Request, Stop
+from tasks.model.sampling.card_rows import card_rows
 from tasks.model.sampling.truncation import Truncation
 from tasks.model.sampling.vllm.completions import sample_on_server
+from tasks.model.scoring.limits import card_memory
 from tasks.records import Completion
 
 __all__ = ["Request", "Sampler", "max_prompt_tokens", "sample"]
 
 BATCH_ROWS = 384  # larger batches are no faster on a CPU
 
-CARD_ROWS = 1024
-"""Rows of a batch on a GPU, whose steps take little longer for more of them."""
-
-CARD_SHARE = 0.25
-"""Share of a card's memory for the keys and values of a batch, and for its logits."""
-
-CARD_CONTEXTS = 2**18
-"""Tokens of contexts that are prefilled at once on a GPU."""
-
-LOGITS_BYTES = 16
-"""Of a logit, as computed, in float32 and as it is drawn from."""
+logger = logging.getLogger(__name__)
 
 
 def sample(
@@ -72,6 +65,7 @@ class Sampler:
         self._policy, self._temperature, self._max_tokens = policy, temperature, max_new_tokens
         self._truncation = truncation
         self._backend: Backend | None = None
+        self._most = sys.maxsize  # rows that fit in memory
         form = policy.prompt_format if policy.served is None else None
         self._stop = stop_criterion(policy, form.stop) if form and form.stop else None
 
@@ -85,13 +79,9 @@ class Sampler:
 
     def _rows(self, requests: Sequence[Request]) -> int:
         """Rows of a batch."""
-        import torch
-
-        if self._policy.served or self._policy.device.type != "cuda":
-            return BATCH_ROWS
-        memory = torch.cuda.get_device_properties(self._policy.device).total_memory
+        memory = None if self._policy.served else card_memory(self._policy.device)
         longest = max((len(r.context) for r in requests), default=0)
-        return card_rows(self._policy.model, longest, self._max_tokens, memory)
+        return BATCH_ROWS if memory is None else card_rows(self._policy.model, longest, self._max_tokens, memory)
 
     def complete(self, requests: Sequence[Request], report: Callable[[int], None] | None = None) -> list[Completion]:
         """A completion for each request of one batch, in order; a prefix of the maximal length is one already.
@@ -109,6 +99,23 @@ class Sampler:
         return [next(completions) if r.budget(self._max_tokens) > 0 else r.prefix for r in requests]
 
     def _decode(self, requests: Sequence[Request], report: Callable[[int], None]) -> list[Completion]:
+        """Completions of one batch, or of parts of it, halved until they fit in a card's memory."""
+        import torch
+
+        completions: list[Completion] = []
+        while rest := requests[len(completions) :]:
+            rows, before = min(len(rest), self._most), partial(_report_after, report, len(completions))
+            try:
+                completions += self._decode_rows(rest[:rows], before)
+            except torch.OutOfMemoryError:
+                if rows == 1:
+                    raise
+                self._most = rows // 2
+                logger.warning("%d completions at once do not fit in the card's memory: %d are tried", rows, self._most)
+                torch.cuda.empty_cache()
+        return completions
+
+    def _decode_rows(self, requests: Sequence[Request], report: Callable[[int], None]) -> list[Completion]:
         self._backend = self._backend or pick_backend(self._policy, requests[0].prompt)
         ends, device = self._policy.end_tokens, self._policy.device
         state = BatchState(requests, self._temperature, self._max_tokens, ends, device, self._stop, self._truncation)
@@ -118,6 +125,10 @@ class Sampler:
 
     def _ask_server(self, requests: Sequence[Request], report: Callable[[int], None]) -> list[Completion]:
         return sample_on_server(self._policy, requests, self._temperature, self._max_tokens, report)
+
+
+def _report_after(report: Callable[[int], None], done: int, finished: int) -> None:
+    report(done + finished)
 
 
 def stop_criterion(policy: Policy, stop: list[str]) -> Stop:
@@ -152,18 +163,6 @@ def _holder(policy: Policy) -> str:
     """The name in messages of what bounds the context: the server, or the policy itself."""
     is_bound = policy.served is not None and _context(policy) == policy.served.max_model_len
     return f"sampler: {policy.served.address}" if policy.served and is_bound else "policy.base"
-
-
-def card_rows(model: Any, context: int, new_tokens: int, memory: int) -> int:
-    """Rows of a batch on a card with `memory` bytes in all, of at most `context` tokens and as many new ones; 1 or
-    more."""
-    config, size = model.config.get_text_config(), next(model.parameters()).itemsize
-    queries = getattr(config, "num_attention_heads", 1)  # a recurrent model has none
-    heads = getattr(config, "num_key_value_heads", None) or queries
-    width = getattr(config, "head_dim", None) or config.hidden_size // queries
-    token = 2 * int(config.num_hidden_layers) * int(heads) * int(width) * size
-    row: int = (context + new_tokens) * token + LOGITS_BYTES * config.vocab_size
-    return max(min(CARD_ROWS, int(CARD_SHARE * memory) // row, CARD_CONTEXTS // max(context, 1)), 1)
 
 
 def _batches(requests: Sequence[Request], rows: int) -> Iterator[list[int]]:

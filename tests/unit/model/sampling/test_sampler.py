@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from tasks.errors import GraftError
 from tasks.model.cpu import merged_lora as merged
 from tasks.model.policy import Policy
 from tasks.model.sampling import decode_loop, sampler
+from tasks.model.sampling.card_rows import ROWS, card_rows
 from tasks.model.sampling.sampler import Request, sample
 from tasks.records import Completion, PromptFormat
 from tests.support.policies import MakePolicy
@@ -159,9 +161,32 @@ def test_a_prompt_that_leaves_no_room_is_refused(make_policy: MakePolicy) -> Non
 
 
 def test_a_batch_on_a_card_is_as_large_as_its_memory_allows(policy: Policy) -> None:
-    """2 layers of 2 heads of 8 numbers: 256 bytes a token in float32, and 16 for each of 300 logits."""
-    row = 100 * 256 + 16 * 300
-    assert sampler.card_rows(policy.model, 60, 40, 4 * 7 * row) == 7
-    assert sampler.card_rows(policy.model, 60, 40, 1) == 1
-    assert sampler.card_rows(policy.model, 60, 40, 2**40) == sampler.CARD_ROWS
-    assert sampler.card_rows(policy.model, 2**16, 40, 2**40) == 4  # contexts of 2**18 tokens
+    """2 layers of 2 heads of 8 numbers: 256 bytes a token in float32, and 16 for each of 300 logits; a prefilled token
+    of 32 hidden and 48 inner numbers has 1,344 bytes."""
+    weights = sum(weight.nbytes for weight in policy.model.parameters())
+    row, prefilled = 100 * 256 + 16 * 300, 200 * 1344
+    assert card_rows(policy.model, 1, 99, weights + 4 * 7 * row) == 7
+    assert card_rows(policy.model, 200, 1, weights + 4 * 3 * prefilled) == 3
+    assert card_rows(policy.model, 60, 40, 1) == 1
+    assert card_rows(policy.model, 60, 40, 2**40) == ROWS
+
+
+def test_a_batch_that_does_not_fit_in_memory_is_halved_once(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, tried = make_requests(8), []
+    expected, decode_rows = run(policy, asked), sampler.Sampler._decode_rows
+
+    def decode(self: Any, requests: Sequence[Request], report: Any) -> Any:
+        tried.append(len(requests))
+        if len(requests) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return decode_rows(self, requests, report)
+
+    monkeypatch.setattr(sampler.Sampler, "_decode_rows", decode)
+    reported: list[int] = []
+    sampling = sampler.Sampler(policy, 1.0, 10)
+    for _ in range(2):
+        found = sampling.complete(asked, reported.append)
+    assert tried == [8, 4, 2, 2, 2, 2, 2, 2, 2, 2]
+    assert tokens_of(found) == tokens_of(expected)
+    assert reported[-1] == 8
+    assert max(reported) == 8
