@@ -1,6 +1,6 @@
 """Samples completions from a policy, batch by batch.
 
-A row's random numbers are a function of its own seed, so that its tokens do not depend on its batch.
+A row's random numbers are a function of its own seed, so that, but for rounding, its tokens do not depend on its batch.
 """
 
 import logging
