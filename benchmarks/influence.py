@@ -6,7 +6,7 @@ A model as Qwen2 is, with random weights and a LoRA adapter on all linear layers
 of one length (plain: transformers and peft as they are), and then the influence of each row on the validation loss:
 
     plain        forward and backward of the batch: the unit
-    lean         the same as Graft's update computes it (tasks/model/cpu/fast_layers.py)
+    lean         the same as Graft's update computes it (tasks/model/layers/fast_layers.py)
     same batch   influence, the batch being its own validation
     held out     influence on as many other rows
     loop         a backward pass for each row, and one for validation

@@ -88,7 +88,7 @@ def plain(scorer: "Scorer", samples: "Sequence[Sample]") -> list[Any]:
 
 
 def lean_pass(scorer: "Scorer", samples: "Sequence[Sample]") -> None:
-    from tasks.model.cpu.fast_layers import fast_layers
+    from tasks.model.layers.fast_layers import fast_layers
 
     with fast_layers(scorer.model):
         plain(scorer, samples)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import gather_parts, local_steps, world_size
 from tasks.model.hf_model import has_narrow_weights
+from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import MicroBatch

@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
-from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import all_gather, all_reduce_sum, local_steps, world_size
 from tasks.model.hf_model import float32_weights, has_narrow_weights
+from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights

@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
-from tasks.model.cpu.merged_lora import Capture, OnCall, capture_lora_inputs
-from tasks.model.cpu.rms_norm import fused_norms
+from tasks.model.layers.merged_lora import Capture, OnCall, capture_lora_inputs
+from tasks.model.layers.rms_norm import fused_norms
 
 if TYPE_CHECKING:
     from torch import Tensor

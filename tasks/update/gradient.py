@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.distributed.collectives import backward, world_size
 from tasks.model.hf_model import deterministic_operations, torch_threads
+from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import MicroBatch

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from tasks.model.cpu.decoder_blocks import is_supported
 from tasks.model.hf_model import unwrap_model
+from tasks.model.layers.decoder_blocks import is_supported
 from tasks.model.policy import Policy
 from tasks.model.sampling.batch_state import BatchState, Request
 from tasks.model.sampling.decode_loop import decode, decode_blocks

@@ -6,10 +6,10 @@ What all contexts begin with, worked examples for instance, is prefilled once fo
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.cpu.decoder_blocks import LlamaBlocks
-from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.hf_model import cache_argument
 from tasks.model.kv_cache import growing_cache, keeps_all_tokens
+from tasks.model.layers.decoder_blocks import LlamaBlocks
+from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.prefix_attention import Prefix, RowPrefix, SharedPrefix, StaticPrefix, use_prefix_attention
 from tasks.model.sampling.batch_state import BatchState
 from tasks.model.scoring.micro_batches import common_prefix

@@ -9,8 +9,8 @@ with the card.
 from collections.abc import Callable
 from typing import Any
 
-from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.kv_cache import StaticPlaces, keeps_all_tokens, static_cache
+from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.prefix_attention import StaticPrefix
 from tasks.model.sampling.batch_state import BatchState
 from tasks.model.sampling.decode_loop import MAX_COPIED, Contexts, HfForward, decode

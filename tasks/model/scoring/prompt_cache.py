@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.cpu.fast_layers import fast_layers
 from tasks.model.hf_model import cache_argument, forward_to_logits, use_attention
+from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import common_prefix
 

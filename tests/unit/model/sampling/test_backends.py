@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from tasks.model.cpu.decoder_blocks import is_supported
 from tasks.model.hf_model import unwrap_model
+from tasks.model.layers.decoder_blocks import is_supported
 from tasks.model.policy import Policy, attach_adapter
 from tasks.model.prefix_attention import RowPrefix, SharedPrefix, StaticPrefix
 from tasks.model.sampling import graph_decode

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.model.cpu import merged_lora as merged
+from tasks.model.layers import merged_lora as merged
 from tasks.model.policy import Policy
 from tasks.model.sampling import decode_loop, sampler
 from tasks.model.sampling.card_rows import ROWS, card_rows

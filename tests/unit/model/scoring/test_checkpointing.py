@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.model.cpu.fast_layers import fast_layers
+from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring import limits, packed_attention

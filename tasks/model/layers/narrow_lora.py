@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.cpu.merged_lora import weights_of
 from tasks.model.hf_model import iterate_modules, patch_forwards
+from tasks.model.layers.merged_lora import weights_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tasks.model.cpu.merged_lora import merged_linears
-from tasks.model.cpu.narrow_lora import narrow_linears
-from tasks.model.cpu.rms_norm import fused_norms
+from tasks.model.layers.merged_lora import merged_linears
+from tasks.model.layers.narrow_lora import narrow_linears
+from tasks.model.layers.rms_norm import fused_norms
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tasks.model.cpu.narrow_lora import narrow_linears
+from tasks.model.layers.narrow_lora import narrow_linears
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch

@@ -9,7 +9,7 @@ from torch import nn
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 
-from tasks.model.cpu.rms_norm import fused_norms
+from tasks.model.layers.rms_norm import fused_norms
 from tasks.model.scoring.scorer import Scorer
 
 WIDTH = 6

@@ -9,9 +9,9 @@ RoFormer, arXiv:2104.09864) is looked up and applied to queries and keys togethe
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.cpu.merged_lora import MERGED_PARAMETERS, is_one_matrix, matrix_of
 from tasks.model.hf_model import iterate_modules
 from tasks.model.kv_cache import growing_cache, keeps_all_tokens
+from tasks.model.layers.merged_lora import MERGED_PARAMETERS, is_one_matrix, matrix_of
 from tasks.model.prefix_attention import Prefix
 
 if TYPE_CHECKING:
