@@ -87,7 +87,7 @@ class Scorer:
     tokens: int = TOKENS  # of a micro-batch
     chunked_head: bool = True  # logits may be computed by the model's head from its hidden states
     bf16: bool = False  # matrix products in bfloat16 (torch's autocast)
-    memory: int | None = None  # bytes of the card, whose share limits are; None: not on one
+    memory: int | None = None  # bytes of the card, of which the limits are shares; None: not on one
     checkpointing: bool = False  # layers keep their inputs alone for the backward pass
     prompts: PromptCache | None = None  # of layout completions
     value_head: Any = None  # a linear module from hidden states to one number; None: no values
