@@ -185,11 +185,12 @@ def test_a_step_that_can_be_captured_gives_the_same(
     monkeypatch.setattr(graph_decode, "STEPS", 3)
     monkeypatch.setattr(graph_decode, "ROOM", 4)
     policy = policy_of(kind, make_policy, lora=kind == "qwen2")
-    batch = batch_of(policy, requests(), policy.tokenizer.eos_token_id, temperature)
-    with spied(StaticPrefix) as attention:
-        decode_graph(unwrap_model(policy.model), batch)
-    assert attention.called
-    expect_followed(policy, batch.completions(), temperature)
+    for common in (0, MIN_PREFIX):
+        batch = batch_of(policy, requests(common), policy.tokenizer.eos_token_id, temperature)
+        with spied(StaticPrefix) as attention:
+            decode_graph(unwrap_model(policy.model), batch)
+        assert attention.called
+        expect_followed(policy, batch.completions(), temperature, common)
 
 
 @pytest.mark.parametrize("kind", ["mistral", "mamba"])
