@@ -7,7 +7,8 @@ import torch
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import Layout
+from tasks.model.scoring.micro_batches import Layout, MicroBatch
+from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.update.step_plan import UpdateGroup
 
@@ -38,3 +39,11 @@ def weights_of(policy: Policy) -> torch.Tensor:
 
 def gradient_of(policy: Policy) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
+
+
+def value_and_gradient(policy: Policy, samples: list[Sample], bf16: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum of the samples' log-probabilities in padded rows, and its gradient."""
+    policy.model.zero_grad()
+    total = Scorer(policy.model, 0, 0.7, bf16=bf16).score(MicroBatch("rows", [[s] for s in samples])).logprobs.sum()
+    total.backward()  # type: ignore[no-untyped-call]
+    return total.detach(), gradient_of(policy)

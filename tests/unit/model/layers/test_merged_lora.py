@@ -10,17 +10,8 @@ from tasks.model.layers import merged_lora as merged
 from tasks.model.layers.merged_lora import merged_linears
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import MicroBatch
-from tasks.model.scoring.scorer import Scorer
 from tests.support.policies import MakePolicy
-from tests.support.updates import gradient_of
-
-
-def value_and_gradient(policy: Policy, samples: list[Sample], bf16: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    policy.model.zero_grad()
-    total = Scorer(policy.model, 0, 0.7, bf16=bf16).score(MicroBatch("rows", [[s] for s in samples])).logprobs.sum()
-    total.backward()  # type: ignore[no-untyped-call]
-    return total.detach(), gradient_of(policy)
+from tests.support.updates import value_and_gradient
 
 
 def merged_count(policy: Policy) -> int:

@@ -10,10 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tasks.model.layers.narrow_lora import narrow_linears
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import MicroBatch
-from tasks.model.scoring.scorer import Scorer
 from tests.support.policies import MakePolicy
-from tests.support.updates import gradient_of
+from tests.support.updates import value_and_gradient
 
 NEAR = 0.03  # of the norm of the gradient; a float32 adapter has 0.01 to 0.02
 
@@ -26,13 +24,6 @@ class Operations(TorchDispatchMode):
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         self.count += 1
         return operation(*args, **kwargs or {})
-
-
-def value_and_gradient(policy: Policy, samples: list[Sample], bf16: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    policy.model.zero_grad()
-    total = Scorer(policy.model, 0, 0.7, bf16=bf16).score(MicroBatch("rows", [[s] for s in samples])).logprobs.sum()
-    total.backward()  # type: ignore[no-untyped-call]
-    return total.detach(), gradient_of(policy)
 
 
 @pytest.fixture
