@@ -81,9 +81,15 @@ class MlflowLedger:
             return False
         except Exception as error:  # noqa: BLE001 (reported by Recorder.finish)
             line = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[:300]
-            errors.append(f"{line}; {REMEDY}")
+            errors.append(f"{line}; {REMEDY}" if "Current state is deleted" not in line else self._deletion())
             return False
         return True
+
+    def _deletion(self) -> str:
+        """What a person deleted on MLflow's page while the run was recorded, and the command that restores it."""
+        if self._client.get_experiment(self.experiment).lifecycle_stage == "deleted":
+            return deleted_experiment(self._name, self.experiment)
+        return f"its run was deleted; restore it: mlflow runs restore --run-id {self.run_id}"
 
     def _open(self) -> None:
         """Open the store, and create the experiment, once. Raises GraftError if the experiment was deleted."""
@@ -96,9 +102,7 @@ class MlflowLedger:
             self._client = MlflowClient(self._uri)
             number = experiment_id(self._client, self._name)
         if self._client.get_experiment(number).lifecycle_stage == "deleted":
-            raise GraftError(
-                f"its experiment {self._name!r} was deleted; restore it: mlflow experiments restore -x {number}"
-            )
+            raise GraftError(deleted_experiment(self._name, number))
         self.experiment = number
 
     def _begin(self) -> None:
@@ -196,3 +200,8 @@ def experiment_id(client: Any, name: str) -> str:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
     return str(client.get_experiment_by_name(name).experiment_id)
+
+
+def deleted_experiment(name: str, number: str) -> str:
+    """The problem and its remedy."""
+    return f"its experiment {name!r} was deleted; restore it: mlflow experiments restore -x {number}"

@@ -21,6 +21,8 @@ def test_the_registry_has_the_policy_of_each_run_and_follows_the_champion(layout
 
     made = {"version": "bbbb", "decision": REASON, "path": POLICY, "dvc_md5": "p.dir"}
     assert tags("champion") == tags("challenger") == made
+    version = client.get_model_version_by_alias("graft", "champion")
+    assert version.status == "READY"  # although the headline begins as NaN
     runs = len(client.search_runs(["1"]))
     decide(layout, "aaaa", promoted=True)  # as a rollback does
     assert update_registry(layout, tracking(f"http://127.0.0.1:{free_port()}")) is not None

@@ -14,6 +14,7 @@ from tasks.layout import Layout
 from tasks.tracking import recorder as recorder_module
 from tasks.tracking.mlflow_ledger import MlflowLedger
 from tasks.tracking.recorder import Recorder, update_registry
+from tasks.tracking.store import store_lock
 from tests.support.mlflow_runs import children, record, store, tracking
 from tests.support.servers import free_port, mlflow_server
 
@@ -85,6 +86,45 @@ def test_an_experiment_that_was_deleted_is_restored_and_has_the_run(
     run_id = record(layout, tracking(), cached=True)
     assert run_id is not None
     assert len(children(client, run_id)) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deleted", ["run", "experiment"])
+def test_what_is_deleted_during_a_run_costs_one_line_and_the_next_run_is_recorded(
+    layout: Layout, deleted: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    recorder = Recorder(layout, tracking(), {})
+    uri = f"sqlite:///{layout.root}/mlflow.db"
+    limit = time.monotonic() + 120
+    while not (found := _runs(uri)) and time.monotonic() < limit:
+        time.sleep(0.1)
+    client, (run,) = store(layout), found
+    number = run.info.experiment_id
+    client.delete_run(run.info.run_id) if deleted == "run" else client.delete_experiment(number)
+    recorder.stage("reward@1", 2.0, False, {}, {})
+    recorder.finish("FINISHED")
+    *_, warning = capfd.readouterr().err.splitlines()
+    restore = {
+        "run": f"its run was deleted; restore it: mlflow runs restore --run-id {run.info.run_id}. The",
+        "experiment": f"its experiment 'graft' was deleted; restore it: mlflow experiments restore -x {number}. The",
+    }
+    assert restore[deleted] in warning
+    if deleted == "experiment":
+        client.restore_experiment(number)
+    run_id = record(layout, tracking(), cached=True)
+    assert run_id is not None
+    assert len(children(client, run_id)) == 7
+
+
+def _runs(uri: str) -> list[Any]:
+    """The runs of a store that another process is creating."""
+    from mlflow import MlflowClient
+
+    if not Path(uri.removeprefix("sqlite:///")).exists():
+        return []
+    with store_lock(uri):
+        client: Any = MlflowClient(uri)
+        return list(client.search_runs(["1"]))
 
 
 @pytest.mark.slow
