@@ -35,6 +35,7 @@ PREFECT = {
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     "PREFECT_CLIENT_MAX_RETRIES": "3",  # 14 seconds; with the default of 5 each of several calls waits for a minute
     "PREFECT_API_REQUEST_TIMEOUT": "30",  # seconds, instead of 60
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",  # those of more than 90 days ago are deleted
 }
 
 

@@ -3,6 +3,8 @@
 import random
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from tests.support.aftermath import ADDRESSES
 from tests.support.small_disk import Ballast, mount, mounted
-from tests.support.tiny_project import graft, ran
+from tests.support.tiny_project import REPOSITORY, environment, graft, ran
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +59,27 @@ def test_a_full_disk_where_dvc_remembers_hashes(done: Path, disk: Path, ends_wel
         assert told.returncode == 2
         assert re.fullmatch(rf"graft: {disk}\S+: DVC's database of file hashes cannot be opened .+\n", told.stderr)
     ends_well(done)
+
+
+REMEMBER = """
+from dvc.fs import LocalFileSystem
+from dvc_data.hashfile.hash_info import HashInfo
+from flows.dvc_stages.patches.atomic_files import RecoveringState
+from tests.support.small_disk import Ballast
+
+state = RecoveringState({root!r}, {disk!r} + "/site")
+Ballast(Path({disk!r})).fill()
+for number in range(300):
+    state.set_link(f"{{number}}" * 100, 1, "2")
+    state.save(__file__, LocalFileSystem(), HashInfo("md5", "a" * 32), {{"size": number, "mtime": 1, "ino": 1}})
+"""
+
+
+def test_what_dvc_remembers_is_left_out_where_the_disk_is_full(tmp_path: Path, disk: Path) -> None:
+    """Not tried for ever."""
+    code = tmp_path / "code.py"
+    code.write_text("from pathlib import Path\n" + REMEMBER.format(root=str(tmp_path), disk=str(disk)))
+    subprocess.run([sys.executable, str(code)], timeout=60, check=True, env=environment(PYTHONPATH=str(REPOSITORY)))
 
 
 def test_a_full_disk_where_prefect_keeps_its_history(done: Path, disk: Path) -> None:

@@ -16,11 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from diskcache import Timeout
 from dvc import rwlock
 from dvc.fs import LocalFileSystem
 from dvc.lock import make_lock
 from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK, SCHEMA
 from dvc.stage.cache import StageCache
+from dvc.utils import relpath
 from dvc.utils.serialize import EncodingError, _common, _yaml
 from dvc_data.hashfile import state
 from voluptuous import Invalid
@@ -71,7 +73,8 @@ def write_atomically(path: Any, data: Any, dumper: Any, fs: Any = None, **option
 class RecoveringState(state.State):  # type: ignore[misc,unused-ignore]
     """DVC's database of file hashes and links; recreated if damaged, and not written while the disk is full.
 
-    Raises GraftError if it cannot be opened.
+    DVC's own `save` and `set_link` ask the database again for ever where it cannot begin a transaction. Raises
+    GraftError if it cannot be opened.
     """
 
     def __init__(self, root_dir: Any = None, tmp_dir: Any = None, ignore: Any = None) -> None:
@@ -89,13 +92,16 @@ class RecoveringState(state.State):  # type: ignore[misc,unused-ignore]
                 "permissions, or name another folder with DVC_SITE_CACHE_DIR"
             ) from error
 
+    def save(self, path: Any, fs: Any, hash_info: Any, info: Any = None) -> None:
+        self.save_many([(path, hash_info, info)], fs)
+
     def save_many(self, items: Any, fs: Any) -> None:
-        with suppress(sqlite3.OperationalError):
+        with suppress(sqlite3.OperationalError, Timeout):
             super().save_many(items, fs)
 
     def set_link(self, path: Any, inode: Any, mtime: Any) -> None:
-        with suppress(sqlite3.OperationalError):
-            super().set_link(path, inode, mtime)  # type: ignore[no-untyped-call,unused-ignore]
+        with suppress(sqlite3.OperationalError, Timeout), self.links as links:
+            links.set(relpath(path, self.root_dir), (inode, mtime))
 
 
 def processes_at_work(folder: Path) -> set[int]:
