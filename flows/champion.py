@@ -1,5 +1,5 @@
-"""`graft champion` prints the history of champions, `graft rollback` restores an earlier one, and `graft export` writes
-one, or any policy folder, in a format that needs no Graft."""
+"""`graft champion` prints the history of champions, `graft promote` approves a challenger, `graft rollback` restores an
+earlier champion, and `graft export` writes one, or any policy folder, in a format that needs no Graft."""
 
 import sys
 from pathlib import Path
@@ -12,23 +12,42 @@ from tasks.errors import GraftError, one_line
 from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
 from tasks.params.params import Params
+from tasks.promote.challenger import approve_challenger, read_challenger
 from tasks.promote.champion import current_champion, previous_champions, read_history, roll_back, utc_now
 from tasks.promotion_records import Promotion
 from tasks.records import Lineage
 from tasks.redaction import redacted
 from tasks.tracking.recorder import update_registry
 
-FOLLOWS = "champion/ is as it should be, and the registry follows at the next run or rollback"
+FOLLOWS = "champion/ is as it should be, and the registry follows at the next run, promotion or rollback"
+
+
+def promote(layout: Layout, params: Params, version: str, reason: str) -> None:
+    """Make the policy that waits for approval the champion, then update the MLflow registry."""
+    step = approve_challenger(layout, version, _one_line(reason), utc_now())
+    print_text(f"champion: {step.version}, {step.reason}")
+    if step.replaced:
+        print_text(f"to undo this: graft rollback; {step.replaced} is kept")
+    _update_registry(layout, params)
 
 
 def rollback(layout: Layout, params: Params, version: str | None, reason: str) -> None:
-    """Restore an earlier champion, then update the MLflow registry; a failure there is a warning."""
-    step = roll_back(layout.champion, version, redacted(" ".join(reason.split())), utc_now())
+    """Restore an earlier champion, then update the MLflow registry."""
+    step = roll_back(layout.champion, version, _one_line(reason), utc_now())
     print_text(f"champion: {step.version}, {step.how} ({step.reason}); {step.replaced} was taken back and is kept")
     print_text(f"to undo this: graft rollback {step.replaced}")
     decision = read_json(layout.promotion, Promotion) if layout.promotion.exists() else None
     if decision and decision.champion_version == step.replaced and decision.version != step.version:
         print_text(f"The last run was compared with {step.replaced}; to compare it again: graft stage promote --force")
+    _update_registry(layout, params)
+
+
+def _one_line(reason: str) -> str:
+    return redacted(" ".join(reason.split()))
+
+
+def _update_registry(layout: Layout, params: Params) -> None:
+    """A failure is a warning."""
     problem = update_registry(layout, params)
     if problem:
         print(
@@ -38,7 +57,14 @@ def rollback(layout: Layout, params: Params, version: str | None, reason: str) -
 
 
 def print_champions(layout: Layout, console: Console) -> None:
-    """Print the champion and its history, the latest first. Raises GraftError if there is no champion."""
+    """Print a challenger, the champion and its history, the latest first. Raises GraftError if there is neither."""
+    challenger = read_challenger(layout)
+    if challenger:
+        console.print(
+            f"challenger: {challenger.version} in {layout.challenger.name}/; {challenger.reason}", highlight=False
+        )
+        if not layout.champion.exists():
+            return
     champion, others = current_champion(layout.champion).version, previous_champions(layout.champion)
     table = make_table("since", "champion", "", "replaced", "why", wrap="why")
     for step in reversed(read_history(layout.champion)):

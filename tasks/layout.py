@@ -115,6 +115,11 @@ class Layout:
         return self.root / "champion"
 
     @property
+    def challenger(self) -> Path:
+        """A better policy that waits for a person's approval, with the files of a champion and the page of its run."""
+        return self.root / "challenger"
+
+    @property
     def replies(self) -> Path:
         """Cache of a model's replies to the operators' prompts. No stage depends on it."""
         return self.root / ".graft" / "replies"

@@ -6,11 +6,15 @@ from pydantic import Field
 
 from tasks.records import Record
 
+Approval = Literal["waits", "person"]
+"""With `promotion.approve` person: a better policy waits for approval, or a person has approved."""
+
 
 class Promotion(Record):
     """Decision whether a run's policy becomes the champion: `run/promotion.json`."""
 
     promoted: bool
+    approval: Approval | None = Field(default=None, exclude_if=lambda own: own is None)
     reason: str  # one line for people
     pass_at_1: float  # greedy, on the test problems
     champion_pass_at_1: float
@@ -32,8 +36,8 @@ class Champion(Record):
     environment: str = Field(default="workflow", exclude_if=lambda name: name == "workflow")  # that it was trained in
 
 
-SuccessionKind = Literal["promoted", "rolled back"]
-"""How a policy became champion."""
+SuccessionKind = Literal["promoted", "approved", "rolled back"]
+"""How a policy became champion; `approved`: by a person."""
 
 
 class Succession(Record):

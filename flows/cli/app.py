@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.champion_commands import champion, export, rollback
+from flows.cli.champion_commands import champion, export, promote, rollback
 from flows.cli.read_commands import (
     compare,
     diagnose,
@@ -41,6 +41,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     workflows: "Print the workflows found for one problem.",
     diagnose: "Diagnose one GRPO step.",
     compare: "Compare runs.",
+    promote: "Approve a policy that waits to become champion.",
     rollback: "Undo the last promotion.",
     champion: "Show the champion and its predecessors.",
     export: "Export the champion in plain Hugging Face layout.",

@@ -9,13 +9,39 @@ from flows.cli.options import Debug
 
 
 def champion(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
-    """Show the champion and its predecessors: since when, which one each replaced, and why."""
+    """Show the champion and its predecessors: since when, which one each replaced, and why.
+
+    First a policy that waits for approval, a challenger, if there is one.
+    """
     from flows.champion import print_champions
     from flows.preflight import project_root
     from tasks.core.console import PlainConsole
     from tasks.layout import Layout
 
     print_champions(Layout(project_root()), PlainConsole())
+
+
+def promote(
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="Of the policy that waits, its beginning suffices.")
+    ],
+    reason: Annotated[str, typer.Option(help="The reason, for the history of champions.")] = "",
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Approve a better policy where promotion.approve is person: it becomes champion, here and in MLflow's registry.
+
+    graft champion shows the policy that waits for approval, challenger/page.html has its comparison. Refused if it was
+    compared with another champion than the present one. To undo this: graft rollback
+    """
+    from flows.champion import promote
+    from flows.preflight import project_root
+    from flows.process.workspace_lock import exclusive_lock
+    from tasks.layout import Layout
+    from tasks.params.file import load_params
+
+    root = project_root()
+    with exclusive_lock(root, "graft promote"):  # a run may be about to replace the champion
+        promote(Layout(root), load_params(root / "params.yaml"), version, reason)
 
 
 def rollback(

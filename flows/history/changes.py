@@ -24,7 +24,7 @@ from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promote.champion import read_champion
 from tasks.records import Lineage, Record
 
-WRITTEN_BY_RUNS = ("run/", "champion/")
+WRITTEN_BY_RUNS = ("run/", "champion/", "challenger/")
 
 MAX_PARAMS = 3  # of more, only their number
 MAX_CHARACTERS = 24  # of a param's value

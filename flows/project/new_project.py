@@ -21,8 +21,9 @@ COPIES = {
 }
 
 IGNORED = {
-    ".gitignore": "/.venv /run/ /dvc_plots/ /champion/ /.graft/ /mlflow.db* /mlruns/ /mlartifacts/ __pycache__/",
-    ".dvcignore": ".venv/ .graft/ .git/ champion/ __pycache__/",
+    ".gitignore": "/.venv /run/ /dvc_plots/ /champion/ /challenger/ /.graft/ /mlflow.db* /mlruns/ /mlartifacts/ "
+    "__pycache__/",
+    ".dvcignore": ".venv/ .graft/ .git/ champion/ challenger/ __pycache__/",
     ".dvc/.gitignore": "/config.local /tmp /cache",
 }
 """File → its lines, as words."""

@@ -13,9 +13,11 @@ from prefect.runtime import flow_run
 from flows.reports.comparison import change, changes, level, title_of
 from flows.reports.html.page import write_page
 from flows.reports.run_record import RunRecord
-from tasks.artifacts import read_text, write_text
+from tasks.artifacts import read_json, read_text, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.promote.challenger import read_challenger
+from tasks.promotion_records import Promotion
 from tasks.tracking.recorder import Recorder
 
 logger = logging.getLogger(__name__)
@@ -32,11 +34,16 @@ def publish_name(name: str) -> None:
 def publish_page(layout: Layout, recorder: Recorder, number: int) -> RunRecord | None:
     """Write the page of a finished run, hand it to MLflow, keep its record by its number, and return that.
 
+    The page of a policy that waits for approval is kept with it.
+
     Its stages are done, so an error is a warning, and an older page is removed.
     """
     try:
         record = write_page(layout)
         write_text(layout.past_account(number), read_text(layout.account))
+        challenger = read_challenger(layout)
+        if challenger and challenger == read_json(layout.promotion, Promotion):
+            write_text(layout.challenger / layout.page.name, read_text(layout.page))
     except GraftError as error:
         for old in (layout.account, layout.page):
             old.unlink(missing_ok=True)

@@ -126,6 +126,7 @@ def _places(layout: Layout, params: Params) -> Table:
         "evaluation": layout.evaluation("after"),
         "page": layout.page,
         "champion": layout.champion,
+        "challenger": layout.challenger,
     }
     table = Table.grid(padding=(0, 2))
     for name, path in paths.items():

@@ -52,7 +52,7 @@ def _list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> List
     folders = [layout.root / "run", *(path for path in graft.glob("*") if path.name != PREFECT)]
     removable = [path for folder in folders for path in sorted(folder.rglob(TEMPORARY))]
     removable += [path for path in sorted(graft.glob(TEMPORARY)) if path not in removable]
-    removable += leftovers(layout.champion) if layout.champion.exists() else []
+    removable += [left for place in (layout.champion, layout.challenger) if place.exists() for left in leftovers(place)]
     for journal in sorted((graft / "journal").glob("*")):
         if journal.name in up_to_date:
             removable.append(journal)

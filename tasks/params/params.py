@@ -15,6 +15,7 @@ from tasks.params.sections import (
     Operators,
     PolicyParams,
     Problems,
+    PromotionParams,
     Rewards,
     Rounds,
     SandboxParams,
@@ -44,6 +45,7 @@ class Params(Section):
     update: Update
     ppo: Ppo
     evaluation: Evaluation
+    promotion: PromotionParams
     machine: Machine
 
     @field_validator("rewards")

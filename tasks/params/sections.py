@@ -273,3 +273,7 @@ class Evaluation(Section):
                 f"hardly more than one draw: raise samples to {2 * most}, or take {most} out of ks"
             )
         return self
+
+
+class PromotionParams(Section):
+    approve: Literal["auto", "person"]

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from tasks.artifacts import (
     atomic_folder,
@@ -28,11 +29,10 @@ from tasks.artifacts import (
     restore_folder,
     write_json,
     write_jsonl,
-    write_text,
 )
 from tasks.errors import GraftError
 from tasks.model.version import verify_policy
-from tasks.promotion_records import Champion, Succession
+from tasks.promotion_records import Champion, Promotion, Succession
 
 PREVIOUS = "previous"
 HISTORY = "history.jsonl"
@@ -76,24 +76,34 @@ def previous_champions(folder: Path) -> dict[str, Path]:
     return {read_json(record, Champion).version: record.parent for record in records}
 
 
-def promote_policy(
-    folder: Path, policy: Path, outcomes: Path, decision: str, champion: Champion, reason: str, time: str
-) -> None:
-    """Make a policy the champion atomically; the old champion goes to `previous/`.
+class Challenger(NamedTuple):
+    """A policy that is better than the champion, as a run leaves it: what the files of a champion are made from."""
 
-    `policy` is the folder and `outcomes` the file to copy, `decision` the text of `promotion.json`.
-    """
+    policy: Path
+    outcomes: Path
+    decision: Promotion
+    record: Champion
 
-    def fill(new: Path) -> None:
-        copy_folder(policy, new / "policy")
-        shutil.copyfile(outcomes, new / "outcomes.jsonl")
-        write_text(new / "promotion.json", decision)
-        write_json(new / "champion.json", champion)
+    def write(self, folder: Path) -> None:
+        """Copy it into an empty folder."""
+        copy_folder(self.policy, folder / "policy")
+        shutil.copyfile(self.outcomes, folder / "outcomes.jsonl")
+        write_json(folder / "promotion.json", self.decision)
+        write_json(folder / "champion.json", self.record)
 
+
+def promote_policy(folder: Path, challenger: Challenger, time: str) -> None:
+    """Make a policy the champion atomically; the old champion goes to `previous/`."""
+    version, reason = challenger.record.version, challenger.decision.reason
     with champion_lock(folder):
-        old = current_champion(folder).version if folder.exists() else None
-        step = Succession(version=champion.version, replaced=old, how="promoted", reason=reason, time=time)
-        replace_champion(folder, fill, step)
+        old = champion_version(folder)
+        step = Succession(version=version, replaced=old, how="promoted", reason=reason, time=time)
+        replace_champion(folder, challenger.write, step)
+
+
+def champion_version(folder: Path) -> str | None:
+    """The version of the current champion, None if there is none yet."""
+    return current_champion(folder).version if folder.exists() else None
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""Stage `promote`: evaluation and champion → `run/promotion.json`, `run/metrics.json`, and a new champion if better."""
+"""Stage `promote`: evaluation and champion → `run/promotion.json`, `run/metrics.json`, and a new champion if better,
+or with `promotion.approve` person a challenger."""
 
 import json
 
@@ -7,7 +8,8 @@ from tasks.core.metrics_files import read_metrics
 from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promote.champion import champions_in_line, promote_policy, read_champion, read_history, utc_now
+from tasks.promote.challenger import ask_approval, keep_challenger, remove_challenger
+from tasks.promote.champion import Challenger, champions_in_line, promote_policy, read_champion, read_history, utc_now
 from tasks.promote.gate import decide_promotion
 from tasks.promote.opponent import gate_values, opponent_results, read_outcomes, results_of
 from tasks.promotion_records import Champion, Promotion
@@ -45,17 +47,15 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             champions_in_line(read_history(layout.champion))[1].get(version),
             gate_values(layout, environment_in(layout.root, params).gate, ours, theirs),
         )
+        if decision.promoted and params.promotion.approve == "person":
+            decision = ask_approval(decision)
         write_json(layout.promotion, decision)
+        challenger = Challenger(policy, layout.evaluation("after") / "outcomes.jsonl", decision, present)
         if decision.promoted:
-            promote_policy(
-                layout.champion,
-                policy,
-                layout.evaluation("after") / "outcomes.jsonl",
-                read_text(layout.promotion),
-                present,
-                decision.reason,
-                utc_now(),
-            )
+            promote_policy(layout.champion, challenger, utc_now())
+            remove_challenger(layout)
+        elif decision.approval:
+            keep_challenger(layout, challenger)
     decision = read_json(layout.promotion, Promotion)
     write_json(layout.metrics("promote"), {"promoted": int(decision.promoted), **decision.model_dump(include=LEVELS)})
     first, last = (read_metrics(layout, f"evaluate@{name}") for name in ("before", "after"))

@@ -180,14 +180,12 @@ class MlflowLedger:
             self._client.log_batch(self._runs[stage_id], metrics=step_points(some, message["time"]))
 
     def _register(self, model: dict[str, Any]) -> None:
-        """The policy as a version of the registered model, once; the alias `challenger` is on the latest."""
-        number = register(self._client, self.experiment, self._name, self._runs[""], model)
-        self._client.set_registered_model_alias(self._name, "challenger", number)
+        """The policy as a version of the registered model, once."""
+        register(self._client, self.experiment, self._name, self._runs[""], model)
 
     def _follow(self, succession: dict[str, Any]) -> None:
-        """Update the registry from `champion/`, if there is a champion."""
-        if succession["champion"] is not None:
-            follow(self._client, self.experiment, self._name, succession["champion"])
+        """Update the aliases of the registry."""
+        follow(self._client, self.experiment, self._name, succession["champion"], succession["challenger"])
 
 
 def experiment_id(client: Any, name: str) -> str:

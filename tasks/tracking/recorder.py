@@ -229,7 +229,7 @@ class Recorder:
 
 
 def update_registry(layout: Layout, params: Params) -> str | None:
-    """Update the registry to the present champion; returns the error in words, None on success.
+    """Update the registry to the present champion and challenger; returns the error in words, None on success.
 
     Waits at most SECONDS. With `machine.tracking.uri` empty there is no registry.
     """
@@ -249,10 +249,12 @@ def update_registry(layout: Layout, params: Params) -> str | None:
 
 
 def champion_message(layout: Layout, time: float) -> dict[str, Any]:
-    """The version of the champion, if there is one. Raises GraftError if `champion/` is damaged."""
-    record = layout.champion / "champion.json"
-    version = read_json(record, Champion).version if record.exists() else None
-    return {"kind": "champion", "champion": version, "time": time}
+    """The versions of the champion and of a challenger, if there are any. Raises GraftError if one is damaged."""
+    champion, challenger = (
+        read_json(record, Champion).version if (record := folder / "champion.json").exists() else None
+        for folder in (layout.champion, layout.challenger)
+    )
+    return {"kind": "champion", "champion": champion, "challenger": challenger, "time": time}
 
 
 def _parse_answer(code: int, text: str, log: Any) -> WorkerAnswer:

@@ -1,5 +1,5 @@
-"""The registered model in MLflow: a version for the policy of each run, the latest with the alias `challenger`, the
-champion's with the alias `champion`. `graft champion` has the history of champions."""
+"""The registered model in MLflow: a version for the policy of each run, the champion's with the alias `champion`, that
+of a policy that waits for approval with the alias `challenger`. `graft champion` has the history of champions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,9 +29,15 @@ def register(client: Any, experiment: str, name: str, run_id: str | None, model:
     return str(made.version)
 
 
-def follow(client: Any, experiment: str, name: str, champion: str) -> None:
-    """Set the alias `champion`."""
-    tags = {"version": champion, "path": "champion/policy"}
-    number = register(client, experiment, name, None, {"version": champion, "tags": tags})
-    if client.get_registered_model(name).aliases.get("champion") != number:
-        client.set_registered_model_alias(name, "champion", number)
+def follow(client: Any, experiment: str, name: str, champion: str | None, challenger: str | None) -> None:
+    """Set the aliases `champion` and `challenger`; the latter is removed if no policy waits."""
+    known = client.search_registered_models(f"name = '{name}'")
+    aliases = known[0].aliases if known else {}
+    for alias, version in (("champion", champion), ("challenger", challenger)):
+        if version is not None:
+            tags = {"version": version, "path": f"{alias}/policy"}
+            number = register(client, experiment, name, None, {"version": version, "tags": tags})
+            if aliases.get(alias) != number:
+                client.set_registered_model_alias(name, alias, number)
+    if challenger is None and "challenger" in aliases:
+        client.delete_registered_model_alias(name, "challenger")

@@ -26,7 +26,7 @@ def test_a_promotion_is_taken_back_and_put_back_by_one_command_each(done: Path) 
     rows = [line.split() for line in shown.splitlines() if line.startswith("20")]
     assert [row[1] for row in rows] == [first, second, first]
     assert rows[0][2:] == ["rolled", "back", second, "rambles", "and", "worse"]
-    assert rows[1][2:] == ["promoted", first, "[two]", "is", "better"]
+    assert rows[1][2:] == ["promoted", first, "promoted:", "[two]", "is", "better"]
 
     assert "rolled back (no reason given)" in graft(done, "rollback", second).stdout
     assert digest_path(champion / "policy") == good

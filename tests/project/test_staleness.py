@@ -31,7 +31,7 @@ PARAMS = [
     *["search.problems=3", "search.temperature=0.9", "sandbox.seconds=1.5", "operators.calls=4", "shard_size=7"],
     *["rewards.runs=0.5", "influence.selection=positive"],
     *["update.group_size=4", "update.beta=0.5", "evaluation.temperature=0.9", "ppo.gamma=0.9"],
-    *["machine.runner.kind=processes"],
+    *["promotion.approve=person", "machine.runner.kind=processes"],
 ]
 """One of each section, and one of those that several stages see."""
 

@@ -1,13 +1,15 @@
-"""A champion's folder, as a promotion leaves it."""
+"""Champions and challengers, as runs leave them."""
 
 from pathlib import Path
 
 from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
 from tasks.model.version import compute_version
-from tasks.promote.champion import promote_policy
+from tasks.promote.challenger import ask_approval, keep_challenger
+from tasks.promote.champion import Challenger, champion_version, promote_policy
 from tasks.promotion_records import Champion
 from tasks.records import Lineage
+from tests.support.records import make_promotion
 
 NOW = "2026-11-22T18:00:00Z"
 
@@ -22,12 +24,26 @@ def promote(layout: Layout, base: str = "scratch", version: str = "v1") -> None:
 
 def promote_weights(root: Path, weights: str) -> str:
     """Make a policy of these weights champion, by the stage's own function; returns its version."""
+    challenger = _better(root, weights)
+    promote_policy(root / "champion", challenger, NOW)
+    return challenger.record.version
+
+
+def keep_weights(root: Path, weights: str) -> str:
+    """Keep a policy of these weights for approval, by the stage's own function; returns its version."""
+    challenger = _better(root, weights)
+    keep_challenger(Layout(root), challenger._replace(decision=ask_approval(challenger.decision)))
+    return challenger.record.version
+
+
+def _better(root: Path, weights: str) -> Challenger:
+    """A policy of these weights in `run/policy`, which is better than the champion."""
     policy, outcomes = root / "run" / "policy", root / "outcomes.jsonl"
     write_text(policy / "adapter" / "adapter_model.safetensors", weights)
     version = compute_version(policy, "scratch", None)
     lineage = Lineage(version=version, parent=None, base="scratch", round=1, holds=["adapter"])
     write_json(policy / "lineage.json", lineage)
     write_text(outcomes, f"outcomes of {weights}\n")
-    champion = Champion(version=version, test_sha256="0")
-    promote_policy(root / "champion", policy, outcomes, "{}", champion, f"[{weights}] is better", NOW)
-    return version
+    reason, opponent = f"promoted: [{weights}] is better", champion_version(root / "champion")
+    decision = make_promotion(reason=reason, version=version, champion_version=opponent)
+    return Challenger(policy, outcomes, decision, Champion(version=version, test_sha256="0"))
