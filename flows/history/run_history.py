@@ -7,6 +7,7 @@ workspace.
 """
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,6 +19,7 @@ from tasks.core.metrics_files import read_numbers
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
+from tasks.promotion_records import Promotion
 from tasks.records import Record
 from tasks.tracking.tags import lock_digest
 
@@ -34,6 +36,10 @@ class Entry(Record):
     name: str
     scheduled: bool
     dvc_lock_md5: str | None = None  # of a run that succeeded
+    minutes: float | None = None
+    decision: Promotion | None = None
+    nothing_new: int = 0  # scheduled runs after it, before the next entry, that found nothing new
+    nothing_new_until: str = ""  # the last of these, in local time
 
 
 def entries(root: Path) -> list[Entry]:
@@ -50,6 +56,14 @@ def write_entry(root: Path, entry: Entry) -> None:
     """Add an entry, or replace the one of the same number."""
     others = [other for other in entries(root) if other.number != entry.number]
     write_jsonl(_file(root), [*others, entry])
+
+
+def count_nothing_new(root: Path) -> None:
+    """Note at the last entry that a scheduled run found nothing new."""
+    for last in entries(root)[-1:]:
+        with _warn("a run that found nothing new"):
+            later = {"nothing_new": last.nothing_new + 1, "nothing_new_until": now()}
+            write_entry(root, last.model_copy(update=later))
 
 
 def find_number(root: Path, number: str) -> Entry | None:
@@ -77,7 +91,7 @@ class RunHistory:
 
     def __init__(self, layout: Layout, params: Params, flow_run: str, scheduled: bool) -> None:
         """Give the run its number and its name, and add it to the history."""
-        self._layout = layout
+        self._layout, self._started = layout, time.monotonic()
         self._inputs = read_inputs(layout, params)
         before = _inputs_of_last(layout)
         self.changes = list_changes(before, self._inputs) if before else ""
@@ -93,18 +107,22 @@ class RunHistory:
             self._change = f"repeats {repeated.number}"
         headline = read_numbers(self._layout.headline, "promote")
         name = run_name(self.entry.number, self._change, headline)
-        self._update(done=True, line=line, when=now(), name=name, dvc_lock_md5=lock_digest(lock))
+        decision = read_json(self._layout.promotion, Promotion)
+        self._end(done=True, line=line, name=name, dvc_lock_md5=lock_digest(lock), decision=decision)
         with _warn():
             write_json(_inputs_file(self._layout), self._inputs)
 
     def fail(self, line: str, mlflow_run: str | None) -> None:
         """Note that the run failed or was interrupted; its name remains as it is."""
-        self._update(done=False, line=line, when=now(), mlflow_run=mlflow_run)
+        self._end(done=False, line=line, mlflow_run=mlflow_run)
 
     def set_mlflow_run(self, run_id: str | None) -> None:
         """Note the id of its MLflow run, once it is known."""
         if run_id != self.entry.mlflow_run:
             self._update(mlflow_run=run_id)
+
+    def _end(self, **fields: object) -> None:
+        self._update(when=now(), minutes=round((time.monotonic() - self._started) / 60, 1), **fields)
 
     def _update(self, **fields: object) -> None:
         self.entry = self.entry.model_copy(update=fields)
@@ -132,12 +150,12 @@ def _inputs_file(layout: Layout) -> Path:
 
 
 @contextmanager
-def _warn() -> Iterator[None]:
+def _warn(lost: str = "how this run ended") -> Iterator[None]:
     """A disk that is full costs the history, never the run that has ended."""
     try:
         yield
     except GraftError as error:
-        print(f"warning: the history lacks how this run ended: {error}", file=sys.stderr)
+        print(f"warning: the history lacks {lost}: {error}", file=sys.stderr)
 
 
 def add_failure(root: Path, line: str, flow_run: str) -> str:

@@ -15,7 +15,7 @@ from prefect.states import Completed
 
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.history.changes import RunInputs, read_scheduled_inputs, scheduled_base, summarise_change
-from flows.history.run_history import add_failure, entries
+from flows.history.run_history import add_failure, count_nothing_new, entries
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, tag_run
 from flows.preflight import project_root, write_params
 from flows.process import settings
@@ -64,6 +64,7 @@ def retrain_where_new(root: Path) -> str:
         changes = summarise_change(seen, now) if seen else "the first scheduled run here"
         if not changes:
             publish_name("nothing new")
+            count_nothing_new(root)
             return f"nothing new since {_last_time(root)}: no problems, params or sources; nothing was done"
         line = _retrained(layout, scheduled_base(layout, params), changes)
     except Exception as error:

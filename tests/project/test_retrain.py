@@ -72,11 +72,11 @@ def test_each_run_has_its_number_and_its_name_from_the_beginning(history: Histor
     assert re.fullmatch(r"2 · first run · 0\.\d{3} → 0\.\d{3}", second)
     for run, name in enumerate((first, second)):
         assert rows(history, run, "select name from flow_run where id = ?") == [(name,)]
-    shown = graft(history.root, "history", "-n", "2").stdout.splitlines()
-    assert [line[27:] for line in shown] == [
-        f"{first} · failed: update@1: told to fail; unset TINY_FAIL",
-        f"{second} · promoted: as ever",
-    ]
+    head, _, failed, done, error = graft(history.root, "history", "-n", "2").stdout.splitlines()
+    assert head.split() == ["time", "run", "minutes", "lead", "decision"]
+    assert re.fullmatch(rf"20\S+ \d\d:\d\d  {first} +\d+\.\d +failed +", failed)
+    assert re.fullmatch(rf"20\S+ \d\d:\d\d  {second} +\d+\.\d  \+0\.250 .* promoted \(auto\) *", done)
+    assert error == "1: failed: update@1: told to fail; unset TINY_FAIL"
 
 
 def test_each_stage_is_a_task_named_by_its_address_and_a_hit_shows_as_cached(history: History) -> None:

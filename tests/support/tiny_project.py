@@ -38,8 +38,9 @@ import os
 import subprocess
 import time
 
-from tasks.artifacts import digest_path, atomic_folder, write_json, write_text
+from tasks.artifacts import digest_path, atomic_folder, read_json, write_json, write_text
 from tasks.errors import GraftError, TransientError
+from tasks.model.version import compute_version
 
 
 HEADLINE = ("greedy", "before", "change", "low", "high", "promoted", "sampled", "pass@10")
@@ -72,17 +73,33 @@ def compute(stage, layout, params, round, weight=1):
         time.sleep(float(os.environ.get("TINY_SECONDS", 60)))
     if os.environ.get("TINY_EDIT"):
         (layout.root / os.environ["TINY_EDIT"]).write_text("# edited in between\\n")
-    write(writes[-1], promotion(digest) if stage == "promote" else digest)
+    write(writes[-1], digest)
+    if stage == "promote":
+        promote(layout, params, digest)
     write_json(layout.metrics(stage, key[1:] or None), {"weight": weight, "first": int(digest[:6], 16)})
     if stage == "promote":
         shares = {name: float(f"{int(digest[i : i + 4], 16) / 0xFFFF:.3f}") for i, name in enumerate(HEADLINE)}
         write_text(layout.headline, json.dumps(shares | {"promoted": 1}, indent=2))
 
 
-def promotion(digest):
+def promote(layout, params, digest):
+    """Every policy is better; with auto it does not become champion all the same."""
     numbers = {"pass_at_1": 0.5, "champion_pass_at_1": 0.25, "difference": 0.25, "low": 0.125, "high": 0.375}
     told = {"promoted": True, "reason": "promoted: as ever", "version": digest[:8], "champion_version": None}
-    return json.dumps(told | numbers)
+    if params.promotion.approve == "auto":
+        write_text(layout.promotion, json.dumps(told | numbers))
+        return
+    from tasks.promote.challenger import ask_approval, keep_challenger
+    from tasks.promote.champion import Challenger, champion_version
+    from tasks.promotion_records import Champion, Promotion
+    from tasks.records import Lineage
+
+    version = read_json(layout.run_policy / "lineage.json", Lineage).version
+    told |= {"version": version, "champion_version": champion_version(layout.champion)}
+    decision = ask_approval(Promotion(**told, **numbers))
+    write_json(layout.promotion, decision)
+    record = Champion(version=version, test_sha256=digest)
+    keep_challenger(layout, Challenger(layout.run_policy, layout.best, decision, record))
 
 
 def write(path, digest):
@@ -91,7 +108,9 @@ def write(path, digest):
         return
     with atomic_folder(path) as folder:
         write_text(folder / "weights.bin", digest * 100)
-        lineage = {"version": digest[:8], "parent": None, "base": "scratch", "round": 0, "holds": []}
+        write_text(folder / "model.safetensors", digest)
+        version = compute_version(folder, "scratch", None)
+        lineage = {"version": version, "parent": None, "base": "scratch", "round": 0, "holds": []}
         write_json(folder / "lineage.json", lineage)
         write_text(folder / "below" / "other.py", "same in every run")
 

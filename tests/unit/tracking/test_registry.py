@@ -2,17 +2,21 @@
 
 import pytest
 
+from tasks.artifacts import write_json
 from tasks.layout import Layout
+from tasks.promotion_records import Champion
 from tasks.tracking.recorder import update_registry
 from tests.support.mlflow_runs import POLICY, REASON, decide, record, store, tracking
 from tests.support.servers import free_port
 
 
 @pytest.mark.slow
-def test_the_registry_has_the_policy_of_each_run_and_follows_the_champion(layout: Layout) -> None:
+def test_the_registry_has_the_policy_of_each_run_and_follows_champion_and_challenger(layout: Layout) -> None:
     params = tracking()
     record(layout, params)
     decide(layout, "bbbb", promoted=True)
+    challenger = Champion(version="bbbb", test_sha256="0")
+    write_json(layout.challenger / "champion.json", challenger)
     record(layout, params)
     client = store(layout)
 
@@ -29,9 +33,14 @@ def test_the_registry_has_the_policy_of_each_run_and_follows_the_champion(layout
     assert tags("champion")["version"] == "bbbb"
     assert update_registry(layout, params) is None
     assert (tags("champion")["version"], tags("challenger")["version"]) == ("aaaa", "bbbb")
+    write_json(layout.challenger / "champion.json", challenger.model_copy(update={"version": "cccc"}))
+    assert update_registry(layout, params) is None
+    assert (tags("champion")["version"], tags("challenger")["version"]) == ("aaaa", "cccc")
+    (layout.challenger / "champion.json").unlink()
     decide(layout, "dddd", promoted=True)  # by dvc repro, which records nothing
     assert update_registry(layout, params) is None
     assert tags("champion") == {"version": "dddd", "path": "champion/policy"}
+    assert client.get_registered_model("graft").aliases.keys() == {"champion"}
     assert len(client.search_runs(["1"])) == runs
 
 

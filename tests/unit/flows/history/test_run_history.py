@@ -9,6 +9,7 @@ from flows.history.run_history import RunHistory, add_failure, entries, find_loc
 from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
+from tests.support.records import make_promotion
 from tests.support.stage_params import REPOSITORY
 
 
@@ -20,6 +21,7 @@ def layout(tmp_path: Path) -> Layout:
         (tmp_path / name).symlink_to(REPOSITORY / name)
     layout = Layout(tmp_path)
     write_json(layout.headline, {"before": 0.25, "greedy": 0.5})
+    write_json(layout.promotion, make_promotion())
     write_text(tmp_path / "dvc.lock", "first")
     return layout
 

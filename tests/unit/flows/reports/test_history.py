@@ -1,0 +1,83 @@
+"""Laws of the table of `graft history`: a month of nights fits on a screen, and older entries are readable."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flows.history.run_history import Entry, count_nothing_new, entries, write_entry
+from flows.reports.history import WIDTH, print_history
+from tasks.artifacts import write_text
+from tasks.core.console import PlainConsole
+from tasks.layout import Layout
+from tasks.promote.challenger import approve_challenger, ask_approval
+from tests.support.champions import NOW, keep_weights
+from tests.support.records import make_promotion
+from tests.support.valid_files import ENTRY
+
+OLD = (
+    '{"done": true, "dvc_lock_md5": null, "flow_run": "f", "line": "beta 0.05. Not promoted: 0.1 is not above 0.2", '
+    '"mlflow_run": null, "name": "1 · beta 0.05 · 0.200 → 0.100", "number": 1, "scheduled": true, '
+    '"when": "2026-11-22 03:10:00+00:00"}\n'
+)
+LEAD = "+0.250 (+0.10 … +0.40)"
+
+
+def night(number: int, **fields: object) -> Entry:
+    when, name = f"2026-12-{number:02} 03:10:00+00:00", f"{number} · learning_rate 0.0005 · 0.200 → 0.300"
+    told = {"when": when, "number": number, "name": name, "minutes": 61.25, "decision": make_promotion()}
+    return ENTRY.model_copy(update=told | fields)
+
+
+def shown(root: Path, capsys: pytest.CaptureFixture[str], last: int = 31) -> list[str]:
+    print_history(Layout(root), last, PlainConsole(highlight=False))
+    printed = capsys.readouterr().out.splitlines()
+    assert max(map(len, printed)) <= WIDTH
+    return [line.rstrip() for line in printed[2:]]
+
+
+def test_a_month_of_nights_has_a_line_each_and_one_for_those_with_nothing_new(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = f"2 · {', '.join(['a_param_of_my_own 0.123456789'] * 4)} · 0.200 → 0.300"
+    ends = [
+        night(1),
+        night(2, name=long, decision=make_promotion(promoted=False, low=-0.1)),
+        night(3, name="3 · problems 10 → 20", done=False, decision=None, line="failed: update@1: no server"),
+        night(4, name="4 · problems 10 → 20", done=None, minutes=None, decision=None),
+        *(night(number) for number in range(5, 32)),
+    ]
+    for entry in ends:
+        write_entry(tmp_path, entry)
+        for _ in range(3 if entry.number == 2 else 0):
+            count_nothing_new(tmp_path)
+    lines = shown(tmp_path, capsys)
+    assert len(lines) == len(ends) + 2
+    assert [line[:16] for line in lines[:2]] == [entry.when[:16] for entry in ends[:2]]
+    assert re.split("  +", lines[0][18:]) == [ends[0].name, "61.2", LEAD, "promoted (auto)"]
+    assert lines[1][18:].startswith("2 · a_param_of_my_own 0.1")
+    assert "… · 0.200 → 0.300  " in lines[1]
+    assert lines[1].endswith("+0.250 (-0.10 … +0.40)  not promoted")
+    assert lines[2].endswith("  nothing new, 3 ×")
+    assert lines[3].endswith("  failed")
+    assert lines[4].endswith("  killed")
+    assert lines[-1] == "3: failed: update@1: no server"
+    assert [line[:20] for line in shown(tmp_path, capsys, last=2)] == ["2026-12-30 03:10  30", "2026-12-31 03:10  31"]
+
+
+def test_who_approved_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, weights in enumerate(("one", "two"), start=1):
+        version = keep_weights(tmp_path, weights)
+        write_entry(tmp_path, night(number, decision=ask_approval(make_promotion(version=version))))
+    assert [line.split("  ")[-1] for line in shown(tmp_path, capsys)] == ["not approved", "waits"]
+    approve_challenger(Layout(tmp_path), version, "", NOW)
+    assert [line.split("  ")[-1] for line in shown(tmp_path, capsys)] == ["not approved", "promoted (person)"]
+
+
+def test_an_entry_of_an_older_version_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_text(tmp_path / ".graft" / "history.jsonl", OLD)
+    (line,) = shown(tmp_path, capsys)
+    assert line.startswith("2026-11-22 03:10  1 · beta 0.05 · 0.200 → 0.100  ")
+    assert line.endswith("  not promoted")
+    count_nothing_new(tmp_path)
+    assert [entry.nothing_new for entry in entries(tmp_path)] == [1]
