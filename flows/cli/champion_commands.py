@@ -11,7 +11,7 @@ from flows.cli.options import Debug
 def champion(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     """Show the champion and its predecessors: since when, which one each replaced, and why.
 
-    First a policy that waits for approval, a challenger, if there is one.
+    Before that the policy that waits for approval, if one does.
     """
     from flows.champion import print_champions
     from flows.preflight import project_root
@@ -22,16 +22,13 @@ def champion(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
 
 
 def promote(
-    version: Annotated[
-        str, typer.Argument(metavar="VERSION", help="Of the policy that waits, its beginning suffices.")
-    ],
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="Its version; the beginning suffices.")],
     reason: Annotated[str, typer.Option(help="The reason, for the history of champions.")] = "",
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
-    """Approve a better policy where promotion.approve is person: it becomes champion, here and in MLflow's registry.
+    """Make the policy that waits for approval champion, where promotion.approve is person.
 
-    graft champion shows the policy that waits for approval, challenger/page.html has its comparison. Refused if it was
-    compared with another champion than the present one. To undo this: graft rollback
+    graft champion shows it, challenger/page.html has its comparison. Refused if another policy became champion since.
     """
     from flows.champion import promote
     from flows.preflight import project_root
@@ -54,8 +51,8 @@ def rollback(
 ) -> None:
     """Undo the last promotion: the previous champion is champion again, here and in MLflow's registry.
 
-    The undone champion is kept, but later runs do not promote it again; this command with its version restores it.
-    graft champion lists the versions. The next run is compared with the champion that this command leaves.
+    The undone one is kept, but later runs do not promote it again; this command with its version restores it. graft
+    champion lists the versions.
     """
     from flows.champion import rollback
     from flows.preflight import project_root

@@ -14,12 +14,11 @@ def history(
     last: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Show only the last N.")] = 31,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
-    """Show the runs of this project, by hand or by schedule, one line each: its end, name, minutes, lead and promotion.
+    """Show the runs of this project, a line each: name, minutes, lead over the champion, decision, who approved.
 
     The name is the same in MLflow and Prefect: the number of the run, the params that differ from the last run that
-    succeeded, and pass@1 greedy of the first and the final policy. graft compare takes the number. The lead is over the
-    champion of then, with its 95 % interval; who approved a promotion is in brackets. Scheduled runs that found nothing
-    new are counted. The errors of runs that failed are below.
+    succeeded, and pass@1 greedy before and after. graft compare takes the number. Scheduled runs that found nothing new
+    are counted; errors are below.
     """
     from flows.preflight import project_root
     from flows.reports.history import print_history
@@ -121,8 +120,7 @@ def compare(
     """Compare runs: the params that differ, and the change on the test problems.
 
     The others are compared with the first run, problem by problem, so all must have been tested on the same ones. A
-    change is shown with an interval and p, the probability of a change as large by chance alone. For instance:
-    graft compare ../baseline . --html compared.html
+    change is shown with an interval and p, the probability of a change as large by chance alone.
     """
     from flows.reports.compare_command import compare
     from tasks.core.console import PlainConsole
