@@ -60,6 +60,7 @@ def test_a_card_that_is_not_there_is_named_and_params_are_unchanged(
     assert (root / "params.yaml").read_text() == before
 
 
+@pytest.mark.slow
 def test_a_stage_alone_refuses_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     project = make_workspace(tmp_path / "project", ["machine.device=cuda"])
