@@ -4,7 +4,7 @@ No stage sees the section `machine`; the code that runs a stage sets its device 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -19,6 +19,8 @@ SMALL = 5_000_000
 
 FLOAT = 4
 """Bytes of a parameter in the files of a model from scratch."""
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 _setting: ContextVar[Device] = ContextVar("device", default="auto")
 
@@ -61,6 +63,21 @@ def check_device(setting: Device) -> None:
         raise GraftError(
             "machine.device: cuda, but torch finds no card; graft doctor names the reason, or set it to auto"
         )
+
+
+def visible_cards() -> list[str]:
+    """The cards that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    if VISIBLE in os.environ:
+        return [card for card in os.environ[VISIBLE].split(",") if card.strip() not in ("", "-1")]
+    import torch
+
+    return [str(number) for number in range(torch.cuda.device_count())]
+
+
+def take_card(cards: Sequence[str], number: int) -> None:
+    """Let this process, which has used none so far, see the card of worker `number` alone: one after the other."""
+    if cards:
+        os.environ[VISIBLE] = cards[number % len(cards)]
 
 
 @contextmanager

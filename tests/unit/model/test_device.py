@@ -1,5 +1,6 @@
 """`machine.device`: on which device a model is loaded."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,17 @@ from hypothesis import strategies as st
 
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.device import SMALL, choose_device, device_for, device_name, device_of, use_device
+from tasks.model.device import (
+    SMALL,
+    VISIBLE,
+    choose_device,
+    device_for,
+    device_name,
+    device_of,
+    take_card,
+    use_device,
+    visible_cards,
+)
 from tasks.model.policy import load_policy, policy_device
 
 WITHOUT_CARD = pytest.mark.skipif(torch.cuda.is_available(), reason="here is a card")
@@ -51,6 +62,24 @@ def test_a_small_policy_is_loaded_on_the_cpu_in_spite_of_a_card(tmp_path: Path, 
     save_tiny(folder)
     assert policy_device(folder) == "cpu"
     assert load_policy(folder).device.type == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("named", "cards"), [("2,3", ["2", "3", "2"]), ("GPU-8f", ["GPU-8f"] * 3), ("", [""] * 3), ("-1", ["-1"] * 3)]
+)
+def test_workers_take_the_visible_cards_in_turn(named: str, cards: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    for number in range(3):
+        monkeypatch.setenv(VISIBLE, named)
+        take_card(visible_cards(), number)
+        taken.append(os.environ[VISIBLE])
+    assert taken == cards
+
+
+def test_without_a_name_cards_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VISIBLE, raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    assert visible_cards() == ["0", "1", "2"]
 
 
 @WITHOUT_CARD
