@@ -53,6 +53,17 @@ def device_name(device: Any) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
+def memory_note(device: Any) -> str:
+    """The memory of a card that is in use, for the end of a line; nothing for a CPU."""
+    import torch
+    from rich.filesize import decimal
+
+    if torch.device(device).type != "cuda":
+        return ""
+    free, total = torch.cuda.mem_get_info(device)
+    return f", {decimal(total - free)} of {decimal(total)} on the card"
+
+
 def check_device(setting: Device) -> None:
     """Raises GraftError where a card is asked for and torch finds none."""
     if setting != "cuda":

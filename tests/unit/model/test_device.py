@@ -18,6 +18,7 @@ from tasks.model.device import (
     device_for,
     device_name,
     device_of,
+    memory_note,
     take_card,
     use_device,
     visible_cards,
@@ -62,6 +63,12 @@ def test_a_small_policy_is_loaded_on_the_cpu_in_spite_of_a_card(tmp_path: Path, 
     save_tiny(folder)
     assert policy_device(folder) == "cpu"
     assert load_policy(folder).device.type == "cpu"
+
+
+def test_the_memory_in_use_is_that_of_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (10**9, 80 * 10**9))
+    assert memory_note("cuda") == ", 79.0 GB of 80.0 GB on the card"
+    assert memory_note("cpu") == ""
 
 
 @pytest.mark.parametrize(
