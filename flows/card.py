@@ -14,6 +14,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from flows.machine import Finding
+from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError
 from tasks.params.params import Params
 
@@ -27,6 +28,8 @@ NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
 def check_card(params: Params, library: str = "libcuda.so.1") -> Finding:
     """The cards that torch will use, or why it uses the CPU."""
+    if params.machine.device == "cpu":
+        return Finding("card", "not used: machine.device is cpu")
     torch = torch_build()
     if torch["hip"]:  # AMD's, whose driver is a part of Linux
         return check_products(params, f"torch {torch['__version__']}")
@@ -93,7 +96,8 @@ def check_products(params: Params, name: str) -> Finding:
                 why = " ".join(str(warning.message).strip() for warning in caught[:1]) or "it does not say why"
                 return Finding("card", f"{name}; torch cannot use it: {why}", ON_CPU, "the card", fatal=False)
             cards = [_describe_card(index) for index in range(torch.cuda.device_count())]
-            check_devices(params.update.processes)
+            if params.policy.base != SCRATCH or params.machine.device == "cuda":  # else it may be on the CPU
+                check_devices(params.update.processes, "cuda")
         except RuntimeError as error:
             remedy = "free it, install a torch that has code for it, or hide it: export CUDA_VISIBLE_DEVICES="
             first, *_ = str(error).strip().split("\n")

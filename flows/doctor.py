@@ -15,6 +15,7 @@ from flows.preflight import proposed_params
 from flows.project.new_project import FILES, in_repository
 from tasks.core.child_process import CODE
 from tasks.errors import GraftError
+from tasks.model.device import check_device
 from tasks.params.params import Params
 
 CONSTRAINTS = FILES / "constraints.txt"
@@ -42,7 +43,7 @@ def examine(root: Path) -> list[Finding]:
     except GraftError as error:
         return [*findings, Finding.of_error("params.yaml", error)]
     findings.append(Finding("params.yaml", "valid"))
-    return [*findings, *examine_machine(root, params), check_card(params), *_operators(params)]
+    return [*findings, *examine_machine(root, params), check_card(params), *_device(params), *_operators(params)]
 
 
 def check_python(python: tuple[int, int, int]) -> Finding:
@@ -120,6 +121,13 @@ def _dvc(root: Path) -> Finding:
     if not Path(sys.executable).with_name("dvc").exists() and not shutil.which("dvc"):
         return Finding("dvc", "no dvc command", INSTALL, "a run")
     return Finding("dvc", _version("dvc") or "not installed", None if _version("dvc") else INSTALL)
+
+
+def _device(params: Params) -> Iterator[Finding]:
+    try:
+        check_device(params.machine.device)
+    except GraftError as error:
+        yield Finding.of_error("device", error)
 
 
 def _operators(params: Params) -> Iterator[Finding]:

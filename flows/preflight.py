@@ -12,6 +12,7 @@ from tasks.artifacts import read_text, write_text
 from tasks.core.child_process import CODE
 from tasks.environments.lookup import check_environment
 from tasks.errors import GraftError
+from tasks.model.device import check_device
 from tasks.model.out_of_memory import check_address_space
 from tasks.params.file import overridden
 from tasks.params.params import Params
@@ -47,6 +48,7 @@ def write_params(root: Path, assignments: Sequence[str], report: Callable[[str],
     check_address_space()
     check_temporary_folder()
     text, params, changes = proposed_params(root, assignments)
+    check_device(params.machine.device)
     if changes:
         write_text(root / "params.yaml", text)
     for line in changes:

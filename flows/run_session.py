@@ -173,7 +173,7 @@ class RunSession:
         try:
             with (
                 handle_as_command(),
-                ShardRunner(self.params.machine.runner) as runner,
+                ShardRunner(self.params.machine.runner, self.params.machine.device) as runner,
                 use_fan_out(runner),
             ):
                 self._pipeline.update_sources()

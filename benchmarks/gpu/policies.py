@@ -37,12 +37,12 @@ def base_of(shape: Shape, dtype: Dtype = "bfloat16") -> Any:
     """The model without an adapter, made on the card."""
     import torch
 
-    from tasks.model.policy import best_device
+    from tasks.model.device import device_for
 
     before = torch.get_default_dtype()
     torch.set_default_dtype(getattr(torch, dtype))
     try:
-        with torch.device(best_device()):
+        with torch.device(device_for()):
             return model_of(shape).eval()
     finally:
         torch.set_default_dtype(before)

@@ -98,8 +98,10 @@ def diagnose(
     from flows.diagnosis.diagnose import diagnose as examined
     from flows.diagnosis.terminal import print_diagnosis
     from tasks.layout import Layout
+    from tasks.model.device import use_device
 
-    print_diagnosis(examined(Layout(root), params, problems, round), PlainConsole())
+    with use_device(params.machine.device):
+        print_diagnosis(examined(Layout(root), params, problems, round), PlainConsole())
 
 
 def compare(

@@ -7,13 +7,14 @@ order (tasks/core/sharding.py). A runner is started by the first stage with two 
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from importlib.util import find_spec
 from itertools import chain, islice
-from multiprocessing import active_children, parent_process
+from math import ceil
+from multiprocessing import active_children, current_process, parent_process
 from multiprocessing.resource_tracker import ensure_running
 from signal import SIGINT, SIGTERM, Signals, getsignal, signal
 from typing import Any, TypeVar
@@ -29,6 +30,8 @@ from flows.process.signals import block_signals
 from tasks.artifacts import digest_text
 from tasks.core.child_process import end_with_parent, python_path
 from tasks.errors import GraftError, TransientError
+from tasks.model.device import take_card, use_device, visible_cards
+from tasks.params.fields import Device
 from tasks.params.machine import RunnerParams
 from tasks.sources.process_sources import source_digests_at_start
 
@@ -46,10 +49,13 @@ QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_mach
 
 
 @task(name="shard", cache_policy=NO_CACHE, persist_result=False)
-def compute_shard(work: Callable[[], Any], sources: str, threads: int) -> "ShardResult":
+def compute_shard(
+    work: Callable[[], Any], sources: str, threads: int, device: Device, cards: Sequence[str]
+) -> "ShardResult":
     """Compute one shard, on any machine. Its work is a function, because Prefect inspects all other arguments.
 
-    `sources`: digest of the run's sources. With others the results might differ.
+    `sources`: digest of the run's sources. With others the results might differ. `cards`: that the workers share, each
+    process one of them; none where others assign them.
     """
     settings.set_environment()
     log_to_prefect()
@@ -60,7 +66,10 @@ def compute_shard(work: Callable[[], Any], sources: str, threads: int) -> "Shard
             "machine.runner.address: a worker has another Graft than this machine; install this one there, then run "
             "again"
         )
-    return ShardResult(work())
+    if cards:
+        take_card(cards, current_process()._identity[-1])  # the run's processes are numbered as they are started
+    with use_device(device):
+        return ShardResult(work())
 
 
 @cache
@@ -90,9 +99,9 @@ class ShardRunner:
     ends the thread that waits for it, and the run would hang.
     """
 
-    def __init__(self, params: RunnerParams) -> None:
+    def __init__(self, params: RunnerParams, device: Device) -> None:
         """Raises GraftError if the package that the runner needs is not installed."""
-        self._params = params
+        self._params, self._device = params, device
         self._workers = params.workers or os.cpu_count() or 1
         self._runner: TaskRunner[Any] | None = None
         _refuse_missing(params)
@@ -119,15 +128,32 @@ class ShardRunner:
     def _values(self, work_of: Callable[[Shard], Callable[[], Value]], shards: Iterable[Shard]) -> Iterator[Value]:
         runner = self._started()
         threads = max((os.cpu_count() or 1) // self._workers, 1)
+        common = {"sources": digest_sources(), "threads": threads, "device": self._device, "cards": self._cards()}
         under_way: deque[Any] = deque()
         for shard in shards:
-            parameters = {"work": work_of(shard), "sources": digest_sources(), "threads": threads}
-            with block_signals(SIGINT):
+            parameters = common | {"work": work_of(shard)}
+            with block_signals(SIGINT), self._share_of_card():
                 under_way.append(runner.submit(compute_shard, parameters))
             if len(under_way) >= QUEUED_PER_WORKER * self._workers:
                 yield self._value(under_way.popleft())
         while under_way:
             yield self._value(under_way.popleft())
+
+    def _cards(self) -> list[str]:
+        """Those of the workers that are started here; those of a cluster have their own, and Ray assigns them."""
+        is_ours = self._params.kind in ("processes", "dask") and self._params.address is None
+        return visible_cards() if is_ours and self._device != "cpu" else []
+
+    def _share_of_card(self) -> AbstractContextManager[Any]:
+        """In the block shards ask Ray for a card, or for as much of one as lets all workers compute at once: Ray hides
+        the cards from those that do not ask."""
+        if self._params.kind != "ray" or self._device == "cpu":
+            return nullcontext()
+        import ray
+        from prefect_ray.context import remote_options
+
+        cards = ray.cluster_resources().get("GPU", 0)  # type: ignore[no-untyped-call]
+        return remote_options(num_gpus=1 / ceil(self._workers / cards)) if cards else nullcontext()
 
     def _value(self, future: Any) -> Any:
         """Raises what the shard raised, or TransientError if its worker was killed."""

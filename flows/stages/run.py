@@ -22,6 +22,7 @@ from flows.stages.sources import write as write_sources
 from tasks.core.child_process import end_with_parent
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.device import use_device
 from tasks.model.out_of_memory import check_address_space
 from tasks.model.sampling.vllm.server import use_server
 from tasks.params.file import load_params, restrict
@@ -38,7 +39,7 @@ def run(root: Path, stage_id: str) -> None:
     refuse_outdated(root, stage, params)
     seen = restrict(params, declared_params(root, stage))
     started = time.monotonic()
-    with use_server(params.machine.vllm):
+    with use_device(params.machine.device), use_server(params.machine.vllm):
         import_module(MODULES[stage]).run(Layout(root), seen, round_of(stage_id))
     refuse_changed_files(root, stage, params)
     record_duration(Layout(root), stage_id, time.monotonic() - started)

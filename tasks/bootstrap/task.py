@@ -15,6 +15,7 @@ from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.device import device_for
 from tasks.model.lora import linear_modules
 from tasks.model.policy import (
     SCRATCH,
@@ -71,6 +72,7 @@ def _train_from_scratch(layout: Layout, params: Params, metrics: dict[str, float
     model = build_scratch_model(
         tokenizer, params.bootstrap.hidden, params.bootstrap.layers, derive_seed(params.seed, "scratch")
     )
+    model.to(device_for(model.num_parameters()))
     if params.policy.lora is not None:
         linear_modules(model, params.policy.lora.targets)  # a wrong name fails before the training, not after it
     policy = Policy(model, tokenizer, "", SCRATCH)

@@ -123,8 +123,8 @@ def _merged(model: Any, folder: Path, device: str | None) -> Any:
     _resize_embeddings(model, folder / WEIGHTS)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)  # peft would initialise them
-        adapted = PeftModel.from_pretrained(model, str(folder))
-        report = adapted.load_adapter(str(folder), "default")  # from_pretrained does not return it
+        adapted = PeftModel.from_pretrained(model, str(folder), torch_device="cpu")
+        report = adapted.load_adapter(str(folder), "default", torch_device="cpu")  # from_pretrained does not return it
     unused = [key for key in report.unexpected_keys if adapted.base_model.prefix in key]  # not copies of whole modules
     if unused:
         raise ValueError(f"it has {named(sorted(unused))}, which the model has not")

@@ -18,8 +18,8 @@ MESSAGES = (
     *("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "bad_alloc"),
     *("failed to map segment", "could not be mapped", "unable to mmap", "can't start new thread"),
 )
-"""Out-of-memory messages where the error has no type of its own: of torch on a CPU or on mps, of a library that is
-loaded, of threads."""
+"""Out-of-memory messages where the error has no type of its own: of torch on a CPU, of a library that is loaded, of
+threads."""
 
 
 def check_address_space() -> None:

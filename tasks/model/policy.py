@@ -24,11 +24,13 @@ from tasks.environments.prompts import SCRATCH as SCRATCH
 from tasks.environments.prompts import cut_at_stop, read_format
 from tasks.errors import GraftError
 from tasks.model.chat_template import render_chat
+from tasks.model.device import device_of
 from tasks.model.foreign_files import check_report, check_weight_files, is_trusted
 from tasks.model.gguf import resolve_base
 from tasks.model.load_errors import translate_disk_errors, translate_errors
 from tasks.model.lora import ALL_LINEAR, keep_weights, linear_modules, nf4_options
 from tasks.model.version import WEIGHTS, compute_version
+from tasks.params.fields import Device
 from tasks.records import Dtype, Engine, Lineage, Part, PromptFormat, Quantization
 
 Shard = Callable[[Any, str, Any], None]
@@ -188,7 +190,7 @@ def _model(
     import torch
     from transformers import AutoModelForCausalLM
 
-    device = device or best_device()
+    device = device or device_of(base)
     name = dtype or ("float32" if device == "cpu" else None)
     type = getattr(torch, name) if name else None
     options = nf4_options(device, type or torch.bfloat16) if quantize else {}
@@ -228,16 +230,14 @@ def _with_adapter(model: Any, folder: Path) -> Any:
             raise FileNotFoundError(f"no adapter/{name}")
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)  # peft would initialise them
-        return PeftModel.from_pretrained(model, str(folder), is_trainable=True)
+        # peft would read the file to a card, even for a model on the CPU
+        return PeftModel.from_pretrained(model, str(folder), is_trainable=True, torch_device="cpu")
 
 
-def best_device() -> str:
-    """The first available of cuda, mps and cpu."""
-    import torch
-
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+def policy_device(folder: Path) -> Device:
+    """The device on which a policy folder is loaded."""
+    lineage = read_json(folder / "lineage.json", Lineage)
+    return device_of(str(folder) if "weights" in lineage.holds else lineage.base)
 
 
 def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str | Sequence[str] = ALL_LINEAR) -> Any:

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PlainSerializer, field_validator, model_validator
 
-from tasks.params.fields import Seconds
+from tasks.params.fields import Device, Seconds
 from tasks.params.sections import Section
 from tasks.redaction import redacted
 
@@ -70,6 +70,7 @@ class VllmServer(Section):
 
 
 class Machine(Section):
+    device: Device
     tracking: Tracking
     schedule: Scheduling
     runner: RunnerParams

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError, TransientError
+from tasks.model.device import device_of
 from tasks.model.foreign_files import check_weight_files, is_trusted
 from tasks.model.load_errors import error_reason, error_remedy, is_transient
-from tasks.model.policy import LOAD_LOCK, best_device
+from tasks.model.policy import LOAD_LOCK
 from tasks.params.sections import ModelReward
 from tasks.reward.weighted_sum import TermColumn, TermValue
 from tasks.trajectories import Trajectory
@@ -116,7 +117,7 @@ def _model(base: str, named: str) -> Any:
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    device = best_device()
+    device = device_of(base)
     check_weight_files(base)
     model, found = AutoModelForSequenceClassification.from_pretrained(
         base,

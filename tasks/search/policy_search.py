@@ -1,5 +1,6 @@
 """Search of one round in waves: sample completions for all problems, run them in the sandbox, update the trees."""
 
+import time
 from collections.abc import Sequence
 
 from tasks.environments.prompts import prompt_of
@@ -104,7 +105,10 @@ class PolicySearch:
         name = batch_name(requests)
         if self.journal and (finished := self.journal.batch(name)):
             return finished
+        started = time.monotonic()
         completions = self.sampler.complete(requests, self.tally.set_sampled)
+        new = sum(len(c.tokens) - len(r.prefix.tokens) for c, r in zip(completions, requests, strict=True))
+        self.tally.set_speed(new, time.monotonic() - started)
         programs = [program_of(self._code(c), problem) for c, problem in zip(completions, problems, strict=True)]
         pairs = zip(completions, self._run_programs(programs), strict=True)
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]

@@ -20,6 +20,7 @@ class Tally:
         self._solved: set[str] = set()
         self.problems, self.done, self.solved = len(self._awaited), 0, 0
         self._sampled = 0  # completions of the current batch that are not yet evaluated
+        self._speed = 0.0
         self._log = ProgressLog()
         self.completions, self.left = sum(self._awaited.values()), sum(self._awaited.values())
 
@@ -37,6 +38,10 @@ class Tally:
         """`count` completions of the current batch are sampled, and will be evaluated when all are."""
         self._sampled = count
         self._log.report(f"search: {self}, {self.finished} of at most {self.completions} completions")
+
+    def set_speed(self, tokens: int, seconds: float) -> None:
+        """The last batch had this number of tokens and took this long to sample."""
+        self._speed = tokens / max(seconds, 1e-9)
 
     @property
     def finished(self) -> int:
@@ -61,7 +66,8 @@ class Tally:
         self._awaited[problem] = awaited
 
     def __str__(self) -> str:
-        return f"{self.done}/{self.problems} problems, {self.solved} solved"
+        speed = f", {self._speed:.0f} tokens/s" if self._speed else ""
+        return f"{self.done}/{self.problems} problems, {self.solved} solved{speed}"
 
 
 _displayed: ContextVar[Tally | None] = ContextVar("tally", default=None)

@@ -8,6 +8,8 @@ from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.core.sharding import fan_out, shards_of
 from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
+from tasks.model.device import device_name
+from tasks.model.policy import policy_device
 from tasks.model.sampling.vllm.serve import serve_policy
 from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
@@ -40,7 +42,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         show_tally(tally, stage_id, Console(stderr=True)),
     ):
         engine = served.engine if served else None
-        inputs = fingerprint(reads, params, round, *([str(engine)] if engine else []))
+        sampler = str(engine) if engine else device_name(policy_device(layout.policy(round - 1)))
+        inputs = fingerprint(reads, params, round, sampler)
         work = partial(search_shard, layout.root, params, round, inputs, served)
         shards = fan_out().map(work, enumerate(shards_of(problems, params.shard_size)))
         write_workflows(layout.workflows(round), totals.collect(shards), engine)

@@ -167,13 +167,17 @@ class GradientSum:
         """`weights` of the rows; 0 of those that it lacks."""
         self._parts: dict[str, Tensor] = {}
         self._passes, self._weights = passes, weights
+        self._rows: Sequence[Sample] | None = None  # of the last call, whose weights are on the device
 
     def add(self, rows: Sequence[Sample], own: SampleGradients) -> None:
         """Add the gradients of B rows for some factors."""
         import torch
 
-        weights = torch.tensor([self._weights.get(self._passes.row_of(s), 0.0) for s in rows], dtype=torch.float64)
-        for name, part in weighted_sum(own, weights).items():
+        if rows is not self._rows:  # once for all factors: a copy to a card waits for it
+            numbers = [self._weights.get(self._passes.row_of(s), 0.0) for s in rows]
+            device = next(iter(own.values())).device
+            self._rows, self._row_weights = rows, torch.tensor(numbers, dtype=torch.float64, device=device)
+        for name, part in weighted_sum(own, self._row_weights).items():
             self._parts[name] = self._parts[name] + part if name in self._parts else part
 
     def gathered(self) -> Direction:

@@ -7,6 +7,7 @@ from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.core.metrics_files import LiveRows
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.device import device_name
 from tasks.model.distributed.collectives import rank
 from tasks.model.distributed.processes import run_in_processes
 from tasks.model.distributed.sharding import shard_base
@@ -94,7 +95,5 @@ def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> C
     sources = layout.sources / "update.json"  # with the digest of a user's environment
     recorded = [layout.trajectories(round), layout.rewards(round), layout.validation(round), layout.selection(round)]
     reads = [sources, layout.policy(0), layout.policy(round - 1), *recorded]
-    device = policy.device
-    card = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    machine = (torch.__version__, transformers.__version__, torch.get_num_threads(), card)
+    machine = (torch.__version__, transformers.__version__, torch.get_num_threads(), device_name(policy.device))
     return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")

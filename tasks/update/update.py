@@ -30,6 +30,7 @@ from tasks.core.metrics_files import LiveRows
 from tasks.core.progress import show_progress
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
+from tasks.model.device import memory_note
 from tasks.model.distributed.collectives import rank
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
@@ -90,7 +91,7 @@ def train(
                 live.add(training.rows[-1])
             tokens += training.rows[-1]["tokens"]
             speed = tokens / max(time.monotonic() - started, 1e-9)
-            advance(note=f"{speed:.0f} tokens/s")
+            advance(note=f"{speed:.0f} tokens/s{memory_note(scorer.model.device)}")
     return UpdateSteps(training.rows, speed)
 
 

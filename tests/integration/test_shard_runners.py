@@ -15,13 +15,16 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 from pydantic import ValidationError
 
 from flows.prefect_runs.shard_runners import ShardRunner
 from flows.process.exit_codes import exit_code
 from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import remove_leftovers
+from tasks.core.loopback import free_port
 from tasks.layout import Layout
+from tasks.model.device import VISIBLE
 from tasks.params.file import override
 from tasks.params.machine import RunnerParams
 from tests.support.listeners import is_loopback, listeners
@@ -77,6 +80,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for process in reversed(started):
             process.terminate()
             process.wait(60)
+
+
+@pytest.fixture
+def ray_cluster() -> Iterator[str]:
+    """The address of a Ray cluster that has two cards by its own account."""
+    port = free_port()
+    options = ["--head", "--node-ip-address=127.0.0.1", f"--port={port}", "--num-cpus=2", "--num-gpus=2", "--block"]
+    program = [sys.executable, "-m", "ray.scripts.scripts", "start", "--include-dashboard=false", *options]
+    process = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        assert any("Ray runtime started" in line for line in process.stdout)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def command(root: Path, kind: str, *stages: str, address: str = "") -> list[str]:
@@ -164,13 +183,35 @@ def test_a_worker_that_is_killed_is_one_line(kind: str, root: Path) -> None:
     assert last.endswith("run it again, with fewer machine.runner.workers or a smaller shard_size")
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["processes", "dask"])
+def test_each_worker_has_a_card_of_its_own(kind: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VISIBLE, "2,3")
+    assert started(root, kind, "card").stdout.splitlines()[-1] == "['2', '3']"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="it needs two GPUs")
+@pytest.mark.parametrize("kind", ["processes", "dask", "ray"])
+def test_two_cards_multiply(kind: str, root: Path) -> None:
+    assert started(root, kind, "product").stdout.splitlines()[-1].count("'") == 4
+
+
+@pytest.mark.nightly
+def test_ray_assigns_the_cards_that_it_has(root: Path, ray_cluster: str) -> None:
+    assert started(root, "ray", "card", address=ray_cluster).stdout.splitlines()[-1] == "['0', '1']"
+
+
 @pytest.mark.parametrize("kind", ["dask", "ray"])
 def test_what_is_not_installed_is_named_with_the_extra_that_installs_it(
     kind: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, f"prefect_{kind}", None)  # Python's own way to have it not there
     assert (
-        exit_code(lambda: ShardRunner(RunnerParams(kind=kind, workers=None, address=None)) and None, debug=False) == 2
+        exit_code(
+            lambda: ShardRunner(RunnerParams(kind=kind, workers=None, address=None), "auto") and None, debug=False
+        )
+        == 2
     )
     assert capsys.readouterr().err == (
         f"graft: machine.runner.kind: {kind} is not installed; "

@@ -10,6 +10,7 @@ whether all that it has started listens on loopback alone.
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
@@ -24,6 +25,7 @@ from flows.stages.dvc_yaml import MODULES, declared_params
 from tasks.core.sharding import FanOut, use_fan_out
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.device import VISIBLE, device_for
 from tasks.params.file import load_params, restrict
 from tasks.params.machine import RunnerParams
 from tasks.params.params import Params
@@ -71,6 +73,20 @@ def die(shard: list[int]) -> list[int]:
     return shard
 
 
+def card(_: list[int]) -> str | None:
+    """What this process may see, after a while in which the others compute, too."""
+    time.sleep(0.2)
+    return os.environ.get(VISIBLE)
+
+
+def product(_: list[int]) -> str:
+    """The card that multiplies."""
+    import torch
+
+    ones = torch.ones(8, 8, device=device_for())
+    return str(torch.cuda.get_device_properties((ones @ ones).device).uuid)
+
+
 def params_of(root: Path, stage: str) -> Params:
     return restrict(load_params(root / "params.yaml"), declared_params(REPOSITORY, stage))
 
@@ -82,7 +98,7 @@ def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
 
     @flow(persist_result=False)
     def run() -> None:
-        with ShardRunner(RunnerParams(kind=kind, workers=2, address=address or None)) as fanned:
+        with ShardRunner(RunnerParams(kind=kind, workers=2, address=address or None), "auto") as fanned:
             watched = Watched(fanned)
             with use_fan_out(watched):
                 for stage in [stage for stage in stages if stage in MODULES]:
@@ -90,7 +106,9 @@ def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
             private = all(is_loopback(address) for address, _ in listeners(os.getpid()))
             print(len(watched.processes), os.getpid() in watched.processes, is_heard(), private, flush=True)
             for name in [name for name in stages if name not in MODULES]:
-                list(fanned.map(globals()[name], [[number] for number in range(12)]))
+                values = list(fanned.map(globals()[name], [[number] for number in range(12)]))
+                if name in ("card", "product"):
+                    print(sorted(set(values)), flush=True)
 
     run()
 

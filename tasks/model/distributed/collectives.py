@@ -13,6 +13,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tasks.model.device import device_for
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -32,7 +34,7 @@ def process_group(store: Path, rank: int, size: int) -> Iterator[None]:
     """
     import torch
 
-    cuda = torch.cuda.is_available()
+    cuda = device_for() == "cuda"
     if cuda:
         torch.cuda.set_device(rank)
     file = torch.distributed.FileStore(str(store), size)  # type: ignore[attr-defined]

@@ -18,8 +18,10 @@ from tempfile import TemporaryDirectory
 from tasks.core.child_process import end_with_parent, last_line
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.device import use_device
 from tasks.model.distributed.collectives import process_group
-from tasks.model.policy import best_device
+from tasks.model.policy import policy_device
+from tasks.params.fields import Device
 from tasks.params.params import Params
 
 LOG, STORE = "log", "store"
@@ -49,7 +51,8 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
     import torch
 
     count, context = params.update.processes, multiprocessing.get_context("spawn")
-    check_devices(count)
+    device = policy_device(layout.policy(round - 1))
+    check_devices(count, device)
     threads = str(max(torch.get_num_threads() // count, 1))
     defaults = {**QUIET, **LOOPBACK, **(RETURN_MEMORY if params.update.sharded else {})}
     with TemporaryDirectory(prefix="graft-processes-") as name:
@@ -58,7 +61,7 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
             with _environment({**defaults, **os.environ, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads}):
                 for rank in range(count):
                     receiver, sender = context.Pipe(duplex=False)
-                    arguments = (rank, count, Path(name), sender, work, layout, params, round)
+                    arguments = (rank, count, Path(name), sender, work, layout, params, round, device)
                     workers.append(context.Process(target=_run, args=arguments, daemon=True))
                     workers[-1].start()
                     receivers.append(receiver)
@@ -110,20 +113,27 @@ def _outcome(receiver: Connection) -> Exception | None:
     return outcome
 
 
-def check_devices(count: int) -> None:
-    """Raises GraftError where the processes would be more than the GPUs."""
+def check_devices(count: int, device: str) -> None:
+    """Raises GraftError where the processes would be more than the GPUs: nccl wants one for each."""
     import torch
 
-    device = best_device()
-    there = {"cuda": torch.cuda.device_count(), "mps": 1}.get(device, count)
-    if count > there:
+    there = torch.cuda.device_count()
+    if device == "cuda" and count > there:
         raise GraftError(
             f"update.processes: {count} processes need a GPU each, and here are {there}; set it to {there}"
         )
 
 
 def _run(
-    rank: int, count: int, folder: Path, sender: Connection, work: Work, layout: Layout, params: Params, round: int
+    rank: int,
+    count: int,
+    folder: Path,
+    sender: Connection,
+    work: Work,
+    layout: Layout,
+    params: Params,
+    round: int,
+    device: Device,
 ) -> None:
     """The work of one process; only the first one writes to the run's stderr."""
     os.environ["RANK"] = str(rank)  # as torchrun sets it: only the first one shows progress
@@ -135,7 +145,7 @@ def _run(
     os.dup2(output, 2)
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of kernels that are not installed
     try:
-        with process_group(folder / STORE, rank, count):
+        with use_device(device), process_group(folder / STORE, rank, count):
             work(layout, params, round)
         sender.send(None)
     except Exception as error:  # noqa: BLE001 (raised again in the waiting process)

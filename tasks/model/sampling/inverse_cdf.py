@@ -22,7 +22,7 @@ def uniforms(seeds: Sequence[int], steps: int, device: Any = "cpu") -> "Tensor":
     import torch
 
     rows = np.stack([np.random.Generator(np.random.Philox(seed)).random(steps) for seed in seeds])
-    return torch.from_numpy(rows).to(device, _widest_float(device))
+    return torch.from_numpy(rows).to(device)
 
 
 def draw(scaled: "Tensor", points: "Tensor") -> tuple["Tensor", "Tensor"]:
@@ -68,10 +68,3 @@ def _first_above(weights: "Tensor", point: "Tensor") -> tuple["Tensor", "Tensor"
     )  # NaN is above all
     before = (cumulative.gather(1, place) - weights.gather(1, place))[:, 0]
     return place[:, 0], point - before
-
-
-def _widest_float(device: Any) -> Any:
-    """float64, if the device has it."""
-    import torch
-
-    return torch.float32 if torch.device(device).type == "mps" else torch.float64

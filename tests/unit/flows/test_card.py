@@ -108,6 +108,11 @@ def test_no_driver_and_no_device(tmp_path: Path) -> None:
     assert check_card(PARAMS, driver_library(tmp_path, 13000, 100)) == none
 
 
+def test_a_card_that_is_not_to_be_used_is_not_examined(tmp_path: Path) -> None:
+    on_cpu = PARAMS.model_copy(update={"machine": PARAMS.machine.model_copy(update={"device": "cpu"})})
+    assert check_card(on_cpu, driver_library(tmp_path, 13000, 803)).found == "not used: machine.device is cpu"
+
+
 def test_the_build_of_torch_is_read_without_importing_it() -> None:
     import torch
 

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
 
 from flows.card import torch_build
 from flows.doctor import bad_pairs, check_python, examine
@@ -71,6 +72,12 @@ HARMS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "pin": (lambda root: replace(root / "constraints.txt", "typer==", "typer==0"), "typer", "pip install typer==0"),
     "constraints": (lambda root: (root / "constraints.txt").unlink(), "constraints.txt", "restore "),
 }
+
+
+def test_a_card_that_is_asked_for_and_not_there(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    override(sound / "params.yaml", ["machine.device=cuda"])
+    assert list(wrong(sound)) == ["device"]
 
 
 def test_a_model_that_replies_and_one_that_does_not(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:

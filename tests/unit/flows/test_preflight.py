@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 
+from benchmarks.support.workspace import make_workspace
 from flows.preflight import write_params
+from flows.stages.run import run
+from flows.stages.sources import write as write_sources
 from tasks.errors import GraftError
 from tasks.params.file import load_params
 
@@ -44,3 +48,22 @@ def test_a_changed_param_is_printed_once(root: Path) -> None:
     for _ in range(2):
         write_params(root, ["policy.base=base"], printed.append)
     assert printed == ["params.yaml: policy.base: scratch → base"]
+
+
+def test_a_card_that_is_not_there_is_named_and_params_are_unchanged(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    before = (root / "params.yaml").read_text()
+    with pytest.raises(GraftError, match=r"^machine\.device: cuda, but torch finds no card"):
+        write_params(root, ["machine.device=cuda"], print)
+    assert (root / "params.yaml").read_text() == before
+
+
+@pytest.mark.slow
+def test_a_stage_alone_refuses_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    project = make_workspace(tmp_path / "project", ["machine.device=cuda"])
+    write_sources(project)
+    with pytest.raises(GraftError, match=r"^machine\.device: cuda"):
+        run(project, "problems")

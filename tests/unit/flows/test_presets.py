@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from flows.cli.presets import preset, presets
+from flows.preflight import write_params
 from tasks.errors import GraftError
 from tasks.params.file import load_params, override
 
@@ -22,6 +23,15 @@ def file(tmp_path: Path) -> Path:
 def test_what_is_set_by_hand_wins(file: Path, name: str) -> None:
     override(file, [*preset(name), "update.beta=0.5"])
     assert load_params(file).update.beta == 0.5
+
+
+def test_a_problems_file_that_is_not_there_is_one_line(file: Path) -> None:
+    given = preset("gpu")
+    with pytest.raises(GraftError, match=r"^[^\n]*data/gsm8k/train\.jsonl[^\n]*$"):
+        write_params(file.parent, given, print)
+    (lines := file.parent / "data" / "gsm8k" / "train.jsonl").parent.mkdir(parents=True)
+    lines.write_text('{"question": "2 and 3?", "answer": "2+3=5\\n#### 5"}\n')
+    assert write_params(file.parent, given, print).problems.source == "jsonl"
 
 
 def test_an_unknown_preset_is_refused_with_those_there_are() -> None:

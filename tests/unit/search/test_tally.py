@@ -21,3 +21,11 @@ def test_what_is_done_and_what_is_left_add_up(awaited: dict[str, int], data: st.
     assert tally.left == sum(left.values())
     assert tally.done == sum(count == 0 for count in left.values())
     assert tally.solved == len({p for p, reward in came if reward == 1.0} & awaited.keys())
+
+
+def test_the_speed_is_that_of_the_last_batch() -> None:
+    tally = Tally({"a": 2})
+    assert str(tally) == "0/1 problems, 0 solved"
+    tally.set_speed(500, 2.0)
+    tally.set_speed(300, 2.0)
+    assert str(tally) == "0/1 problems, 0 solved, 150 tokens/s"
