@@ -5,8 +5,9 @@
       policy/           a copy of the policy folder
       outcomes.jsonl    its result on each test problem
       promotion.json    the decision that made it champion
+      profile.json      of the problems that it learnt from; older champions have none
       history.jsonl     all changes of champion with time and reason, the latest last
-      previous/1/ …     the first four of these for earlier champions, the latest first, for rollbacks
+      previous/1/ …     the first five of these for earlier champions, the latest first, for rollbacks
 
 It outlives runs, so DVC does not track it. It is replaced atomically: a process that is killed leaves the old champion
 or the new one.
@@ -33,10 +34,12 @@ from tasks.artifacts import (
 from tasks.errors import GraftError
 from tasks.model.version import verify_policy
 from tasks.promotion_records import Champion, Succession
+from tasks.statistics.problem_profile import ProblemProfile
 
 PREVIOUS = "previous"
 HISTORY = "history.jsonl"
-CHAMPION_FILES = ("champion.json", "policy", "outcomes.jsonl", "promotion.json")
+PROFILE = "profile.json"
+CHAMPION_FILES = ("champion.json", "policy", "outcomes.jsonl", "promotion.json", PROFILE)
 PREVIOUS_LIMIT = 3  # earlier champions kept with their weights; the history lists all
 
 
@@ -65,6 +68,11 @@ def current_champion(folder: Path) -> Champion:
     return read_json(folder / "champion.json", Champion)
 
 
+def read_profile(folder: Path) -> ProblemProfile | None:
+    """The problems that the current champion learnt from; None without a champion, and of an older one."""
+    return read_json(folder / PROFILE, ProblemProfile) if (folder / PROFILE).exists() else None
+
+
 def read_history(folder: Path) -> list[Succession]:
     """All changes of champion, the latest last; [] before the first."""
     return read_jsonl(folder / HISTORY, Succession) if (folder / HISTORY).exists() else []
@@ -77,7 +85,14 @@ def previous_champions(folder: Path) -> dict[str, Path]:
 
 
 def promote_policy(
-    folder: Path, policy: Path, outcomes: Path, decision: str, champion: Champion, reason: str, time: str
+    folder: Path,
+    policy: Path,
+    outcomes: Path,
+    decision: str,
+    champion: Champion,
+    reason: str,
+    time: str,
+    profile: ProblemProfile,
 ) -> None:
     """Make a policy the champion atomically; the old champion goes to `previous/`.
 
@@ -89,6 +104,7 @@ def promote_policy(
         shutil.copyfile(outcomes, new / "outcomes.jsonl")
         write_text(new / "promotion.json", decision)
         write_json(new / "champion.json", champion)
+        write_json(new / PROFILE, profile)
 
     with champion_lock(folder):
         old = current_champion(folder).version if folder.exists() else None
@@ -121,7 +137,7 @@ def replace_champion(folder: Path, fill: Callable[[Path], None], step: Successio
 
 def copy_champion(place: Path, target: Path) -> None:
     """Hard-link or copy the files of a current or earlier champion into another folder."""
-    for name in CHAMPION_FILES:
+    for name in (name for name in CHAMPION_FILES if (place / name).exists()):
         copy_folder(place / name, target / name, link=True)
 
 

@@ -7,9 +7,11 @@ from tasks.layout import Layout
 from tasks.model.version import compute_version
 from tasks.promote.champion import promote_policy
 from tasks.promotion_records import Champion
-from tasks.records import Lineage
+from tasks.records import Lineage, Problem
+from tasks.statistics.problem_profile import profile_of
 
 NOW = "2026-11-22T18:00:00Z"
+PROFILE = profile_of([Problem(problem_id="p", question="1 and 1?", answer=2, source="test")])
 
 
 def promote(layout: Layout, base: str = "scratch", version: str = "v1") -> None:
@@ -29,5 +31,5 @@ def promote_weights(root: Path, weights: str) -> str:
     write_json(policy / "lineage.json", lineage)
     write_text(outcomes, f"outcomes of {weights}\n")
     champion = Champion(version=version, test_sha256="0")
-    promote_policy(root / "champion", policy, outcomes, "{}", champion, f"[{weights}] is better", NOW)
+    promote_policy(root / "champion", policy, outcomes, "{}", champion, f"[{weights}] is better", NOW, PROFILE)
     return version
