@@ -114,6 +114,10 @@ def serve(
         typer.Option(metavar="CRON", help='When, in five fields and local time: "0 3 * * *" is 3 each night.'),
     ] = None,
     every: Annotated[float | None, typer.Option(min=1, metavar="SECONDS", help="An interval instead.")] = None,
+    watch: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Also, or only, when problems have arrived in this folder or file."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the deployment; by default that of the folder.")] = None,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
@@ -131,7 +135,7 @@ def serve(
     check_settings()
     from flows.scheduling.serve import serve as served
 
-    served(root, cron, every, name)
+    served(root, cron, every, watch, name)
 
 
 def clean(
