@@ -123,9 +123,8 @@ def serve(
 ) -> None:
     """Retrain on a schedule, until Ctrl-C. Each run starts from the champion, with the problems that exist by then.
 
-    A run ends with one line: what changed, whether the policy is better, and why it was promoted or not. A run that
-    finds nothing new does nothing. graft history prints the lines. The Prefect server is that of PREFECT_API_URL, or
-    one that is started on this machine. For instance: graft serve --cron "0 3 * * *"
+    A run that finds nothing new does nothing. The others end with a line that graft history prints. The Prefect server
+    is that of PREFECT_API_URL, or one that is started on this machine. For instance: graft serve --cron "0 3 * * *"
     """
     from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root
