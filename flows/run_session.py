@@ -23,6 +23,7 @@ from prefect.runtime import flow_run, task_run
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_HOME, temporary_settings
 from prefect.states import Completed
 
+from flows.contract import check_contract
 from flows.doctor import refuse_bad_pairs
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.dvc_stages.reproduce import StageResult
@@ -176,6 +177,8 @@ class RunSession:
                 ShardRunner(self.params.machine.runner, self.params.machine.device) as runner,
                 use_fan_out(runner),
             ):
+                for breach in check_contract(layout, self.params):
+                    print(f"warning: {breach}", file=sys.stderr)
                 self._pipeline.update_sources()
                 yield
                 self._pipeline.check_lock(result.stage_id for result in self.results)

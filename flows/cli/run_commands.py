@@ -114,14 +114,17 @@ def serve(
         typer.Option(metavar="CRON", help='When, in five fields and local time: "0 3 * * *" is 3 each night.'),
     ] = None,
     every: Annotated[float | None, typer.Option(min=1, metavar="SECONDS", help="An interval instead.")] = None,
+    watch: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Also, or only, when problems have arrived in this folder or file."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the deployment; by default that of the folder.")] = None,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Retrain on a schedule, until Ctrl-C. Each run starts from the champion, with the problems that exist by then.
 
-    A run ends with one line: what changed, whether the policy is better, and why it was promoted or not. A run that
-    finds nothing new does nothing. graft history prints the lines. The Prefect server is that of PREFECT_API_URL, or
-    one that is started on this machine. For instance: graft serve --cron "0 3 * * *"
+    A run that finds nothing new does nothing. The others end with a line that graft history prints. The Prefect server
+    is that of PREFECT_API_URL, or one that is started on this machine. For instance: graft serve --cron "0 3 * * *"
     """
     from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root
@@ -131,7 +134,7 @@ def serve(
     check_settings()
     from flows.scheduling.serve import serve as served
 
-    served(root, cron, every, name)
+    served(root, cron, every, watch, name)
 
 
 def clean(

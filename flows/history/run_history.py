@@ -93,7 +93,7 @@ class RunHistory:
         """Give the run its number and its name, and add it to the history."""
         self._layout, self._started = layout, time.monotonic()
         self._inputs = read_inputs(layout, params)
-        before = _inputs_of_last(layout)
+        before = inputs_of_last(layout)
         self.changes = list_changes(before, self._inputs) if before else ""
         self._change = _change_in_name(before, self._inputs)
         self.entry = _new_entry(layout.root, self._change, flow_run, scheduled)
@@ -132,14 +132,14 @@ class RunHistory:
 
 def next_name(layout: Layout, params: Params) -> str:
     """The name with which the next run begins."""
-    return run_name(next_number(layout.root), _change_in_name(_inputs_of_last(layout), read_inputs(layout, params)))
+    return run_name(next_number(layout.root), _change_in_name(inputs_of_last(layout), read_inputs(layout, params)))
 
 
 def _change_in_name(before: RunInputs | None, now: RunInputs) -> str:
     return summarise_change(before, now) or "same params"
 
 
-def _inputs_of_last(layout: Layout) -> RunInputs | None:
+def inputs_of_last(layout: Layout) -> RunInputs | None:
     """Those of the last run that succeeded."""
     file = _inputs_file(layout)
     return read_json(file, RunInputs) if file.exists() else None

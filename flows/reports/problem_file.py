@@ -17,6 +17,7 @@ from tasks.problems.row import Format
 from tasks.problems.unit_test_check import check_unit_tests
 from tasks.programs.operators.builtin import context, without_context
 from tasks.records import Answer, Problem
+from tasks.statistics.problem_profile import kind_of_answer
 
 SHIPPED = SandboxParams(seconds=2.0, memory_mb=256, allow_weak=False)
 """The limits of programs in the shipped params."""
@@ -122,15 +123,8 @@ def _siblings(problems: Sequence[Problem]) -> str:
 
 
 def _answers(evaluator: str, answers: Sequence[Answer]) -> str:
-    counts = Counter(map(str if evaluator == "choice" else _kind, answers))
+    counts = Counter(map(str if evaluator == "choice" else kind_of_answer, answers))
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "none"
-
-
-def _kind(answer: Answer) -> str:
-    if isinstance(answer, list):
-        return "with one accepted answer" if len(answer) == 1 else "with several accepted answers"
-    kinds = {int: "integers", float: "decimals", str: "texts", dict: "objects", bool: "true or false"}
-    return kinds[type(answer)]
 
 
 def _lengths(texts: Sequence[str]) -> str:

@@ -27,8 +27,10 @@ from flows.retrain import run_stages
 from flows.run_session import RunSession
 from flows.stages.user_files import CHAMPION
 from tasks.artifacts import read_json, write_json
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
+from tasks.problems.digests import digest_problem_files
 from tasks.promotion_records import Promotion
 from tasks.redaction import redacted
 
@@ -94,6 +96,14 @@ def _retrained(layout: Layout, base: str, changes: str) -> str:
 
 def _last_seen(root: Path) -> RunInputs | None:
     return read_json(_seen_file(root), RunInputs) if _seen_file(root).exists() else None
+
+
+def has_new_problems(root: Path) -> bool:
+    """True if there are problem files, other than those of the last scheduled run that ended well."""
+    with suppress(GraftError):  # no file yet, or params that the next run refuses
+        files, seen = digest_problem_files(root, load_params(root / "params.yaml")), _last_seen(root)
+        return bool(files) and (seen is None or seen.problems != files)
+    return False
 
 
 def _last_time(root: Path) -> str:

@@ -1,14 +1,14 @@
-"""`graft serve`: the schedule, and each of its runs in a process of its own, until Ctrl-C."""
+"""`graft serve`: the schedule or the watch of files, and each of its runs in a process of its own, until Ctrl-C."""
 
 import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import httpx
@@ -25,6 +25,7 @@ from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
 from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.scheduling.scheduled_run import scheduled
+from flows.scheduling.watch import run_on_arrival, watched
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError, TransientError
 from tasks.params.file import load_params
@@ -41,26 +42,41 @@ RETURN = 60.0
 """Seconds in which it has to come back."""
 
 
-def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
+def serve(root: Path, cron: str | None, every: float | None, watch: str | None, name: str | None) -> None:
     """Serve until Ctrl-C. Raises GraftError if the schedule is invalid or the server does not answer."""
-    schedule = schedule_of(cron, every)
+    path = watched(root, watch) if watch else None
+    schedule = None if path and cron is None and every is None else schedule_of(cron, every)
     refuse_bad_pairs()
     name = name or deployment_name(root)
     with _server() as (url, ours):
         try:
             _retry_while_restarting(ours, lambda: _register(root, name, schedule))
-            when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
-            print(f"scheduled {when} as scheduled/{name}; Prefect: {url}", flush=True)
+            when = [f'at "{cron}" ({schedule.timezone})'] if isinstance(schedule, CronSchedule) else []
+            when += [] if every is None else [f"every {every:g} s"]
+            when += [f"when problems arrive in {watch}"] if watch else []
+            print(f"scheduled {' and '.join(when)} as scheduled/{name}; Prefect: {url}", flush=True)
             with suppress(KeyboardInterrupt):
                 # Prefect's runner ends after a few polls without an answer
-                _retry_while_restarting(ours, lambda: asyncio.run(_register(root, name, schedule).start()))
+                _retry_while_restarting(
+                    ours, lambda: asyncio.run(_work(root, name, path, _register(root, name, schedule)))
+                )
         except httpx.TransportError as error:
             why = "run it again" if ours else REMEDY
             raise TransientError(f"prefect: no answer from {url} ({error}); {why}") from error
 
 
-def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> Runner:
-    """Register the schedule; returns the runner that polls the server for runs that are due. May be repeated."""
+async def _work(root: Path, name: str, path: Path | None, runner: Runner) -> None:
+    """Run what is due, and what arrives in `path`, until one of the two ends."""
+    works: list[Coroutine[Any, Any, None]] = [runner.start()]
+    if path:
+        works.append(run_on_arrival(root, path, f"{scheduled.name}/{name}"))
+    ended, _ = await asyncio.wait(map(asyncio.create_task, works), return_when=asyncio.FIRST_COMPLETED)
+    for task in ended:
+        task.result()
+
+
+def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule | None) -> Runner:
+    """Register the deployment; returns the runner that polls the server for its runs. May be repeated."""
     crashed = mark_crashed(root, load_params(root / "params.yaml").machine.tracking)
     if crashed:
         print(f"marked as crashed, their processes being gone: {', '.join(crashed)}", flush=True)
@@ -68,7 +84,7 @@ def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) 
     runner.add_flow(
         scheduled,
         name=name,
-        schedules=[schedule],
+        schedules=[schedule] if schedule else [],
         concurrency_limit=ONE_AT_A_TIME,
         tags=[workspace_tag(root)],
         entrypoint_type=EntrypointType.MODULE_PATH,
@@ -96,7 +112,7 @@ def schedule_of(cron: str | None, every: float | None) -> CronSchedule | Interva
     """The schedule in local time. Raises GraftError that says how a schedule is written."""
 
     if (cron is None) == (every is None):
-        raise GraftError('graft serve: when? Write one of --cron "0 3 * * *" and --every 3600')
+        raise GraftError('graft serve: when? Write one of --cron "0 3 * * *" and --every 3600, or --watch data')
     if every is not None:
         return IntervalSchedule(interval=timedelta(seconds=every))
     try:

@@ -33,6 +33,14 @@ class Scheduling(Section):
     seconds: dict[str, Seconds]
 
 
+class Contract(Section):
+    """Demands on new problem files. `flows/contract.py` checks them."""
+
+    action: Literal["warn", "stop", "none"]
+    length: Annotated[float, Field(ge=0, le=1)]
+    vocabulary: Annotated[float, Field(ge=0, le=1)]
+
+
 class RunnerParams(Section):
     """How shards are computed."""
 
@@ -73,5 +81,6 @@ class Machine(Section):
     device: Device
     tracking: Tracking
     schedule: Scheduling
+    contract: Contract
     runner: RunnerParams
     vllm: VllmServer

@@ -40,7 +40,7 @@ def problem_files(root: Path, path: str) -> dict[str, Path]:
             f"problems.path: no file {path}; name a jsonl file, for instance examples/problems.jsonl, or a folder"
         )
     found = {file.relative_to(place) for pattern in ("*.jsonl", "*.jsonl.dvc") for file in place.rglob(pattern)}
-    seen = sorted(file.as_posix() for file in found if not any(part.startswith(".") for part in file.parts))
+    seen = sorted(file.as_posix() for file in found if is_problem_file(file.with_name(file.name.removesuffix(".dvc"))))
     for name in seen:
         if name.endswith(".dvc") and not (place / name.removesuffix(".dvc")).is_file():
             raise GraftError(f"{Path(path) / name}: its data is not here; run: dvc pull {Path(path) / name}")
@@ -50,6 +50,11 @@ def problem_files(root: Path, path: str) -> dict[str, Path]:
         there = f"; for how to convert {others[0]!r:.80}, run graft problems on it" if others else ""
         raise GraftError(f"problems.path: no *.jsonl in the folder {path}; put one there{there}")
     return files
+
+
+def is_problem_file(file: Path) -> bool:
+    """True if a run reads the file, named relative to the folder of `problems.path`: no hidden or temporary one."""
+    return file.suffix == ".jsonl" and not any(part.startswith(".") for part in file.parts)
 
 
 def problem_text(name: str, file: Path) -> str:

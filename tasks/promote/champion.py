@@ -5,8 +5,9 @@
       policy/           a copy of the policy folder
       outcomes.jsonl    its result on each test problem
       promotion.json    the decision that made it champion
+      profile.json      of the problems that it learnt from; older champions have none
       history.jsonl     all changes of champion with time and reason, the latest last
-      previous/1/ …     the first four of these for earlier champions, the latest first, for rollbacks
+      previous/1/ …     the first five of these for earlier champions, the latest first, for rollbacks
 
 It outlives runs, so DVC does not track it. It is replaced atomically: a process that is killed leaves the old champion
 or the new one.
@@ -33,10 +34,12 @@ from tasks.artifacts import (
 from tasks.errors import GraftError
 from tasks.model.version import verify_policy
 from tasks.promotion_records import Champion, Promotion, Succession
+from tasks.statistics.problem_profile import ProblemProfile
 
 PREVIOUS = "previous"
 HISTORY = "history.jsonl"
-CHAMPION_FILES = ("champion.json", "policy", "outcomes.jsonl", "promotion.json")
+PROFILE = "profile.json"
+CHAMPION_FILES = ("champion.json", "policy", "outcomes.jsonl", "promotion.json", PROFILE)
 PREVIOUS_LIMIT = 3  # earlier champions kept with their weights; the history lists all
 
 
@@ -65,6 +68,11 @@ def current_champion(folder: Path) -> Champion:
     return read_json(folder / "champion.json", Champion)
 
 
+def read_profile(folder: Path) -> ProblemProfile | None:
+    """The problems that the current champion learnt from; None without a champion, and of an older one."""
+    return read_json(folder / PROFILE, ProblemProfile) if (folder / PROFILE).exists() else None
+
+
 def read_history(folder: Path) -> list[Succession]:
     """All changes of champion, the latest last; [] before the first."""
     return read_jsonl(folder / HISTORY, Succession) if (folder / HISTORY).exists() else []
@@ -83,6 +91,7 @@ class Challenger(NamedTuple):
     outcomes: Path
     decision: Promotion
     record: Champion
+    profile: ProblemProfile  # of the problems that it learnt from
 
     def write(self, folder: Path) -> None:
         """Copy it into an empty folder."""
@@ -90,6 +99,7 @@ class Challenger(NamedTuple):
         shutil.copyfile(self.outcomes, folder / "outcomes.jsonl")
         write_json(folder / "promotion.json", self.decision)
         write_json(folder / "champion.json", self.record)
+        write_json(folder / PROFILE, self.profile)
 
 
 def promote_policy(folder: Path, challenger: Challenger, time: str) -> None:
@@ -131,7 +141,7 @@ def replace_champion(folder: Path, fill: Callable[[Path], None], step: Successio
 
 def copy_champion(place: Path, target: Path) -> None:
     """Hard-link or copy the files of a current or earlier champion into another folder."""
-    for name in CHAMPION_FILES:
+    for name in (name for name in CHAMPION_FILES if (place / name).exists()):
         copy_folder(place / name, target / name, link=True)
 
 

@@ -3,7 +3,7 @@ or with `promotion.approve` person a challenger."""
 
 import json
 
-from tasks.artifacts import digest_path, read_json, read_text, write_json, write_text
+from tasks.artifacts import digest_path, read_json, read_text, stream_jsonl, write_json, write_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
@@ -13,10 +13,11 @@ from tasks.promote.champion import Challenger, champions_in_line, promote_policy
 from tasks.promote.gate import decide_promotion
 from tasks.promote.opponent import gate_values, opponent_results, read_outcomes, results_of
 from tasks.promotion_records import Champion, Promotion
-from tasks.records import Lineage
+from tasks.records import Lineage, Problem
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import difference_interval
 from tasks.statistics.learning_curves import headline, pass_at_k_table
+from tasks.statistics.problem_profile import profile_of
 
 LEVELS = {"pass_at_1", "champion_pass_at_1", "difference", "low", "high", "value", "champion_value"}
 """Fields of the decision that are metrics of the stage."""
@@ -50,7 +51,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         if decision.promoted and params.promotion.approve == "person":
             decision = ask_approval(decision)
         write_json(layout.promotion, decision)
-        challenger = Challenger(policy, layout.evaluation("after") / "outcomes.jsonl", decision, present)
+        profile = profile_of(stream_jsonl(layout.problems("train"), Problem))
+        challenger = Challenger(policy, layout.evaluation("after") / "outcomes.jsonl", decision, present, profile)
         if decision.promoted:
             promote_policy(layout.champion, challenger, utc_now())
             remove_challenger(layout)

@@ -1,7 +1,9 @@
 """`graft serve` with a Prefect server of its own: real processes, killed one after the other."""
 
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -12,6 +14,7 @@ import httpx
 import psutil
 import pytest
 
+from flows.scheduling.watch import STILL
 from tasks.core.loopback import free_port
 from tasks.params.file import override
 from tests.support.flow_runs import mlflow_states, states, temporary_servers, wait_until
@@ -83,6 +86,42 @@ def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path) -> None:
 
         wait_until(lambda: ended() == ["CANCELLED", "CANCELLED", "COMPLETED"], serving)
         assert "the first scheduled run here" in log.read_text()
+    finally:
+        serving.kill()
+        serving.wait()
+
+
+def test_what_arrives_starts_a_run_and_during_a_run_one_after_it(done: Path) -> None:
+    """Hidden, temporary and equal files start none, and no run is cancelled or finds nothing new."""
+    data, log = done / "data", done / "serve.log"
+    data.mkdir()
+    (data / "a.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
+    override(
+        done / "params.yaml", ["problems.path=data", "problems.source=jsonl", "machine.contract.action=none"]
+    )  # the tiny stages read no problems
+    command = [sys.executable, "-m", "flows.cli.main", "serve", "--watch", "data/"]
+    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=str(free_port()))
+    ran(done)
+    with log.open("w") as file:
+        serving = subprocess.Popen(
+            command, cwd=done, env=quick | {"TINY_HANG": "promote", "TINY_SECONDS": "20"}, stdout=file, stderr=file
+        )
+    try:
+        wait_until(lambda: "scheduled when problems arrive in data/ as scheduled/" in log.read_text(), serving)
+        wait_until(lambda: "promote" in ran(done), serving)  # the first run began by itself
+        for name in (".b.jsonl.swp", "b.jsonl.tmp", "b.jsonl", "c.jsonl"):
+            (data / name).write_text(f'{{"question": "Of {name}?", "answer": 4}}\n')
+            time.sleep(STILL / 2)
+        wait_until(lambda: "problems 1 → 3. Promoted" in log.read_text(), serving)
+        (data / "d.jsonl").write_text('{"question": "3 and 3?", "answer": 6}\n')
+        wait_until(lambda: "problems 3 → 4. Promoted" in log.read_text(), serving)
+        url = log.read_text().splitlines()[0].split()[-1]
+        runs = httpx.post(f"{url}/flow_runs/filter", json={"sort": "EXPECTED_START_TIME_ASC"}).json()
+        ended = [run["state"]["message"].partition(".")[0] for run in runs if run["state"]["type"] != "RUNNING"]
+        assert ended == ["the first scheduled run here", "problems 1 → 3", "problems 3 → 4"][: len(ended)]
+        assert len(runs) == 3
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait(60) == 0
     finally:
         serving.kill()
         serving.wait()

@@ -56,7 +56,10 @@ def root(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "data" / "a.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
     override(
         root / "params.yaml",
-        ["problems.path=data", "problems.source=jsonl", "machine.tracking.uri=sqlite:///mlflow.db"],
+        [
+            *["problems.path=data", "problems.source=jsonl", "machine.contract.action=none"],
+            "machine.tracking.uri=sqlite:///mlflow.db",
+        ],
     )
     commit(root)
     return root

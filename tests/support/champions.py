@@ -8,10 +8,12 @@ from tasks.model.version import compute_version
 from tasks.promote.challenger import ask_approval, keep_challenger
 from tasks.promote.champion import Challenger, champion_version, promote_policy
 from tasks.promotion_records import Champion
-from tasks.records import Lineage
+from tasks.records import Lineage, Problem
+from tasks.statistics.problem_profile import profile_of
 from tests.support.records import make_promotion
 
 NOW = "2026-11-22T18:00:00Z"
+PROFILE = profile_of([Problem(problem_id="p", question="1 and 1?", answer=2, source="test")])
 
 
 def promote(layout: Layout, base: str = "scratch", version: str = "v1") -> None:
@@ -46,4 +48,4 @@ def _better(root: Path, weights: str) -> Challenger:
     write_text(outcomes, f"outcomes of {weights}\n")
     reason, opponent = f"promoted: [{weights}] is better", champion_version(root / "champion")
     decision = make_promotion(reason=reason, version=version, champion_version=opponent)
-    return Challenger(policy, outcomes, decision, Champion(version=version, test_sha256="0"))
+    return Challenger(policy, outcomes, decision, Champion(version=version, test_sha256="0"), PROFILE)

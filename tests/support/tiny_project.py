@@ -92,14 +92,16 @@ def promote(layout, params, digest):
     from tasks.promote.challenger import ask_approval, keep_challenger
     from tasks.promote.champion import Challenger, champion_version
     from tasks.promotion_records import Champion, Promotion
-    from tasks.records import Lineage
+    from tasks.records import Lineage, Problem
+    from tasks.statistics.problem_profile import profile_of
 
     version = read_json(layout.run_policy / "lineage.json", Lineage).version
     told |= {"version": version, "champion_version": champion_version(layout.champion)}
     decision = ask_approval(Promotion(**told, **numbers))
     write_json(layout.promotion, decision)
     record = Champion(version=version, test_sha256=digest)
-    keep_challenger(layout, Challenger(layout.run_policy, layout.best, decision, record))
+    profile = profile_of([Problem(problem_id="p", question="1 and 1?", answer=2, source="test")])
+    keep_challenger(layout, Challenger(layout.run_policy, layout.best, decision, record, profile))
 
 
 def write(path, digest):

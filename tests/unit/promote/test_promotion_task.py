@@ -16,11 +16,13 @@ from tasks.promote.champion import (
     previous_champions,
     read_champion,
     read_history,
+    read_profile,
     roll_back,
 )
 from tasks.promote.task import run
 from tasks.promotion_records import Champion, Promotion
 from tasks.records import Lineage, Problem, ProblemOutcome
+from tasks.statistics.problem_profile import profile_of
 from tests.support.records import make_outcome
 from tests.support.stage_params import stage_params
 
@@ -45,7 +47,8 @@ def boxes(count: int) -> list[Problem]:
 def finished_run(root: Path, version: str, before: int, after: int, problems: list[Problem] | None = None) -> Layout:
     """A project whose run solved `before` of 40 test problems at first and `after` at the end."""
     layout, problems = Layout(root), problems or boxes(40)
-    write_jsonl(layout.problems("test"), problems)
+    for split in ("train", "test"):
+        write_jsonl(layout.problems(split), problems)
     for name, right in (("before", before), ("after", after)):
         own = [outcome(p.problem_id, i < right) for i, p in enumerate(problems)]
         write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
@@ -72,6 +75,7 @@ def test_the_first_promotion_makes_a_champion(tmp_path: Path) -> None:
     assert (layout.champion / "promotion.json").read_bytes() == layout.promotion.read_bytes()
     champion = read_json(layout.champion / "champion.json", Champion)
     assert champion == Champion(version="first", test_sha256=digest_path(layout.problems("test")))
+    assert read_profile(layout.champion) == profile_of(boxes(40))
     numbers = json.loads(layout.metrics("promote").read_text())
     assert numbers["promoted"] == 1
     assert numbers["difference"] == pytest.approx(15 / 40)

@@ -9,9 +9,9 @@ import pytest
 
 from tasks.artifacts import digest_path, read_json, write_text
 from tasks.errors import GraftError
-from tasks.promote.champion import current_champion, previous_champions, read_history, roll_back
+from tasks.promote.champion import current_champion, previous_champions, read_history, read_profile, roll_back
 from tasks.promotion_records import Champion, Succession
-from tests.support.champions import NOW, promote_weights
+from tests.support.champions import NOW, PROFILE, promote_weights
 
 
 @pytest.fixture
@@ -144,3 +144,14 @@ def test_a_promotion_repairs_an_interrupted_rollback(tmp_path: Path, three: list
     promote_weights(tmp_path, "four")
     assert list(previous_champions(champion)) == [three[2], three[1], three[0]]
     assert read_json(champion / "previous" / "1" / "champion.json", Champion).version == three[2]
+
+
+def test_an_older_champion_without_a_profile_is_put_back_and_its_successors_is_kept(tmp_path: Path) -> None:
+    champion = tmp_path / "champion"
+    first = promote_weights(tmp_path, "one")
+    (champion / "profile.json").unlink()
+    second = promote_weights(tmp_path, "two")
+    roll_back(champion, None, "", NOW)
+    assert (current_champion(champion).version, read_profile(champion)) == (first, None)
+    roll_back(champion, second, "", NOW)
+    assert read_profile(champion) == PROFILE
