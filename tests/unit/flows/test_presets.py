@@ -1,5 +1,6 @@
 """`--preset`: what it writes, and what a user's own `-S` leaves of it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from flows.cli.presets import preset, presets
 from tasks.errors import GraftError
 from tasks.params.file import load_params, override
+from tasks.records import REMEDY
+from tasks.select.reward_audit import AUDITED
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
 
@@ -22,6 +25,25 @@ def file(tmp_path: Path) -> Path:
 def test_what_is_set_by_hand_wins(file: Path, name: str) -> None:
     override(file, [*preset(name), "update.beta=0.5"])
     assert load_params(file).update.beta == 0.5
+
+
+@pytest.mark.parametrize("name", presets())
+def test_each_changes_the_shipped_params(file: Path, name: str) -> None:
+    override(file, preset(name))
+    assert load_params(file) != load_params(SHIPPED)
+
+
+@pytest.mark.parametrize(("name", "problems"), [("exact", AUDITED), ("noisy", 128)])
+def test_there_are_as_many_trusted_problems_as_selection_asks_for(file: Path, name: str, problems: int) -> None:
+    override(file, preset(name))
+    params = load_params(file)
+    assert (params.problems.validation, params.influence.n) == (problems, problems)
+
+
+def test_the_remedy_for_rewards_that_err_names_params(file: Path) -> None:
+    override(file, re.findall(r"-S ([^ )]+)", REMEDY))
+    params = load_params(file)
+    assert (params.problems.path, params.problems.validation, params.influence.selection) == ("FILE", 1, "none")
 
 
 def test_an_unknown_preset_is_refused_with_those_there_are() -> None:
