@@ -53,11 +53,10 @@ BUDGET = 2**30
 
 @dataclass(frozen=True)
 class Measure:
-    """Options of influence. `leave_group_out`: with `local`, no validation sample of a sample's own problem counts."""
+    """Options of influence."""
 
     similarity: Similarity = "dot"
     budget: int = BUDGET
-    leave_group_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,14 +98,12 @@ def influences(
     mean_weights: Sequence[float] | None = None,
     token_losses: TokenLosses | None = None,
     cached: GradientPasses | None = None,
-    step_samples: Sequence[Sample] | None = None,
 ) -> Influences:
     """Influence of each sample, in order; 0, without computing it, where its advantage is 0.
 
     `mean_weights` [n] weigh the samples in the means that `local` subtracts: |advantage| before the update scaled it;
-    by default |advantage|. N is that of steps on `step_samples`, by default these samples. With `token_losses` the
-    influence of ∇ of these is measured instead of that of A ∇ log p; `local` compares completions by ∇ log p and raises
-    GraftError.
+    by default |advantage|. With `token_losses` the influence of ∇ of these is measured instead of that of A ∇ log p;
+    `local` compares completions by ∇ log p and raises GraftError.
 
     A pass over the validation samples makes the direction, and a pass over the samples the products, both layer by
     layer, so that no sample's gradient is in memory. `local` keeps gradients within `measure.budget` bytes: it passes
@@ -120,7 +117,7 @@ def influences(
             "influence.similarity: local compares completions by ∇ Σ log p, which is not the gradient of the token "
             "losses that are given; set it to dot"
         )
-    weights = (token_loss_weights if token_losses else score_weights)(samples, averaging, step_samples)
+    weights = (token_loss_weights if token_losses else score_weights)(samples, averaging)
     mean_weights = [abs(s.advantage) for s in samples] if mean_weights is None else mean_weights
     mean_weights = mean_weights if local else [0.0] * len(samples)
     if local:
@@ -129,7 +126,7 @@ def influences(
     rows = [s for s, a, w in zip(samples, weights, mean_weights, strict=True) if a or w]
     passes = cached if cached and cached.has_cached(rows) else None
     passes = passes or GradientPasses(scorer, rows, measure.budget, token_losses)
-    similarity = LocalSimilarity(validation, cached, measure.leave_group_out) if local and cached else None
+    similarity = LocalSimilarity(validation, cached) if local and cached else None
     projections, similar, train_gradient = _project(passes, direction, passes.sum_by_row(samples, weights), similarity)
     keys = [passes.row_of(s) for s in samples]
     similar_of = [similar.get(key, 0.0) for key in keys]
