@@ -24,7 +24,7 @@ from tasks.select.gradient_algebra import direction_cosine, direction_norm
 from tasks.select.losses import TokenLosses, Validation
 from tasks.select.metrics import selection_metrics
 from tasks.select.reward_audit import AuditedRound
-from tasks.select.tracin import NOT_MEASURED, Measure, SampleInfluence, cache_validation_gradients, influences
+from tasks.select.tracin import NOT_MEASURED, Measure, SampleInfluence, influences
 
 MEBIBYTE = 2**20
 
@@ -139,9 +139,7 @@ def measure(
         losses = partial(first_step_losses, params.ppo)
     with explain_out_of_memory(tokens):
         scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
-        local = similarity == "local"
-        cached = cache_validation_gradients(scorer, validation, options.budget) if local else None
-        found = influences(scorer, samples, averaging, validation, options, _sizes(train), losses, cached)
+        found = influences(scorer, samples, averaging, validation, options, _sizes(train), losses)
         numbers["validation_gradient_norm"] = direction_norm(found.gradient)
         numbers["train_gradient_norm"] = direction_norm(found.train_gradient)
         numbers["gradient_cosine"] = direction_cosine(found.train_gradient, found.gradient)

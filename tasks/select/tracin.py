@@ -97,7 +97,6 @@ def influences(
     measure: Measure = Measure(),
     mean_weights: Sequence[float] | None = None,
     token_losses: TokenLosses | None = None,
-    cached: GradientPasses | None = None,
 ) -> Influences:
     """Influence of each sample, in order; 0, without computing it, where its advantage is 0.
 
@@ -107,8 +106,7 @@ def influences(
 
     A pass over the validation samples makes the direction, and a pass over the samples the products, both layer by
     layer, so that no sample's gradient is in memory. `local` keeps gradients within `measure.budget` bytes: it passes
-    over the samples once for each part of the validation samples that fits; `cached`, from
-    `cache_validation_gradients`, serves all calls with the same validation. Several processes compute a share each, and
+    over the samples once for each part of the validation samples that fits. Several processes compute a share each, and
     all return the same.
     """
     local = measure.similarity == "local"
@@ -120,13 +118,11 @@ def influences(
     weights = (token_loss_weights if token_losses else score_weights)(samples, averaging)
     mean_weights = [abs(s.advantage) for s in samples] if mean_weights is None else mean_weights
     mean_weights = mean_weights if local else [0.0] * len(samples)
-    if local:
-        cached = cached or cache_validation_gradients(scorer, validation, measure.budget)
+    cached = _cached_gradients(scorer, validation, measure.budget) if local else None
     direction = validation_gradient(scorer, validation, measure.budget, cached)
     rows = [s for s, a, w in zip(samples, weights, mean_weights, strict=True) if a or w]
-    passes = cached if cached and cached.has_cached(rows) else None
-    passes = passes or GradientPasses(scorer, rows, measure.budget, token_losses)
-    similarity = LocalSimilarity(validation, cached) if local and cached else None
+    passes = GradientPasses(scorer, rows, measure.budget, token_losses)
+    similarity = LocalSimilarity(validation, cached) if cached else None
     projections, similar, train_gradient = _project(passes, direction, passes.sum_by_row(samples, weights), similarity)
     keys = [passes.row_of(s) for s in samples]
     similar_of = [similar.get(key, 0.0) for key in keys]
@@ -141,13 +137,12 @@ def influences(
 def validation_gradient(
     scorer: Scorer, validation: Validation, budget: int = BUDGET, cached: GradientPasses | None = None
 ) -> Direction:
-    """∇L_val; zero where no validation sample has a signal. `cached`: from `cache_validation_gradients`."""
-    rows = validation.samples_with_signal
-    passes = cached if cached and cached.has_cached(rows) else GradientPasses(scorer, rows, budget)
+    """∇L_val; zero where no validation sample has a signal. `cached`: passes over those that have one."""
+    passes = cached if cached and cached.fits else GradientPasses(scorer, validation.samples_with_signal, budget)
     return passes.gradient(passes.sum_by_row(validation.samples, validation.score_weights))
 
 
-def cache_validation_gradients(scorer: Scorer, validation: Validation, budget: int) -> GradientPasses:
+def _cached_gradients(scorer: Scorer, validation: Validation, budget: int) -> GradientPasses:
     """The validation samples' gradients, in every process; cached if they fit in `budget` bytes."""
     passes = GradientPasses(scorer, validation.samples_with_signal, budget, shared=False)
     passes.cache()
