@@ -22,7 +22,6 @@ from tasks.statistics.intervals import WILSON_BELOW, Estimate, bootstrap_interva
 if TYPE_CHECKING:
     from rich.table import Table
 
-CONFIDENCE = 0.95
 RESAMPLES = 1000
 
 
@@ -70,7 +69,7 @@ def measure(sets: int) -> dict[tuple[Case, int], tuple[float, float]]:
     return {
         (case, size): (
             coverage(case, size, sets, lambda values, seed: bootstrap_interval(values, seed, RESAMPLES)),
-            coverage(case, size, sets, lambda values, _: wilson_interval(values, CONFIDENCE)),
+            coverage(case, size, sets, lambda values, _: wilson_interval(values)),
         )
         for case in CASES
         for size in SIZES

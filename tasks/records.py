@@ -106,9 +106,7 @@ class Problem(Record):
     @property
     def numbers(self) -> list[int | float]:
         """`answers`, where the evaluator is `number`; [] for other evaluators."""
-        return (
-            [answer for answer in self.answers if isinstance(answer, int | float)] if self.evaluator == NUMBER else []
-        )
+        return [answer for answer in self.answers if self.evaluator == NUMBER and isinstance(answer, int | float)]
 
     @property
     def variants(self) -> list["Problem"]:
@@ -259,6 +257,13 @@ class AuditShare(Record):
     excess: float
 
 
+REMEDY = (
+    "As good as dropping: a file of the checked lines alone (-S problems.path=FILE -S problems.validation=1 "
+    "-S influence.selection=none); half as good: keys by majority, which need no checked line; docs/influence.md"
+)
+"""Other remedies where rewards err."""
+
+
 class RewardAudit(Record):
     """What the audit of a round's training rewards found: `audit.json` next to its validation completions."""
 
@@ -301,11 +306,9 @@ class Selected(Record):
 Part = Literal["weights", "adapter"]
 """Part of a policy in its folder: `model.safetensors` or `adapter/`."""
 
-
 Dtype = Literal["float32", "bfloat16"]
 Quantization = Literal["nf4"]
 """Types of a base's weights in memory."""
-
 
 PromptStyle = Literal["chat", "turns", "plain", "raw"]
 """chat: one message in the chat template; turns: examples as earlier turns; plain: text; raw: the question alone."""

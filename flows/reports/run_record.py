@@ -24,7 +24,7 @@ from tasks.params.params import is_run_only
 from tasks.params.sections import MOST_ROUNDS
 from tasks.programs.operators.builtin import without_context
 from tasks.promotion_records import Promotion
-from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result, RewardAudit, Selected
+from tasks.records import REMEDY, Attempt, Number, Problem, ProblemOutcome, Record, Result, RewardAudit, Selected
 from tasks.reward.histogram import RewardBin, read_histogram
 from tasks.statistics.influence_histogram import influence_histogram
 
@@ -131,10 +131,18 @@ class RunRecord(Record):
 
     @property
     def audit_lines(self) -> list[str]:
-        """What the audits of the rewards found, round by round; one line where all rewards look right."""
+        """What the audits of the rewards found, round by round, and remedies; one line where all rewards look right."""
         if self.audits and all(audit.answer == "right" for audit in self.audits.values()):
             return ["Rewards look right in every round."]
-        return [f"Round {number}: {audit.sentence}." for number, audit in self.audits.items()]
+        return [
+            *(f"Round {number}: {audit.sentence}." for number, audit in self.audits.items()),
+            *(f"{line}." for line in self.remedies),
+        ]
+
+    @property
+    def remedies(self) -> list[str]:
+        """A line where the rewards of a round err, else none."""
+        return [REMEDY] if any(audit.answer == "err" for audit in self.audits.values()) else []
 
     @property
     def evaluation(self) -> EvaluationParams:

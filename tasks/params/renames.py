@@ -12,7 +12,6 @@ RENAMED = {
     # params
     "shard": "shard_size",
     "curriculum.problems": "search.problems",
-    "influence.control": "influence.fdr_control",
     "influence.mix": "influence.train_on_validation",
     "sampler.dtype": "vllm",
     "sampler.address": "machine.vllm.address",
@@ -75,6 +74,10 @@ REMOVED = {
     **dict.fromkeys(("influence.minimum_kept", "influence.leave_group_out", "influence.precondition"), _SETTLED),
     **dict.fromkeys(
         ("influence.validation", "influence.trajectories"), "influence is measured on completions of the round itself"
+    ),
+    **dict.fromkeys(
+        ("influence.control", "influence.fdr_control"),
+        "influence.selection positive drops what has no influence above 0",
     ),
     "influence.loss": "the validation loss is that of the expected reward",
     "influence.fraction": "influence.selection positive keeps what has influence above 0",

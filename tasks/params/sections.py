@@ -252,7 +252,6 @@ class Influence(Section):
     selection: Selection
     n: Annotated[int, Field(ge=1, le=1024, strict=True)]
     completions: Annotated[int, Field(ge=1, le=256, strict=True)]
-    fdr_control: bool
     train_on_validation: bool
     similarity: Similarity
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]

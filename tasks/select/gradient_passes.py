@@ -64,7 +64,6 @@ class GradientPasses:
         self.fits = all(all_gather(each * len(rows) <= budget))  # the same in all processes
         self._micro_batches = make_micro_batches(scorer.row_layout, rows, scorer.tokens)
         self._batches = _blocks(_cut(self._micro_batches, most), most)
-        self._names = {self.row_of(s) for s in rows}
         self._cached: list[GradientBlock] = []
 
     def row_of(self, sample: Sample) -> Row:
@@ -80,11 +79,6 @@ class GradientPasses:
         """Compute all of them now if they fit in the budget."""
         if self.fits and not self._cached:
             self._cached = list(self)
-
-    def has_cached(self, samples: Iterable[Sample]) -> bool:
-        """Whether the gradients of all these samples are cached."""
-        rows = {self.row_of(s) for s in samples}
-        return not rows or (bool(self._cached) and rows <= self._names)
 
     def __iter__(self) -> Iterator[GradientBlock]:
         if self._cached:

@@ -32,10 +32,8 @@ class LocalSimilarity:
             similarity.add(block)
     """
 
-    def __init__(self, validation: Validation, cached: GradientPasses, leave_group_out: bool) -> None:
-        """`cached` passes over all validation rows, in every process. With `leave_group_out` no sample of the same
-        problem counts."""
-        self._leave_group_out = leave_group_out
+    def __init__(self, validation: Validation, cached: GradientPasses) -> None:
+        """`cached` passes over all validation rows, in every process."""
         self._weights = dict[Row, float]()
         for sample, c in zip(validation.samples, validation.score_weights, strict=True):
             self._weights[row_of(sample)] = self._weights.get(row_of(sample), 0.0) + c
@@ -56,8 +54,6 @@ class LocalSimilarity:
             self._add(block.rows, others, kernel**SHARPNESS)
 
     def _add(self, rows: Sequence[Sample], others: Sequence[Sample], kernel: "Tensor") -> None:
-        if self._leave_group_out:
-            kernel *= kernel.new_tensor([[s.problem_id != other.problem_id for other in others] for s in rows])
         weights = kernel.new_tensor([self._weights.get(row_of(s), 0.0) for s in others])
         for sample, value in zip(rows, (kernel @ weights).tolist(), strict=True):
             self._sums[row_of(sample)] = self.of(row_of(sample)) + value

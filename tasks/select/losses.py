@@ -42,19 +42,15 @@ def loss_denominator(samples: Sequence[Sample], averaging: TokenWeights) -> int:
     return max(averaging.denominator([len(s.completion) for s in samples]), 1)
 
 
-def score_weights(
-    samples: Sequence[Sample], averaging: TokenWeights, step_samples: Sequence[Sample] | None = None
-) -> list[float]:
-    """-A_i w_i / N of each sample: the weight of its score in the loss of `step_samples`, by default of these."""
-    denominator = loss_denominator(samples if step_samples is None else step_samples, averaging)
+def score_weights(samples: Sequence[Sample], averaging: TokenWeights) -> list[float]:
+    """-A_i w_i / N of each sample: the weight of its score in the loss of them all."""
+    denominator = loss_denominator(samples, averaging)
     return [-s.advantage * averaging.weight(len(s.completion)) / denominator for s in samples]
 
 
-def token_loss_weights(
-    samples: Sequence[Sample], averaging: TokenWeights, step_samples: Sequence[Sample] | None = None
-) -> list[float]:
+def token_loss_weights(samples: Sequence[Sample], averaging: TokenWeights) -> list[float]:
     """w_i / N of each sample, 0 where it has no signal: the weight of its token losses in the same loss."""
-    denominator = loss_denominator(samples if step_samples is None else step_samples, averaging)
+    denominator = loss_denominator(samples, averaging)
     return [averaging.weight(len(s.completion)) / denominator if s.has_signal else 0.0 for s in samples]
 
 

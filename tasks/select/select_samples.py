@@ -20,12 +20,11 @@ from tasks.ppo.losses import first_step_losses
 from tasks.records import Selected, Split
 from tasks.seeds import derive_seed
 from tasks.select.certificate import certify
-from tasks.select.conformal_control import calibration_influences, shift_by_threshold
 from tasks.select.gradient_algebra import direction_cosine, direction_norm
 from tasks.select.losses import TokenLosses, Validation
 from tasks.select.metrics import selection_metrics
 from tasks.select.reward_audit import AuditedRound
-from tasks.select.tracin import NOT_MEASURED, Measure, SampleInfluence, cache_validation_gradients, influences
+from tasks.select.tracin import NOT_MEASURED, Measure, SampleInfluence, influences
 
 MEBIBYTE = 2**20
 
@@ -104,8 +103,8 @@ def measure(
     round: int,
     value_head: Any = None,
 ) -> Measurement:
-    """Influence of the samples of `train` on those of `held_out`; with `influence.selection` positive checked and
-    controlled, and what is kept by it.
+    """Influence of the samples of `train` on those of `held_out`; with `influence.selection` positive checked, and
+    what is kept by it.
 
     Where no sample of `train`, or none of `held_out`, has a signal, nothing is computed: those of `train` with a signal
     are kept.
@@ -140,23 +139,14 @@ def measure(
         losses = partial(first_step_losses, params.ppo)
     with explain_out_of_memory(tokens):
         scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
-        local = similarity == "local"
-        cached = cache_validation_gradients(scorer, validation, options.budget) if local else None
-        found = influences(scorer, samples, averaging, validation, options, _sizes(train), losses, cached)
+        found = influences(scorer, samples, averaging, validation, options, _sizes(train), losses)
         numbers["validation_gradient_norm"] = direction_norm(found.gradient)
         numbers["train_gradient_norm"] = direction_norm(found.train_gradient)
         numbers["gradient_cosine"] = direction_cosine(found.train_gradient, found.gradient)
         if own.selection != "positive":  # nothing is decided by it
             return Measurement(found.each, kept, numbers)
         numbers |= certified(scorer, samples, found.each, averaging, validation, round, losses)
-        controlled: list[float] | None = [s.influence or 0.0 for s in found.each]
-        if local and own.fdr_control:
-            trusted = calibration_influences(scorer, averaging, validation, options, _sizes(held_out), samples, cached)
-            controlled = shift_by_threshold(samples, found.each, validation.samples, trusted)
-            numbers["fault_share"] = _fault_share(samples, controlled)
-    if controlled is not None:
-        kept = [s.has_signal and x > 0 for s, x in zip(samples, controlled, strict=True)]
-    return Measurement(found.each, kept, numbers | {"all_kept": int(controlled is None)})
+    return Measurement(found.each, [(s.influence or 0.0) > 0 for s in found.each], numbers | {"all_kept": 0})
 
 
 def _measure_part(
@@ -230,13 +220,6 @@ def _sizes(groups: Sequence[SampleGroup]) -> list[float]:
 
 def _with_signal(samples: Sequence[Sample]) -> list[bool]:
     return [s.has_signal for s in samples]
-
-
-def _fault_share(samples: Sequence[Sample], controlled: Sequence[float] | None) -> float:
-    """Share of the samples with a signal that control rejects."""
-    if controlled is None:
-        return 0.0
-    return fmean(x <= 0 for s, x in zip(samples, controlled, strict=True) if s.has_signal)
 
 
 def _lines(

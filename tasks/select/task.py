@@ -17,7 +17,7 @@ from tasks.objective.sampler_check import check_sampler
 from tasks.params.params import Params
 from tasks.ppo.critic import start_round
 from tasks.ppo.losses import with_ppo_objective
-from tasks.records import Split
+from tasks.records import REMEDY, Split
 from tasks.select.reward_audit import AuditedRound, audit_in_steps
 from tasks.select.select_samples import select_samples
 from tasks.select.validation_rollout import write_validation
@@ -57,7 +57,10 @@ def audit_round(layout: Layout, params: Params, round: int) -> AuditedRound:
 
     audited, _ = audit_in_steps(lambda: read_trajectories(layout, round, ["train"]), sampled, params.influence.n)
     write_json(layout.audit(round), audited.audit)
-    logger.log(logging.WARNING if audited.audit.answer == "err" else logging.INFO, "%s", audited.audit.sentence)
+    err = audited.audit.answer == "err"
+    logger.log(logging.WARNING if err else logging.INFO, "%s", audited.audit.sentence)
+    if err:
+        logger.warning("%s", REMEDY)
     return audited
 
 

@@ -53,11 +53,10 @@ BUDGET = 2**30
 
 @dataclass(frozen=True)
 class Measure:
-    """Options of influence. `leave_group_out`: with `local`, no validation sample of a sample's own problem counts."""
+    """Options of influence."""
 
     similarity: Similarity = "dot"
     budget: int = BUDGET
-    leave_group_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,20 +97,16 @@ def influences(
     measure: Measure = Measure(),
     mean_weights: Sequence[float] | None = None,
     token_losses: TokenLosses | None = None,
-    cached: GradientPasses | None = None,
-    step_samples: Sequence[Sample] | None = None,
 ) -> Influences:
     """Influence of each sample, in order; 0, without computing it, where its advantage is 0.
 
     `mean_weights` [n] weigh the samples in the means that `local` subtracts: |advantage| before the update scaled it;
-    by default |advantage|. N is that of steps on `step_samples`, by default these samples. With `token_losses` the
-    influence of ∇ of these is measured instead of that of A ∇ log p; `local` compares completions by ∇ log p and raises
-    GraftError.
+    by default |advantage|. With `token_losses` the influence of ∇ of these is measured instead of that of A ∇ log p;
+    `local` compares completions by ∇ log p and raises GraftError.
 
     A pass over the validation samples makes the direction, and a pass over the samples the products, both layer by
     layer, so that no sample's gradient is in memory. `local` keeps gradients within `measure.budget` bytes: it passes
-    over the samples once for each part of the validation samples that fits; `cached`, from
-    `cache_validation_gradients`, serves all calls with the same validation. Several processes compute a share each, and
+    over the samples once for each part of the validation samples that fits. Several processes compute a share each, and
     all return the same.
     """
     local = measure.similarity == "local"
@@ -120,16 +115,14 @@ def influences(
             "influence.similarity: local compares completions by ∇ Σ log p, which is not the gradient of the token "
             "losses that are given; set it to dot"
         )
-    weights = (token_loss_weights if token_losses else score_weights)(samples, averaging, step_samples)
+    weights = (token_loss_weights if token_losses else score_weights)(samples, averaging)
     mean_weights = [abs(s.advantage) for s in samples] if mean_weights is None else mean_weights
     mean_weights = mean_weights if local else [0.0] * len(samples)
-    if local:
-        cached = cached or cache_validation_gradients(scorer, validation, measure.budget)
+    cached = _cached_gradients(scorer, validation, measure.budget) if local else None
     direction = validation_gradient(scorer, validation, measure.budget, cached)
     rows = [s for s, a, w in zip(samples, weights, mean_weights, strict=True) if a or w]
-    passes = cached if cached and cached.has_cached(rows) else None
-    passes = passes or GradientPasses(scorer, rows, measure.budget, token_losses)
-    similarity = LocalSimilarity(validation, cached, measure.leave_group_out) if local and cached else None
+    passes = GradientPasses(scorer, rows, measure.budget, token_losses)
+    similarity = LocalSimilarity(validation, cached) if cached else None
     projections, similar, train_gradient = _project(passes, direction, passes.sum_by_row(samples, weights), similarity)
     keys = [passes.row_of(s) for s in samples]
     similar_of = [similar.get(key, 0.0) for key in keys]
@@ -144,13 +137,12 @@ def influences(
 def validation_gradient(
     scorer: Scorer, validation: Validation, budget: int = BUDGET, cached: GradientPasses | None = None
 ) -> Direction:
-    """∇L_val; zero where no validation sample has a signal. `cached`: from `cache_validation_gradients`."""
-    rows = validation.samples_with_signal
-    passes = cached if cached and cached.has_cached(rows) else GradientPasses(scorer, rows, budget)
+    """∇L_val; zero where no validation sample has a signal. `cached`: passes over those that have one."""
+    passes = cached if cached and cached.fits else GradientPasses(scorer, validation.samples_with_signal, budget)
     return passes.gradient(passes.sum_by_row(validation.samples, validation.score_weights))
 
 
-def cache_validation_gradients(scorer: Scorer, validation: Validation, budget: int) -> GradientPasses:
+def _cached_gradients(scorer: Scorer, validation: Validation, budget: int) -> GradientPasses:
     """The validation samples' gradients, in every process; cached if they fit in `budget` bytes."""
     passes = GradientPasses(scorer, validation.samples_with_signal, budget, shared=False)
     passes.cache()

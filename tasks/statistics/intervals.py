@@ -29,23 +29,19 @@ class Estimate(NamedTuple):
     high: float
 
 
-def mean_interval(
-    values: Sequence[float], seed: int, resamples: int = RESAMPLES, confidence: float = CONFIDENCE
-) -> Estimate:
-    """Mean of M values within [0, 1], one a problem, with its interval: Wilson's where M < SMALL, else bootstrap."""
+def mean_interval(values: Sequence[float], seed: int, resamples: int = RESAMPLES) -> Estimate:
+    """Mean of M values within [0, 1], one a problem, with its interval: Wilson's for few, else bootstrap."""
     if len(values) < WILSON_BELOW:
-        return wilson_interval(values, confidence)
-    return bootstrap_interval(values, seed, resamples, confidence)
+        return wilson_interval(values)
+    return bootstrap_interval(values, seed, resamples)
 
 
-def bootstrap_interval(
-    values: Sequence[float], seed: int, resamples: int = RESAMPLES, confidence: float = CONFIDENCE
-) -> Estimate:
+def bootstrap_interval(values: Sequence[float], seed: int, resamples: int = RESAMPLES) -> Estimate:
     """Mean of M values within [0, 1] with its percentile bootstrap interval. Raises ValueError where there are none."""
-    return _interval(values, (0.0, 1.0), resamples, confidence, seed)
+    return _interval(values, (0.0, 1.0), resamples, seed)
 
 
-def wilson_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def wilson_interval(values: Sequence[float]) -> Estimate:
     """Mean p of M values within [0, 1] with Wilson's interval for as many coin flips as they are worth.
 
         n = p (1 - p) / (s² / M)        flips, whose mean would vary as this one does; M where all values are equal
@@ -62,30 +58,24 @@ def wilson_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     p = math.fsum(values) / count
     square = math.fsum((value - p) ** 2 for value in values) / max(count - 1, 1)
     n = p * (1 - p) * count / square if square > 0 else count
-    z = float(t.ppf((1 + confidence) / 2, max(count - 1, 1)))
+    z = float(t.ppf((1 + CONFIDENCE) / 2, max(count - 1, 1)))
     centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2)
     low, high = ((centre + side * half) / (1 + z * z / n) for side in (-1, 1))
     return Estimate(p, min(max(low, 0.0), p), max(min(high, 1.0), p))
 
 
 def difference_interval(
-    after: Sequence[float],
-    before: Sequence[float],
-    seed: int,
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
+    after: Sequence[float], before: Sequence[float], seed: int, resamples: int = RESAMPLES
 ) -> Estimate:
     """Mean of after − before over the same M problems: paired, so a problem is hard or easy for both sides.
 
     Values within [0, 1]. Raises ValueError where the lengths differ.
     """
     differences = [a - b for a, b in zip(after, before, strict=True)]
-    return _interval(differences, (-1.0, 1.0), resamples, confidence, seed)
+    return _interval(differences, (-1.0, 1.0), resamples, seed)
 
 
-def _interval(
-    values: Sequence[float], span: tuple[float, float], resamples: int, confidence: float, seed: int
-) -> Estimate:
+def _interval(values: Sequence[float], span: tuple[float, float], resamples: int, seed: int) -> Estimate:
     import numpy as np
     from scipy.stats import bootstrap
 
@@ -94,20 +84,20 @@ def _interval(
     data = np.asarray(values, dtype=np.float64)
     mean = float(data.mean())
     if np.all(data == data[0]):
-        return Estimate(mean, *_constant(float(data[0]), len(data), span, confidence))
+        return Estimate(mean, *_constant(float(data[0]), len(data), span))
     ends = bootstrap(
         (data,),
         np.mean,
         n_resamples=resamples,
         batch=RESAMPLE_BATCH,
-        confidence_level=confidence,
+        confidence_level=CONFIDENCE,
         method="percentile",
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return Estimate(mean, float(ends.low), float(ends.high))
 
 
-def _constant(value: float, count: int, span: tuple[float, float], confidence: float) -> tuple[float, float]:
+def _constant(value: float, count: int, span: tuple[float, float]) -> tuple[float, float]:
     """The interval of `count` equal values, where resampling has nothing to vary.
 
     All at one end of the span: as wide as Clopper and Pearson's for `count` coin flips, since flipping a coin of
@@ -118,5 +108,5 @@ def _constant(value: float, count: int, span: tuple[float, float], confidence: f
     least, most = span
     if value not in span:
         return value, value
-    ends = binomtest(count if value == most else 0, count).proportion_ci(confidence, method="exact")
+    ends = binomtest(count if value == most else 0, count).proportion_ci(CONFIDENCE, method="exact")
     return least + (most - least) * float(ends.low), least + (most - least) * float(ends.high)

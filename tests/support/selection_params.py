@@ -11,11 +11,10 @@ from tests.support.stage_params import stage_params
 
 
 def params(update: dict[str, Any] | None = None, **influence: Any) -> Params:
-    """As shipped, but for positive influence by `dot`, without control and mix, and plain GRPO."""
+    """As shipped, but for positive influence by `dot` without mix, and plain GRPO."""
     by_dot = {
         "selection": "positive",
         "similarity": "dot",
-        "fdr_control": False,
         "train_on_validation": False,
     }
     plain = {

@@ -1,5 +1,6 @@
 """`--preset`: what it writes, and what a user's own `-S` leaves of it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from flows.cli.presets import preset, presets
 from flows.preflight import write_params
 from tasks.errors import GraftError
 from tasks.params.file import load_params, override
+from tasks.records import REMEDY
+from tasks.select.reward_audit import AUDITED
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
 
@@ -32,6 +35,25 @@ def test_a_problems_file_that_is_not_there_is_one_line(file: Path) -> None:
     (lines := file.parent / "data" / "gsm8k" / "train.jsonl").parent.mkdir(parents=True)
     lines.write_text('{"question": "2 and 3?", "answer": "2+3=5\\n#### 5"}\n')
     assert write_params(file.parent, given, print).problems.source == "jsonl"
+
+
+@pytest.mark.parametrize("name", presets())
+def test_each_changes_the_shipped_params(file: Path, name: str) -> None:
+    override(file, preset(name))
+    assert load_params(file) != load_params(SHIPPED)
+
+
+@pytest.mark.parametrize(("name", "problems"), [("exact", AUDITED), ("noisy", 128)])
+def test_there_are_as_many_trusted_problems_as_selection_asks_for(file: Path, name: str, problems: int) -> None:
+    override(file, preset(name))
+    params = load_params(file)
+    assert (params.problems.validation, params.influence.n) == (problems, problems)
+
+
+def test_the_remedy_for_rewards_that_err_names_params(file: Path) -> None:
+    override(file, re.findall(r"-S ([^ )]+)", REMEDY))
+    params = load_params(file)
+    assert (params.problems.path, params.problems.validation, params.influence.selection) == ("FILE", 1, "none")
 
 
 def test_an_unknown_preset_is_refused_with_those_there_are() -> None:

@@ -6,19 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.model.policy import Policy
-from tasks.model.sample import Sample
-from tasks.select import gradient_passes as passes
-from tasks.select.conformal_control import (
-    FALSE_DISCOVERY_RATE,
-    calibration_influences,
-    rejection_threshold,
-    shift_by_threshold,
-)
-from tasks.select.tracin import Measure, SampleInfluence, cache_validation_gradients
-from tests.support.influence import BY_TOKEN, scorer_of
-from tests.support.policies import MakeSamples
-from tests.support.validation import advantage_validation
+from tasks.select.conformal_control import FALSE_DISCOVERY_RATE, rejection_threshold
 
 TRUSTED = [float(x) for x in range(100)]
 
@@ -76,39 +64,3 @@ def test_where_rewards_are_right_few_rounds_lose_any_and_where_they_err_most_tha
     assert lost <= 200 * FALSE_DISCOVERY_RATE
     assert caught >= 0.7 * 200 * 30
     assert mistaken <= FALSE_DISCOVERY_RATE * (mistaken + caught)
-
-
-def sample(problem: str, advantage: float) -> Sample:
-    return Sample(problem, 0, (1,), (2,), (), advantage)
-
-
-def scored(*influences: float) -> list[SampleInfluence]:
-    return [SampleInfluence(x, 0.0, 1.0) for x in influences]
-
-
-def test_influence_counts_from_the_fault_line() -> None:
-    samples = [sample("a", 1.0), sample("b", 1.0), sample("c", 0.0)]
-    judges = [sample("v", 1.0)] * 9 + [sample("v", 0.0)]
-    trusted = scored(*range(9), -100.0)  # the last one without a signal: not heard
-    assert shift_by_threshold(samples, scored(-4.0, 5.0, 0.0), judges, trusted) == [0.0, 9.0, 4.0]
-    assert shift_by_threshold(samples[1:], scored(5.0, 0.0), judges, trusted) is None
-
-
-def test_what_lowers_the_loss_is_not_dropped_however_unlike_validations_own() -> None:
-    samples, theirs = [sample("a", 1.0)] * 3, [sample("v", 1.0)] * 10
-    found = scored(5.0, 0.0, -1.0)
-    assert shift_by_threshold(samples, found, theirs, scored(*range(10, 20))) == [5.0, 0.0, -1.0]
-
-
-def test_control_needs_no_gradient_that_was_not_made_before(
-    exact: Policy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scorer, samples = scorer_of(exact), make_samples(problems=4, seed=5)
-    validation, measure = advantage_validation(samples), Measure(similarity="local")
-    given = (scorer, BY_TOKEN, validation, measure, [1.0] * len(samples), samples)
-    expected = calibration_influences(*given)
-    judges = cache_validation_gradients(scorer, validation, measure.budget)
-    monkeypatch.setattr(passes, "collect_gradients", None)
-    monkeypatch.setattr(passes, "stream_gradients", None)
-    for ours, theirs in zip(calibration_influences(*given, judges), expected, strict=True):
-        assert (ours.influence, ours.product) == pytest.approx((theirs.influence, theirs.product), rel=1e-9, abs=1e-15)

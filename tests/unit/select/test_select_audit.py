@@ -7,7 +7,7 @@ import pytest
 from tasks.artifacts import read_json, read_jsonl
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import Result, RewardAudit, Selected
+from tasks.records import REMEDY, Result, RewardAudit, Selected
 from tasks.select import task
 from tasks.select.task import audit_round, run_selection
 from tests.support.groups import changed, write_round
@@ -58,6 +58,7 @@ def test_where_rewards_err_what_contradicts_validation_is_dropped_and_validation
         lines = selected(layout, asked)
     assert read_json(layout.audit(1), RewardAudit).answer == "err"
     assert "rewards err, about" in caplog.text
+    assert REMEDY in caplog.text
     train = [line for line in lines if line.split == "train"]
     assert not any(line.selected for line in train)
     assert numbers(layout)["audit_rejected"] == len(train)

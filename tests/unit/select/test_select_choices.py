@@ -1,13 +1,11 @@
 """The choices of the stage `select`: what it measures by, what it keeps, and from whom the update may learn."""
 
 import logging
-from typing import Any
 
 import pytest
 
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
-from tasks.params.params import Params
 from tasks.records import Selected
 from tasks.select.task import run_selection
 from tasks.trajectories import Trajectory
@@ -29,30 +27,19 @@ RIGHT, WRONG = [[5, 6, 7, 8], [5, 6, 9, 8]], [[11, 12, 13], [11, 14, 13]]
 """Completions: of each two that are much alike."""
 
 
-def control_case(layout: Layout, make_trajectory: MakeTrajectory, train: list[float], **influence: Any) -> Params:
-    """Six problems in both splits, the same completions everywhere; rewarded truly in validation."""
-    write_round(
-        layout,
-        [make_trajectory(f"t{n}", train, tokens=RIGHT + WRONG) for n in range(6)]
-        + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
-    )
-    return params(**{"similarity": "local", "fdr_control": True, **influence})
-
-
-def test_a_sample_like_those_of_validation_is_not_dropped(layout: Layout, make_trajectory: MakeTrajectory) -> None:
-    run_selection(layout, control_case(layout, make_trajectory, [1, 1, 0, 0]), 1)
-    assert (sum(kept(layout)), numbers(layout)["all_kept"], numbers(layout)["fault_share"]) == (24, 1, 0)
-    run_selection(layout, control_case(layout, make_trajectory, [0, 0, 1, 1]), 1)
-    assert (sum(kept(layout)), numbers(layout)["all_kept"]) == (0, 0)
-    assert numbers(layout)["fault_share"] == 1
-
-
-@pytest.mark.parametrize("without", [{"fdr_control": False}, {"similarity": "dot"}], ids=str)
-def test_without_control_there_is_none(
-    without: dict[str, Any], layout: Layout, make_trajectory: MakeTrajectory
+@pytest.mark.parametrize("similarity", ["dot", "local"])
+def test_what_validation_contradicts_is_dropped(
+    similarity: str, layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
-    run_selection(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], **without), 1)
-    assert "fault_share" not in numbers(layout)
+    """Six problems in both splits, the same completions everywhere; rewarded truly in validation."""
+    for rewards, kept_count in (([1, 1, 0, 0], 24), ([0, 0, 1, 1], 0)):
+        write_round(
+            layout,
+            [make_trajectory(f"t{n}", rewards, tokens=RIGHT + WRONG) for n in range(6)]
+            + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
+        )
+        run_selection(layout, params(similarity=similarity), 1)
+        assert (sum(kept(layout)), numbers(layout)["all_kept"]) == (kept_count, 0)
 
 
 def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -> None:

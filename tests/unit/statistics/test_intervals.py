@@ -39,7 +39,7 @@ def test_the_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     case = CASES[0]  # problems that differ in difficulty, each sampled 20 times
     bootstrap = coverage(case, 120, 600, lambda values, seed: bootstrap_interval(values, seed, 300))
     assert 0.93 <= bootstrap <= 0.97
-    assert 0.93 <= coverage(case, 15, 3000, lambda values, _: wilson_interval(values, 0.95)) <= 0.97
+    assert 0.93 <= coverage(case, 15, 3000, lambda values, _: wilson_interval(values)) <= 0.97
 
 
 @settings(deadline=None, max_examples=200)
@@ -57,13 +57,13 @@ def test_of_flips_it_is_wilsons_own(count: int, data: st.DataObject) -> None:
 
 
 def test_many_samples_of_a_problem_are_worth_more_flips_than_one() -> None:
-    alike = wilson_interval([0.4, 0.5, 0.6] * 8, 0.95)
-    assert alike.high - alike.low < 0.1 < wilson_interval([0.0, 1.0] * 12, 0.95).low
+    alike = wilson_interval([0.4, 0.5, 0.6] * 8)
+    assert alike.high - alike.low < 0.1 < wilson_interval([0.0, 1.0] * 12).low
 
 
 def test_a_small_set_has_wilsons_interval_and_a_large_one_the_bootstrap() -> None:
     values = [0.0, 1.0] * (WILSON_BELOW // 2)
-    assert mean_interval(values[1:], 7, 300) == wilson_interval(values[1:], 0.95)
+    assert mean_interval(values[1:], 7, 300) == wilson_interval(values[1:])
     assert mean_interval(values, 7, 300) == bootstrap_interval(values, 7, 300)
 
 

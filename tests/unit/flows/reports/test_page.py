@@ -14,7 +14,7 @@ from flows.reports.run_record import Example, GreedyCompletion, RunRecord, read_
 from tasks.artifacts import read_json, write_json
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
-from tasks.records import AuditShare
+from tasks.records import REMEDY, AuditShare
 from tests.support import finished_run
 
 
@@ -58,7 +58,8 @@ def test_the_audit_of_the_rewards_is_on_the_page_and_in_the_summary(tmp_path: Pa
     assert "Audit of the rewards" in page
     assert f"{audit.sentence.replace(chr(39), '&#39;')}; most in &lt;t&gt;" in page
     assert "train-0007-picks" in page
-    assert summary_of(record).splitlines()[-1] == f"Round 1: {audit.sentence}."
+    assert f"<p>{REMEDY}.</p>" in page
+    assert summary_of(record).splitlines()[-3::2] == [f"Round 1: {audit.sentence}.", f"{REMEDY}."]
 
 
 def test_the_page_names_no_address_and_has_no_script(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from flows.reports.run_record import RunRecord, params_of_run, read_run_record
 from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.records import REMEDY
 from tasks.statistics.influence_histogram import BINS
 from tests.support import finished_run
 
@@ -76,7 +77,7 @@ def test_the_audits_of_all_rounds_are_kept_and_said(tmp_path: Path) -> None:
     write_json(layout.audit(2), erring)
     record = read_run_record(layout)
     assert record.audits == {"1": right, "2": erring}
-    assert record.audit_lines == [f"Round 1: {right.sentence}.", f"Round 2: {erring.sentence}."]
+    assert record.audit_lines == [f"Round 1: {right.sentence}.", f"Round 2: {erring.sentence}.", f"{REMEDY}."]
     write_json(layout.account, record)
     assert read_json(layout.account, RunRecord) == record
 
