@@ -94,9 +94,8 @@ def test_scheduled_runs_go_on_from_the_champion_and_not_from_what_waits(
     assert decisions() == ["not approved", "nothing new, 1 ×", "waits"]
     graft(root, "promote", second)
     assert decisions() == ["not approved", "nothing new, 1 ×", "promoted (person)"]
-    assert scheduled().startswith("nothing new since")
     scheduled("update.beta=0.1")
     assert "base: champion/policy " in (root / "params.yaml").read_text()
     assert champion_version(layout.champion) == second
     assert read_json(layout.promotion, Promotion).champion_version == second
-    assert [entry.nothing_new for entry in entries(root)] == [1, 1, 0]
+    assert [entry.nothing_new for entry in entries(root)] == [1, 0, 0]
