@@ -1,8 +1,8 @@
 """The `challenger/` folder: with `promotion.approve` person, a better policy that waits for approval.
 
     challenger/
-      champion.json, policy/, outcomes.jsonl, promotion.json    as in `champion/`, to which they go
-      page.html                                                 the page of its run
+      champion.json, policy/, outcomes.jsonl …    as in `champion/`, to which they go
+      page.html                                   the page of its run
 
 A later better policy replaces it. Like `champion/` it is not tracked by DVC and is replaced atomically.
 """
