@@ -86,7 +86,7 @@ def visible_cards() -> list[str]:
 
 
 def take_card(cards: Sequence[str], number: int) -> None:
-    """Let this process, which has used none so far, see the card of worker `number` alone: one after the other."""
+    """Let this process, which has used no card so far, see one of them alone: workers take them in turn."""
     if cards:
         os.environ[VISIBLE] = cards[number % len(cards)]
 
