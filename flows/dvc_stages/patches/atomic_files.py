@@ -10,6 +10,7 @@
 
 import io
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +23,6 @@ from dvc.fs import LocalFileSystem
 from dvc.lock import make_lock
 from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK, SCHEMA
 from dvc.stage.cache import StageCache
-from dvc.utils import relpath
 from dvc.utils.serialize import EncodingError, _common, _yaml
 from dvc_data.hashfile import state
 from voluptuous import Invalid
@@ -101,7 +101,7 @@ class RecoveringState(state.State):  # type: ignore[misc,unused-ignore]
 
     def set_link(self, path: Any, inode: Any, mtime: Any) -> None:
         with suppress(sqlite3.OperationalError, Timeout), self.links as links:
-            links.set(relpath(path, self.root_dir), (inode, mtime))
+            links.set(os.path.relpath(path, self.root_dir), (inode, mtime))
 
 
 def processes_at_work(folder: Path) -> set[int]:
