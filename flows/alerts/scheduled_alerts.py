@@ -51,11 +51,8 @@ def check_schedule(root: Path, schedules: Sequence[SCHEDULE_TYPES], begins: bool
 
 
 def _send(root: Path, alerts: Callable[[], list[Alert]]) -> None:
-    """Send the alerts; a file that cannot be read or written costs them, never the run."""
-    try:
+    with _warn("none sent"):
         send(root, alerts())
-    except GraftError as error:
-        print(f"warning: no alerts: {error}", file=sys.stderr)
 
 
 def _killed(root: Path) -> list[Alert]:
@@ -94,7 +91,9 @@ def _rule(schedule: str) -> dict[str, object]:
 
 def _failed(root: Path, line: str) -> list[Alert]:
     _write(root, _memory(root).model_copy(update={"until": _now()}))
-    entry = _entry(root)
+    entry = None
+    with suppress(GraftError):  # the history may be what the run failed of
+        entry = _entry(root)
     return [alert_of("run.failed", entry, entry.line or line) if entry else Alert("run.failed", line)]
 
 
@@ -137,11 +136,23 @@ def _schedules() -> list[SCHEDULE_TYPES]:
 
 
 def _memory(root: Path) -> Memory:
-    return read_json(_file(root), Memory) if _file(root).exists() else Memory()
+    with _warn("some alerts may be missing"):
+        return read_json(_file(root), Memory) if _file(root).exists() else Memory()
+    return Memory()
 
 
 def _write(root: Path, memory: Memory) -> None:
-    write_json(_file(root), memory)
+    with _warn("some may come twice"):
+        write_json(_file(root), memory)
+
+
+@contextmanager
+def _warn(lost: str) -> Iterator[None]:
+    """A file that cannot be read or written is a warning."""
+    try:
+        yield
+    except GraftError as error:
+        print(f"warning: alerts: {lost}: {error}", file=sys.stderr)
 
 
 def _file(root: Path) -> Path:

@@ -13,13 +13,17 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+from prefect.client.schemas.schedules import IntervalSchedule
 
+from flows.alerts.alert import Memory
 from flows.scheduling.watch import STILL
+from tasks.artifacts import write_json
 from tasks.core.loopback import free_port
 from tasks.params.file import override
 from tests.support.flow_runs import mlflow_states, states, temporary_servers, wait_until
 from tests.support.processes import is_alive
 from tests.support.tiny_project import begin, environment, ran
+from tests.support.webhooks import Webhook, webhook
 
 pytestmark = pytest.mark.slow
 
@@ -54,10 +58,19 @@ def serving(with_a_dead_run: Path) -> Iterator["subprocess.Popen[bytes]"]:
         process.wait()
 
 
-def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path) -> None:
+@pytest.fixture
+def alerts() -> Iterator[Webhook]:
+    with webhook() as receiver:
+        yield receiver
+
+
+def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path, alerts: Webhook) -> None:
+    daily = IntervalSchedule(interval=timedelta(days=1))
+    memory = Memory(until=datetime.now(UTC) - timedelta(days=3.5), schedules=(daily.model_dump_json(),))
+    write_json(done / ".graft" / "alerts.json", memory)
     port = str(free_port())
     command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "86400"]
-    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=port)
+    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=port, GRAFT_ALERTS=alerts.address())
     log = done / "serve.log"
     with log.open("w") as file:
         serving = subprocess.Popen(command, cwd=done, env=quick, stdout=file, stderr=file, start_new_session=True)
@@ -86,6 +99,8 @@ def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path) -> None:
 
         wait_until(lambda: ended() == ["CANCELLED", "CANCELLED", "COMPLETED"], serving)
         assert "the first scheduled run here" in log.read_text()
+        assert alerts.titles() == ["runs missed", "policy promoted"]
+        assert "2 scheduled runs from 20" in alerts.posted[0][1]["message"]
     finally:
         serving.kill()
         serving.wait()
