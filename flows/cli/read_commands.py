@@ -209,9 +209,9 @@ def alerts(
     action: Annotated[Literal["test"], typer.Argument(metavar="ACTION", help="test: send a test alert.")],  # noqa: ARG001
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
-    """Test the alerts of scheduled runs: send one to each address of GRAFT_ALERTS and to the server of PREFECT_API_URL.
+    """Send a test alert to each address of GRAFT_ALERTS and to the server of PREFECT_API_URL.
 
-    A line for each says whether it was accepted. Exits with 2 if one was not, or if there is none.
+    Says of each whether it was accepted; exit code 2 if one was not, or none is set.
     """
     from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root
