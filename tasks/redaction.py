@@ -108,7 +108,7 @@ def _parts(value: str) -> list[str]:
 
 def _tokens(addresses: str) -> list[str]:
     """Parts of Apprise's addresses: any of them may be a token, except hosts and what begins with #, a channel."""
-    rests = [address.partition("://")[2] for address in addresses.split()]
+    rests = [address.partition("://")[2] or address for address in addresses.split()]
     parts = [*rests, *(part for rest in rests for part in re.split("[/:?&=@,;]|(?=#)", rest))]
     return [part for part in parts if not part.startswith("#") and not _HOST.fullmatch(part)]
 

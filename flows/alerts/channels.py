@@ -57,7 +57,7 @@ def try_channels(root: Path, say: Callable[[str], None]) -> None:
 def _deliver(root: Path, alerts: Sequence[Alert]) -> list[tuple[str, str]]:
     """Each channel in words, and why it did not accept all alerts; "" if it did."""
     channels: list[tuple[str, Callable[[Path, Alert], str]]] = [
-        (f"{ADDRESSES} {number} ({address.partition('://')[0]}://…)", partial(_notify, address))
+        (redacted(f"{ADDRESSES} {number} ({address.partition('://')[0]}://…)"), partial(_notify, address))
         for number, address in enumerate(os.environ.get(ADDRESSES, "").split(), start=1)
     ]
     if url := PREFECT_API_URL.value():

@@ -12,6 +12,7 @@ from uuid import UUID
 from httpx import HTTPError
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.schedules import SCHEDULE_TYPES
+from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 from pydantic import TypeAdapter
 
@@ -129,7 +130,7 @@ def _schedules() -> list[SCHEDULE_TYPES]:
     try:
         with get_client(sync_client=True) as client:
             found = client.read_deployment(UUID(deployment.id)).schedules
-    except HTTPError as error:
+    except (HTTPError, ObjectNotFound) as error:
         print(f"warning: alerts: prefect: no schedule of this run there ({failure(error)})", file=sys.stderr)
         return []
     return [each.schedule for each in found if each.active]

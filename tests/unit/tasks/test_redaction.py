@@ -111,6 +111,7 @@ def test_passwords_in_an_address_are_known_and_ordinary_variables_are_not(monkey
     ("tgram://123456789:AAbb-CCdd_12/98765432", ["123456789:AAbb-CCdd_12", "98765432"]),
     (f"mailto://graft:{SECRET}@mail.example.org?to=x@example.org", [SECRET]), (f"ntfy://ntfy.sh/{SECRET}", [SECRET]),
     ("slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazk#training", ["T1JJ3T3L2", "A1BRTD4JD", "TIiajkdnlazk"]),
+    (SECRET, [SECRET]),
     (f"json://127.0.0.1:8000/a?+X-Key={quote(SECRET + '/+', safe='')}", [SECRET + "/+", quote(SECRET + "/+", safe="")]),
 ])  # fmt: skip
 def test_no_token_of_an_address_of_alerts_is_left(
