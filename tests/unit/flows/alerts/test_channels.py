@@ -9,6 +9,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.alerts.alert import Alert
 from flows.alerts.channels import send, try_channels
 from tasks.errors import GraftError
+from tests.support.drip_server import ANSWERS, drip_server
 from tests.support.servers import free_port
 from tests.support.webhooks import webhook
 
@@ -78,3 +79,14 @@ def test_without_an_address_the_variable_is_named(tmp_path: Path) -> None:
     with pytest.raises(GraftError, match=r"^GRAFT_ALERTS: no address; set this variable .*ntfy://ntfy\.sh/TOPIC"):
         try_channels(tmp_path, print)
     assert "GRAFT_ALERTS" not in os.environ
+
+
+def test_an_address_that_never_ends_its_answer_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("flows.alerts.channels.LIMIT", 0.5)
+    with drip_server(ANSWERS[0][0], pause=0.05) as slow:
+        monkeypatch.setenv("GRAFT_ALERTS", slow.replace("http", "json"))
+        send(tmp_path, [Alert("run.failed", "6")])
+    warning = "warning: alerts: GRAFT_ALERTS 1 (json://…): no answer in 0.5 s; graft alerts test tries it again\n"
+    assert capfd.readouterr().err == warning
