@@ -51,6 +51,11 @@ def check_schedule(root: Path, schedules: Sequence[SCHEDULE_TYPES], begins: bool
     _send(root, lambda: [*_killed(root), *_missed(root, schedules, begins)])
 
 
+def alert_killed(flow: object, flow_run: object, state: object) -> None:  # noqa: ARG001 (Prefect passes these three)
+    """Hook of Prefect, where the process that started the run is still there: the alert of a run that was killed."""
+    check_schedule(Path.cwd(), [])
+
+
 def _send(root: Path, alerts: Callable[[], list[Alert]]) -> None:
     with _warn("none sent"):
         send(root, alerts())

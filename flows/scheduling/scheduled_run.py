@@ -13,7 +13,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows.alerts.scheduled_alerts import scheduled_alerts
+from flows.alerts.scheduled_alerts import alert_killed, scheduled_alerts
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.history.changes import RunInputs, read_scheduled_inputs, scheduled_base, summarise_change
 from flows.history.run_history import add_failure, count_nothing_new, entries
@@ -36,7 +36,7 @@ from tasks.promotion_records import Promotion
 from tasks.redaction import redacted
 
 
-@flow(name="scheduled", persist_result=False)
+@flow(name="scheduled", persist_result=False, on_crashed=[alert_killed])
 def scheduled() -> State[None]:
     """Retrain from the champion, if anything is new since the last scheduled run; the message of the state is the line.
 

@@ -16,8 +16,9 @@ import pytest
 from prefect.client.schemas.schedules import IntervalSchedule
 
 from flows.alerts.alert import Memory
+from flows.prefect_runs.crashed_runs import Note
 from flows.scheduling.watch import STILL
-from tasks.artifacts import write_json
+from tasks.artifacts import read_json, write_json
 from tasks.core.loopback import free_port
 from tasks.params.file import override
 from tests.support.flow_runs import mlflow_states, states, temporary_servers, wait_until
@@ -138,6 +139,30 @@ def test_what_arrives_starts_a_run_and_during_a_run_one_after_it(done: Path) -> 
         assert len(runs) == 3
         serving.send_signal(signal.SIGINT)
         assert serving.wait(60) == 0
+    finally:
+        serving.kill()
+        serving.wait()
+
+
+def test_a_run_that_is_killed_is_an_alert_at_once(done: Path, alerts: Webhook) -> None:
+    """The next run would send it, too, but is a day away."""
+    override(done / "params.yaml", ["evaluation.temperature=0.5"])
+    log = done / "serve.log"
+    more = {"PREFECT_SERVER_API_PORT": str(free_port()), "GRAFT_ALERTS": alerts.address(), "TINY_HANG": "promote"}
+    with log.open("w") as file:
+        command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "86400"]
+        quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", **more)
+        serving = subprocess.Popen(command, cwd=done, env=quick, stdout=file, stderr=file, start_new_session=True)
+    try:
+        wait_until(lambda: "scheduled every" in log.read_text(), serving)
+        url = log.read_text().split()[-1]
+        (deployment,) = httpx.post(f"{url}/deployments/filter", json={}).json()
+        address = f"{url}/deployments/{deployment['id']}/create_flow_run"
+        wait_until(lambda: httpx.post(address, json={}).is_success, serving)
+        wait_until(lambda: ran(done)[-1:] == ["promote"], serving)
+        (note,) = (done / ".graft" / "flows").iterdir()
+        psutil.Process(read_json(note, Note).process.pid).kill()
+        wait_until(lambda: alerts.titles() == ["run killed"], serving)
     finally:
         serving.kill()
         serving.wait()
