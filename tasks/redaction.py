@@ -2,7 +2,8 @@
 
 Secrets are the user and password of a URL, values after `password=` and the like, authorisation headers, keys of
 well-known formats, and the values of environment variables with a secret's name (`OPENAI_API_KEY`, `PGPASSWORD`,
-`PREFECT_API_AUTH_STRING` …) wherever they occur, also as one part of `user:password`, encoded, or line by line.
+`PREFECT_API_AUTH_STRING` …) wherever they occur, also as one part of `user:password`, encoded, or line by line; and all
+parts of the addresses in `GRAFT_ALERTS`.
 """
 
 import json
@@ -33,6 +34,8 @@ _NAMES = re.compile(
 )
 _PLACES = re.compile(r"(?:_FILE|_PATH|_DIR|_SOCK)$|^(?:OLD)?PWD$", re.IGNORECASE)
 """Variables that contain paths."""
+
+_HOST = re.compile(r"(?:localhost|[a-z\d-]+(?:\.[a-z\d-]+)+)(?::\d+)?/?")
 
 # Each pattern begins with parts of bounded length, since texts of any length are searched.
 _ADDRESS = re.compile(
@@ -76,6 +79,7 @@ def _known_secrets(variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     for name, value in variables:
         named = _NAMES.search(name) and not _PLACES.search(name)
         found |= {value, *_parts(value)} if named else set()
+        found |= set(_tokens(value)) if name == "GRAFT_ALERTS" else set()
         found |= {
             *_passwords(value),
             *(match.group().removeprefix(match["name"]) for match in _ASSIGNED.finditer(value)),
@@ -100,6 +104,13 @@ def _parts(value: str) -> list[str]:
     lines, path = value.splitlines(), re.fullmatch(r"[\w+.-]+://[^/\s]+/(\S+)", value)
     parts = [*([password] if pair else []), *([path[1]] if path else [])]
     return [*parts, *(line for line in lines if len(lines) > 1 and not line.startswith("-----"))]
+
+
+def _tokens(addresses: str) -> list[str]:
+    """Parts of Apprise's addresses: any of them may be a token, except hosts and what begins with #, a channel."""
+    rests = [address.partition("://")[2] or address for address in addresses.split()]
+    parts = [*rests, *(part for rest in rests for part in re.split("[/:?&=@,;]|(?=#)", rest))]
+    return [part for part in parts if not part.startswith("#") and not _HOST.fullmatch(part)]
 
 
 def _is_distinct(value: str) -> bool:

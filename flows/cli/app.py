@@ -7,6 +7,7 @@ import typer
 
 from flows.cli.champion_commands import champion, export, promote, rollback
 from flows.cli.read_commands import (
+    alerts,
     compare,
     diagnose,
     doctor,
@@ -34,6 +35,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     retrain: "Run the complete chain, from problems to an improved policy.",
     stage: "Bring single stages up to date.",
     serve: "Retrain on a schedule.",
+    alerts: "Test the alerts of scheduled runs.",
     ui: "Open the history of this project in a browser.",
     history: "Show the runs of this project, a line each.",
     status: "Show which stages are stale, and why.",

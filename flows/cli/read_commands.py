@@ -1,7 +1,7 @@
 """Commands that read results and change nothing of a run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -203,6 +203,25 @@ def environments(
 
     root = project_root()
     print_text(list_environments(root, load_params(root / "params.yaml"), name))
+
+
+def alerts(
+    action: Annotated[Literal["test"], typer.Argument(metavar="ACTION", help="test: send a test alert.")],  # noqa: ARG001
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Send a test alert to each address of GRAFT_ALERTS and to the server of PREFECT_API_URL.
+
+    Says of each whether it was accepted; exit code 2 if one was not, or none is set.
+    """
+    from flows.prefect_runs.server_address import check_settings
+    from flows.preflight import project_root
+
+    root = project_root()
+    settings.set_prefect_home(root)
+    check_settings()
+    from flows.alerts.channels import try_channels
+
+    try_channels(root, print_text)
 
 
 def doctor(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)

@@ -54,8 +54,8 @@ def next_number(root: Path) -> int:
 
 def write_entry(root: Path, entry: Entry) -> None:
     """Add an entry, or replace the one of the same number."""
-    others = [other for other in entries(root) if other.number != entry.number]
-    write_jsonl(_file(root), [*others, entry])
+    by_number = {other.number: other for other in entries(root)} | {entry.number: entry}
+    write_jsonl(_file(root), list(by_number.values()))
 
 
 def count_nothing_new(root: Path) -> None:
@@ -164,6 +164,15 @@ def add_failure(root: Path, line: str, flow_run: str) -> str:
     if begun:
         return begun.name
     return _new_entry(root, "not begun", flow_run, scheduled=True, done=False, line=line).name
+
+
+def close_killed(root: Path) -> list[Entry]:
+    """Note of scheduled runs whose process was killed that they failed; returns their entries."""
+    end = {"done": False, "line": "killed, or the machine went down"}
+    closed = [entry.model_copy(update=end) for entry in entries(root) if entry.done is None and entry.scheduled]
+    for entry in closed:
+        write_entry(root, entry)
+    return closed
 
 
 def _new_entry(

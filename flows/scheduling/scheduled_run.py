@@ -13,6 +13,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
+from flows.alerts.scheduled_alerts import alert_killed, scheduled_alerts
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.history.changes import RunInputs, read_scheduled_inputs, scheduled_base, summarise_change
 from flows.history.run_history import add_failure, count_nothing_new, entries
@@ -35,7 +36,7 @@ from tasks.promotion_records import Promotion
 from tasks.redaction import redacted
 
 
-@flow(name="scheduled", persist_result=False)
+@flow(name="scheduled", persist_result=False, on_crashed=[alert_killed])
 def scheduled() -> State[None]:
     """Retrain from the champion, if anything is new since the last scheduled run; the message of the state is the line.
 
@@ -46,12 +47,13 @@ def scheduled() -> State[None]:
     root = project_root()
     with flow_run_note(root, flow_run.id):
         tag_run(root, str(flow_run.id), list(flow_run.tags))
-        try:
-            with exclusive_lock(root, "a scheduled run"):
-                line = retrain_where_new(root)
-        except WorkspaceLockedError as busy:
-            line = f"skipped: {busy}"
-            publish_name("skipped")
+        with scheduled_alerts(root):
+            try:
+                with exclusive_lock(root, "a scheduled run"):
+                    line = retrain_where_new(root)
+            except WorkspaceLockedError as busy:
+                line = f"skipped: {busy}"
+                publish_name("skipped")
     say(line)
     return Completed(message=line)
 

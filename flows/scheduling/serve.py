@@ -20,6 +20,7 @@ from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
 from tzlocal import get_localzone_name
 
+from flows.alerts.scheduled_alerts import check_schedule
 from flows.doctor import refuse_bad_pairs
 from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
 from flows.prefect_runs.server_address import REMEDY
@@ -51,6 +52,7 @@ def serve(root: Path, cron: str | None, every: float | None, watch: str | None, 
     with _server() as (url, ours):
         try:
             _retry_while_restarting(ours, lambda: _register(root, name, schedule))
+            check_schedule(root, [schedule] if schedule else [])
             when = [f'at "{cron}" ({schedule.timezone})'] if isinstance(schedule, CronSchedule) else []
             when += [] if every is None else [f"every {every:g} s"]
             when += [f"when problems arrive in {watch}"] if watch else []

@@ -41,6 +41,12 @@ class Contract(Section):
     vocabulary: Annotated[float, Field(ge=0, le=1)]
 
 
+class Alerts(Section):
+    """`flows/alerts/alert.py`."""
+
+    unbeaten: Annotated[int, Field(ge=1, le=1000, strict=True)] | None
+
+
 class RunnerParams(Section):
     """How shards are computed."""
 
@@ -82,5 +88,6 @@ class Machine(Section):
     tracking: Tracking
     schedule: Scheduling
     contract: Contract
+    alerts: Alerts
     runner: RunnerParams
     vllm: VllmServer

@@ -13,13 +13,18 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+from prefect.client.schemas.schedules import IntervalSchedule
 
+from flows.alerts.alert import Memory
+from flows.prefect_runs.crashed_runs import Note
 from flows.scheduling.watch import STILL
+from tasks.artifacts import read_json, write_json
 from tasks.core.loopback import free_port
 from tasks.params.file import override
 from tests.support.flow_runs import mlflow_states, states, temporary_servers, wait_until
 from tests.support.processes import is_alive
 from tests.support.tiny_project import begin, environment, ran
+from tests.support.webhooks import Webhook, webhook
 
 pytestmark = pytest.mark.slow
 
@@ -54,10 +59,19 @@ def serving(with_a_dead_run: Path) -> Iterator["subprocess.Popen[bytes]"]:
         process.wait()
 
 
-def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path) -> None:
+@pytest.fixture
+def alerts() -> Iterator[Webhook]:
+    with webhook() as receiver:
+        yield receiver
+
+
+def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path, alerts: Webhook) -> None:
+    daily = IntervalSchedule(interval=timedelta(days=1))
+    memory = Memory(until=datetime.now(UTC) - timedelta(days=3.5), schedules=(daily.model_dump_json(),))
+    write_json(done / ".graft" / "alerts.json", memory)
     port = str(free_port())
     command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "86400"]
-    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=port)
+    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=port, GRAFT_ALERTS=alerts.address())
     log = done / "serve.log"
     with log.open("w") as file:
         serving = subprocess.Popen(command, cwd=done, env=quick, stdout=file, stderr=file, start_new_session=True)
@@ -76,6 +90,7 @@ def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path) -> None:
             answer.raise_for_status()
             return True
 
+        write_json(done / ".graft" / "alerts.json", memory)  # as if nobody had looked when it started
         for days in (3, 2, 1):
             wait_until(partial(is_created, days), serving)
 
@@ -86,6 +101,8 @@ def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path) -> None:
 
         wait_until(lambda: ended() == ["CANCELLED", "CANCELLED", "COMPLETED"], serving)
         assert "the first scheduled run here" in log.read_text()
+        assert alerts.titles() == ["runs missed", "runs missed", "policy promoted"]  # by the start, by the run
+        assert all("3 scheduled runs from 20" in body["message"] for _, body in alerts.posted[:2])
     finally:
         serving.kill()
         serving.wait()
@@ -122,6 +139,30 @@ def test_what_arrives_starts_a_run_and_during_a_run_one_after_it(done: Path) -> 
         assert len(runs) == 3
         serving.send_signal(signal.SIGINT)
         assert serving.wait(60) == 0
+    finally:
+        serving.kill()
+        serving.wait()
+
+
+def test_a_run_that_is_killed_is_an_alert_at_once(done: Path, alerts: Webhook) -> None:
+    """The next run would send it, too, but is a day away."""
+    override(done / "params.yaml", ["evaluation.temperature=0.5"])
+    log = done / "serve.log"
+    more = {"PREFECT_SERVER_API_PORT": str(free_port()), "GRAFT_ALERTS": alerts.address(), "TINY_HANG": "promote"}
+    with log.open("w") as file:
+        command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "86400"]
+        quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", **more)
+        serving = subprocess.Popen(command, cwd=done, env=quick, stdout=file, stderr=file, start_new_session=True)
+    try:
+        wait_until(lambda: "scheduled every" in log.read_text(), serving)
+        url = log.read_text().split()[-1]
+        (deployment,) = httpx.post(f"{url}/deployments/filter", json={}).json()
+        address = f"{url}/deployments/{deployment['id']}/create_flow_run"
+        wait_until(lambda: httpx.post(address, json={}).is_success, serving)
+        wait_until(lambda: ran(done)[-1:] == ["promote"], serving)
+        (note,) = (done / ".graft" / "flows").iterdir()
+        psutil.Process(read_json(note, Note).process.pid).kill()
+        wait_until(lambda: alerts.titles() == ["run killed"], serving)
     finally:
         serving.kill()
         serving.wait()

@@ -27,6 +27,7 @@ SECRETS = {
     "PREFECT_API_AUTH_STRING": f"admin:{MARK}-client",
     "PREFECT_SERVER_API_AUTH_STRING": f"admin:{MARK}-client",
     "SLACK_WEBHOOK_URL": f"https://hooks.example/services/T0/{MARK}",
+    "GRAFT_ALERTS": f"tgram://123456789:{MARK}-token/98765 ntfy://ntfy.sh/{MARK}-topic",
 }
 TOLD = f"no reply from https://user:{MARK}-url@host/v1 (Incorrect API key provided: {SECRETS['OPENAI_API_KEY']})"
 TOLD += "; ".join(("", *SECRETS.values(), *(value.rpartition(":")[2] for value in SECRETS.values())))

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -26,6 +27,7 @@ from tests.support.flow_runs import flow_runs, mlflow_states, states, temporary_
 from tests.support.processes import is_alive
 from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import begin, commit, dvc, environment, graft, ran, run
+from tests.support.webhooks import Webhook, webhook
 from tests.support.workspace_holder import holding
 
 FLOW = "from flows.scheduling.scheduled_run import scheduled; scheduled()"
@@ -65,9 +67,17 @@ def root(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="module")
+def alerts() -> Iterator[Webhook]:
+    """What receives them."""
+    with webhook() as receiver:
+        yield receiver
+
+
 @pytest.mark.slow
-def test_the_first_run_does_the_job_and_says_what_came_of_it(root: Path, prefect_api: str) -> None:
-    told = scheduled(root, prefect_api)
+def test_the_first_run_does_the_job_and_says_what_came_of_it(root: Path, prefect_api: str, alerts: Webhook) -> None:
+    told = scheduled(root, prefect_api, GRAFT_ALERTS=alerts.address())
+    assert alerts.titles() == ["policy promoted"]
     line = "the first scheduled run here. Promoted: as ever"
     assert told[-1] == line
     assert lines(root) == [line]
@@ -82,10 +92,11 @@ def test_the_first_run_does_the_job_and_says_what_came_of_it(root: Path, prefect
 
 
 @pytest.mark.slow
-def test_without_news_nothing_is_done(root: Path, prefect_api: str) -> None:
+def test_without_news_nothing_is_done(root: Path, prefect_api: str, alerts: Webhook) -> None:
     promote(Layout(root))  # as if the run before had promoted its policy, whose digest then is another
     commit(root)
-    (told,) = scheduled(root, prefect_api)
+    (told,) = scheduled(root, prefect_api, GRAFT_ALERTS=alerts.address())
+    assert len(alerts.posted) == 1
     assert told.startswith("nothing new since 20")
     assert told.endswith(": no problems, params or sources; nothing was done")
     assert ran(root) == []
@@ -95,12 +106,14 @@ def test_without_news_nothing_is_done(root: Path, prefect_api: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_fails_is_told_and_done_again(root: Path, prefect_api: str) -> None:
+def test_a_run_that_fails_is_told_and_done_again(root: Path, prefect_api: str, alerts: Webhook) -> None:
     (root / "data" / "b.jsonl").write_text('{"question": "2 and 2?", "answer": 4}\n' * 2)
     dvc(root, "add", "-q", "data/b.jsonl")
     override(root / "params.yaml", ["update.beta=0.05"])
     commit(root)
-    told = scheduled(root, prefect_api, code=1, TINY_FAIL="update@1")
+    told = scheduled(root, prefect_api, code=1, TINY_FAIL="update@1", GRAFT_ALERTS=alerts.address())
+    assert alerts.titles()[1:] == ["run failed"]
+    assert alerts.posted[1][1]["message"] == f"{entries(root)[-1].name}: {told[-1]}"
     assert told[-1] == lines(root)[-1] == "failed: update@1: told to fail; unset TINY_FAIL"
     told = scheduled(root, prefect_api)
     line = "beta 0.05, problems 1 → 3. Promoted: as ever"

@@ -107,6 +107,27 @@ def test_passwords_in_an_address_are_known_and_ordinary_variables_are_not(monkey
     assert redacted(f'password authentication with "{SECRET}" failed') == 'password authentication with "***" failed'
 
 
+@pytest.mark.parametrize(("address", "tokens"), [
+    ("tgram://123456789:AAbb-CCdd_12/98765432", ["123456789:AAbb-CCdd_12", "98765432"]),
+    (f"mailto://graft:{SECRET}@mail.example.org?to=x@example.org", [SECRET]), (f"ntfy://ntfy.sh/{SECRET}", [SECRET]),
+    ("slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazk#training", ["T1JJ3T3L2", "A1BRTD4JD", "TIiajkdnlazk"]),
+    (SECRET, [SECRET]),
+    (f"json://127.0.0.1:8000/a?+X-Key={quote(SECRET + '/+', safe='')}", [SECRET + "/+", quote(SECRET + "/+", safe="")]),
+])  # fmt: skip
+def test_no_token_of_an_address_of_alerts_is_left(
+    address: str, tokens: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hosts and channels, which say where the trouble is, are left."""
+    monkeypatch.setenv("GRAFT_ALERTS", f"json://127.0.0.1:8000/ {address}")
+    for token in tokens:
+        left = redacted(f"POST to /{token}/: no answer")
+        assert token not in left
+        assert left.endswith("***/: no answer")
+    assert not any(token in redacted(f"bad address: {address}") for token in tokens)
+    plain = "127.0.0.1:8000, ntfy.sh, mail.example.org: no answer; training"
+    assert redacted(plain) == plain
+
+
 @pytest.mark.parametrize(
     "sign", ["x", "a_", "a-", "://", "a://", "a://b:", "a@", "bearer ", "password", "sk-", "A_", " =", "'"]
 )
