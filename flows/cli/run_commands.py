@@ -24,7 +24,7 @@ def retrain(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Write params first: small, improved, gpu, smollm2, manual, exact, noisy, or a recipe's: chess, civil.",
+            help="Write params first: small, improved, gpu, smollm2, manual, exact, noisy, chess, civil.",
         ),
     ] = None,
     dry_run: Annotated[
