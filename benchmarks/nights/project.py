@@ -23,9 +23,10 @@ def skill(layout, stage, round):
     """What `evaluate` and `select` of the nights write besides their digests."""
     world = json.loads((layout.root / "skill.json").read_text())
     if stage == "problems":
-        write_text(layout.problems("train"), digest_path(layout.root / "data") + "\\n")
-        lines = [{"problem_id": f"t{i}", "source": "nights", "question": f"{i}?", "answer": i} for i in range(TEST)]
-        write_text(layout.problems("test"), "".join(json.dumps(line) + "\\n" for line in lines))
+        for split, question in (("train", digest_path(layout.root / "data")), ("test", "the same every night")):
+            common = {"source": "nights", "question": question}
+            lines = [{"problem_id": f"t{i}", "answer": i, **common} for i in range(TEST)]
+            write_text(layout.problems(split), "".join(json.dumps(line) + "\\n" for line in lines))
     if stage == "select":
         answer = "err" if world["err"] else "right"
         share = {"wrong": 0.3 * world["err"], "error": 0.02, "contradicted": 0.2, "expected": 0.1}
@@ -48,7 +49,7 @@ def make_project(root: Path, store: str) -> None:
     """A new project in the folder `root`, with files of problems in `data/`, recorded in MLflow's `store`."""
     tiny_project.make(root, rounds=1)
     tiny = root / "tasks" / "tiny.py"
-    text = tiny.read_text().replace("\n\ndef promotion(", f"{SKILL}\n\ndef promotion(")
+    text = tiny.read_text().replace("\n\ndef promote(", f"{SKILL}\n\ndef promote(")
     text = text.replace("HEADLINE = ", f"TEST, FIRST = {TEST}, {FIRST}\nHEADLINE = ")
     ends = '    if stage == "promote":\n        shares'
     assert ends in text
@@ -57,7 +58,10 @@ def make_project(root: Path, store: str) -> None:
     (root / "data").mkdir()
     override(
         root / "params.yaml",
-        ["problems.path=data", "problems.source=jsonl", f"machine.tracking.uri={store}", "evaluation.ks=[1]"],
+        [
+            *["problems.path=data", "problems.source=jsonl", "machine.contract.action=none", "evaluation.ks=[1]"],
+            f"machine.tracking.uri={store}",
+        ],
     )
     (root / "README.md").write_text("Nights\n")
     write_night(root, 0, FIRST, False)

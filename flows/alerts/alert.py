@@ -13,6 +13,7 @@ Kind = Literal[
     "run.killed",  # found by the next run, or when `graft serve` starts
     "runs.missed",  # at a scheduled time no run began until the next one
     "policy.promoted",
+    "policy.waits",  # for a person's approval
     "policy.worse",  # than the champion, by more than chance
     "champion.unbeaten",
     "rewards.err",  # as the audit found
@@ -62,11 +63,14 @@ def result_alerts(
     None: never.
     """
     is_same = promotion.champion_version == memory.champion
-    unbeaten = 0 if promotion.promoted else 1 + (memory.unbeaten if is_same else 0)
+    is_better = promotion.promoted or promotion.approval == "waits"
+    unbeaten = 0 if is_better else 1 + (memory.unbeaten if is_same else 0)
     champion = promotion.version if promotion.promoted else promotion.champion_version
     alerts = []
     if promotion.promoted and promotion.version != memory.champion:
         alerts.append(alert_of("policy.promoted", entry, promotion.reason))
+    if promotion.approval == "waits":
+        alerts.append(alert_of("policy.waits", entry, promotion.reason))
     if promotion.measure is None and promotion.high < 0:
         alerts.append(alert_of("policy.worse", entry, promotion.reason))
     if champion and limit and unbeaten and unbeaten % limit == 0:

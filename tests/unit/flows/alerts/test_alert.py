@@ -54,6 +54,12 @@ def test_a_decision_that_a_later_run_repeats_is_known() -> None:
     assert result_alerts(ENTRY, decision, {}, memory, None)[0] == []
 
 
+def test_a_policy_that_waits_for_approval_has_beaten_the_champion() -> None:
+    waits = promotion(0.1, 0.2, "old").model_copy(update={"promoted": False, "approval": "waits"})
+    alerts, memory = result_alerts(ENTRY, waits, {}, Memory(champion="old", unbeaten=6), 7)
+    assert ([alert.kind for alert in alerts], memory.champion, memory.unbeaten) == (["policy.waits"], "old", 0)
+
+
 @given(st.lists(st.booleans(), max_size=12), st.integers(1, 4) | st.none())
 def test_a_champion_is_unbeaten_after_each_n_runs_since_it_was_made(promoted: list[bool], limit: int | None) -> None:
     """`promoted`: of runs one after the other. Before the first champion there is none to beat."""
