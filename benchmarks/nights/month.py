@@ -35,7 +35,6 @@ LINES = {
     "kept": ". Not promoted: ",
     "waits": "graft promote ",
     "nothing new": "nothing new ",
-    "failed": "failed: ",
 }
 """By result of a night: a part of the message of its state in Prefect."""
 
@@ -106,7 +105,7 @@ class Month:
         else:
             self.clock.set(due - timedelta(seconds=2))
             self._disturb(night)
-        day = (due - timedelta(days=15 if night.event == "power cut" else 0)).date()
+        day = (due - timedelta(days=14 if night.event == "power cut" else 0)).date()
         wait(lambda: self._is_over(day), f"the run of {due}")
         runs = [run for run in self._runs(day) if run["state_type"] in ENDED]
         self._after(night)
@@ -134,8 +133,8 @@ class Month:
                 self._disk.fill(200_000)
             case "experiment deleted":
                 self._experiment("delete")
-            case "problems broken" | "disk full":
-                (self.root / "data" / "broken.jsonl").write_text('{"question": \n')
+            case "params broken" | "disk full":
+                self._edit("temperature: 1.0 ", "temperature: hot ")
             case "power cut":
                 self.processes.kill_all()
                 self.clock.set(self._due(number) + timedelta(hours=7))
@@ -177,8 +176,8 @@ class Month:
                 self._experiment("restore")
             case "disk full" if self._disk:
                 self._disk.drop()
-            case "problems broken" | "disk full":
-                (self.root / "data" / "broken.jsonl").unlink()
+            case "params broken" | "disk full":
+                self._edit("temperature: hot ", "temperature: 1.0 ")
         self.processes.restart_if_ended("serve")
 
     def _check_run(self, night: Night, runs: Sequence[dict[str, Any]], champion: str | None) -> list[str]:
@@ -239,6 +238,11 @@ class Month:
     def _champion(self) -> str | None:
         record = self.root / "champion" / "champion.json"
         return read_json(record, Champion).version if record.exists() else None
+
+    def _edit(self, old: str, new: str) -> None:
+        """Edit `params.yaml`, as a person does."""
+        file = self.root / "params.yaml"
+        file.write_text(file.read_text().replace(old, new, 1))
 
     def _experiment(self, action: str) -> None:
         """Delete or restore MLflow's experiment, as a person does on its page."""

@@ -11,9 +11,11 @@ from uuid import UUID
 
 from httpx import HTTPError
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import StateType
 from prefect.client.schemas.schedules import SCHEDULE_TYPES
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
+from prefect.settings import PREFECT_API_URL
 from pydantic import TypeAdapter
 
 from flows.alerts.alert import Alert, Memory, alert_of, missed_alerts, result_alerts
@@ -63,8 +65,19 @@ def _send(root: Path, alerts: Callable[[], list[Alert]]) -> None:
 
 def _killed(root: Path) -> list[Alert]:
     with suppress(WorkspaceLockedError), exclusive_lock(root, "a scheduled run"):
-        return [alert_of("run.killed", entry, entry.line) for entry in close_killed(root)]
+        return [alert_of("run.killed", entry, entry.line) for entry in close_killed(root) if not _has_failed(entry)]
     return []  # a run is at work: the next one finds them
+
+
+def _has_failed(entry: Entry) -> bool:
+    """Whether Prefect knows that the run failed: its alert was sent, but the history on a full disk lacks its end."""
+    if not PREFECT_API_URL.value():
+        return False
+    try:
+        with get_client(sync_client=True) as client:
+            return client.read_flow_run(UUID(entry.flow_run)).state_type == StateType.FAILED
+    except (HTTPError, ObjectNotFound):
+        return False
 
 
 def _missed(root: Path, schedules: Sequence[SCHEDULE_TYPES], begins: bool) -> list[Alert]:

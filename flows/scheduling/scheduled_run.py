@@ -60,9 +60,10 @@ def scheduled() -> State[None]:
 
 def retrain_where_new(root: Path) -> str:
     """The line. A failed run is in the history, too, and is repeated at the next time."""
-    layout, params = Layout(root), load_params(root / "params.yaml")
-    mark_crashed(root, params.machine.tracking)
+    layout = Layout(root)
     try:
+        params = load_params(root / "params.yaml")
+        mark_crashed(root, params.machine.tracking)
         now = read_scheduled_inputs(layout, params)
         seen = _last_seen(root)
         changes = summarise_change(seen, now) if seen else "the first scheduled run here"

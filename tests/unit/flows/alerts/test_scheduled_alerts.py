@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prefect import flow
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Crashed, Failed
 
 from flows.alerts.alert import Memory
 from flows.alerts.scheduled_alerts import check_schedule, scheduled_alerts, scheduled_times
@@ -88,6 +92,24 @@ def test_a_run_that_was_killed_is_found_once_by_the_next_or_by_serve(layout: Lay
     assert told.titles() == ["run killed"]
     assert [(entry.number, entry.done) for entry in entries(layout.root)] == [(1, True), (2, False), (3, None)]
     assert told.posted[0][1]["message"] == "2 · seed: killed, or the machine went down"
+
+
+@pytest.mark.slow
+def test_a_run_that_failed_on_a_full_disk_was_not_killed(layout: Layout, told: Webhook, prefect_api: str) -> None:
+    """Its alert was sent, though the history could not note its end."""
+
+    @flow
+    def scheduled() -> None:
+        return
+
+    with temporary_settings({PREFECT_API_URL: prefect_api}):
+        with get_client(sync_client=True) as client:
+            failed, crashed = (client.create_flow_run(scheduled, state=state) for state in (Failed(), Crashed()))
+        for number, run in enumerate((failed, crashed), start=2):
+            note(layout, number, flow_run=str(run.id), done=None)
+        check_schedule(layout.root, [])
+    assert [post["message"].partition(" ")[0] for _, post in told.posted] == ["3"]
+    assert [entry.done for entry in entries(layout.root)] == [True, False, False]
 
 
 def remember(layout: Layout, until: datetime, schedule: IntervalSchedule | CronSchedule) -> None:
