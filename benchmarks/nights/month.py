@@ -87,7 +87,7 @@ class Month:
             print(self.processes.graft("history", "-n", "40"))
             write_night(self.root, len(NIGHTS), 40, False)
             begun_by_hand = time.monotonic()
-            self.processes.graft("retrain")
+            self.processes.graft("retrain", "-S", "policy.base=scratch")
             self.figures.by_hand = time.monotonic() - begun_by_hand
         finally:
             self.processes.kill_all()

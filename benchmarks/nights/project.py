@@ -60,7 +60,7 @@ def make_project(root: Path, store: str) -> None:
         root / "params.yaml",
         [
             *["problems.path=data", "problems.source=jsonl", "machine.contract.action=none", "evaluation.ks=[1]"],
-            f"machine.tracking.uri={store}",
+            *["machine.schedule.keep=7", f"machine.tracking.uri={store}"],
         ],
     )
     (root / "README.md").write_text("Nights\n")

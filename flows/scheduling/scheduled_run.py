@@ -4,6 +4,7 @@
 deployment for one, and `graft serve` is another that needs no worker.
 """
 
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from flows.process.exit_codes import failure_line
 from flows.process.signals import outlive_readers
 from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.reports.publish import publish_name
+from flows.retention.clean import clean
 from flows.retrain import run_stages
 from flows.run_session import RunSession
 from flows.stages.user_files import CHAMPION
@@ -94,7 +96,17 @@ def _retrained(layout: Layout, base: str, changes: str) -> str:
     session = RunSession(DvcPipeline(layout.root, seconds=params.machine.schedule.seconds), params, say, line)
     run_stages(session)
     session.wait()
+    if params.machine.schedule.keep:
+        _remove_old(layout, params.machine.schedule.keep)
     return line()
+
+
+def _remove_old(layout: Layout, keep: int) -> None:
+    """Results of runs before the last `keep`; an error is a warning, as the run has ended well."""
+    try:
+        clean(layout, keep, really=True, replies=False)
+    except GraftError as error:
+        print(f"warning: old results stay: {error}", file=sys.stderr)
 
 
 def _last_seen(root: Path) -> RunInputs | None:

@@ -27,10 +27,11 @@ class Tracking(Section):
 
 
 class Scheduling(Section):
-    """`seconds`: stage → time limit. `flows/preflight.py` checks the names."""
+    """`seconds`: stage → time limit. `flows/preflight.py` checks the names. `keep`: runs whose results stay."""
 
     retries: Annotated[int, Field(ge=0, le=20, strict=True)]
     seconds: dict[str, Seconds]
+    keep: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None
 
 
 class Contract(Section):

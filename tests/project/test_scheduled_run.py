@@ -17,6 +17,7 @@ from prefect.states import Running
 
 from flows.history.run_history import entries
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed
+from flows.retention.dvc_cache import saved_locks
 from flows.scheduling.serve import schedule_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -154,6 +155,17 @@ def test_beside_another_run_it_is_skipped(root: Path, prefect_api: str) -> None:
     assert told.startswith(f"skipped: {root}: graft retrain (process {process.pid}, since ")
     process.communicate("")
     assert flow_runs(prefect_api, root)[-1]["state_type"] == "COMPLETED"
+
+
+@pytest.mark.slow
+def test_as_many_results_stay_as_are_to_be_kept(root: Path, prefect_api: str) -> None:
+    commit(root)
+    override(root / "params.yaml", ["machine.schedule.keep=2", "update.beta=0.07"])
+    assert len(saved_locks(root)) == 2
+    told = scheduled(root, prefect_api)
+    assert told[-1] == "beta 0.07. Promoted: as ever"
+    assert told[-2].startswith("removed: ")
+    assert [lock.stem for lock in saved_locks(root)] == ["000002", "000003"]
 
 
 @pytest.mark.slow
