@@ -96,6 +96,7 @@ class RunSession:
         """`report` is called after each stage; `line` returns the result of a scheduled run in words."""
         self.params = params
         self.results: list[StageResult] = []
+        self.breaches: list[str] = []  # of the contract of problem files
         self.record: RunRecord | None = None  # of the finished run; None if a result could not be read
         self._pipeline, self._report, self._line = pipeline, report, line
         self._layout = Layout(pipeline.root)
@@ -177,7 +178,8 @@ class RunSession:
                 ShardRunner(self.params.machine.runner, self.params.machine.device) as runner,
                 use_fan_out(runner),
             ):
-                for breach in check_contract(layout, self.params):
+                self.breaches = check_contract(layout, self.params)
+                for breach in self.breaches:
                     print(f"warning: {breach}", file=sys.stderr)
                 self._pipeline.update_sources()
                 yield

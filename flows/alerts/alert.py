@@ -17,6 +17,7 @@ Kind = Literal[
     "policy.worse",  # than the champion, by more than chance
     "champion.unbeaten",
     "rewards.err",  # as the audit found
+    "contract.broken",  # by new problem files
     "test",
 ]
 """The name of the Prefect event without its `graft.`; with spaces, the title of the message."""

@@ -14,6 +14,8 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
+from flows.alerts.alert import Alert
+from flows.alerts.channels import send
 from flows.alerts.scheduled_alerts import alert_killed, scheduled_alerts
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.history.changes import RunInputs, read_scheduled_inputs, scheduled_base, summarise_change
@@ -94,7 +96,11 @@ def _retrained(layout: Layout, base: str, changes: str) -> str:
         return redacted(f"{changes}. {reason[:1].upper()}{reason[1:]}")
 
     session = RunSession(DvcPipeline(layout.root, seconds=params.machine.schedule.seconds), params, say, line)
-    run_stages(session)
+    try:
+        run_stages(session)
+    finally:
+        if session.breaches:
+            send(layout.root, [Alert("contract.broken", "; ".join(session.breaches))])
     session.wait()
     if params.machine.schedule.keep:
         _remove_old(layout, params.machine.schedule.keep)

@@ -158,12 +158,19 @@ def test_beside_another_run_it_is_skipped(root: Path, prefect_api: str) -> None:
 
 
 @pytest.mark.slow
-def test_as_many_results_stay_as_are_to_be_kept(root: Path, prefect_api: str) -> None:
+def test_files_that_break_the_contract_are_an_alert_and_as_many_results_stay_as_are_kept(
+    root: Path, prefect_api: str, alerts: Webhook
+) -> None:
     commit(root)
-    override(root / "params.yaml", ["machine.schedule.keep=2", "update.beta=0.07"])
+    lines = [f'{{"question": "Of {n} pens 2 are red; how many are not?", "answer": {n - 2}}}\n' for n in (3, 4, 5)]
+    (root / "pens.jsonl").write_text("".join(lines))
+    sizes = [f"problems.{split}=1" for split in ("train", "validation", "test")]
+    contract = ["problems.path=pens.jsonl", "machine.contract.action=warn"]
+    override(root / "params.yaml", ["machine.schedule.keep=2", *contract, *sizes])
     assert len(saved_locks(root)) == 2
-    told = scheduled(root, prefect_api)
-    assert told[-1] == "beta 0.07. Promoted: as ever"
+    told = scheduled(root, prefect_api, GRAFT_ALERTS=alerts.address())
+    assert alerts.titles()[-1] == "contract broken"
+    assert told[-1].endswith(". Promoted: as ever")
     assert told[-2].startswith("removed: ")
     assert [lock.stem for lock in saved_locks(root)] == ["000002", "000003"]
 
