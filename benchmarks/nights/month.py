@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import httpx
 
 from benchmarks.nights.clock import Clock
-from benchmarks.nights.plan import DOWN, NIGHTS, Night
+from benchmarks.nights.plan import Night
 from benchmarks.nights.processes import Listener, Processes, wait
 from benchmarks.nights.project import make_project, write_night
 from flows.history.run_history import entries
@@ -71,28 +71,30 @@ class Month:
         self._lines: list[str] = []  # of all nights with a run that ended well and MLflow in reach
         make_project(self.root, self.processes.mlflow)
 
-    def run(self) -> Figures:
-        """All nights, one after the other."""
+    def run(self, nights: Mapping[int, Night]) -> Figures:
+        """The nights by their numbers, one after the other."""
         self.processes.start("prefect", "mlflow")
         self.processes.start("serve")
+        begun: dict[str, float] = {}
         try:
-            for number, night in enumerate(NIGHTS):
-                if night is not DOWN:
-                    self._night(number, night)
-                if number == 1:
-                    begun = self._sizes()
-            nights = len(NIGHTS) - NIGHTS.count(DOWN) - 2
-            self.figures.growth = {name: (size - begun[name]) / nights for name, size in self._sizes().items()}
+            for number, night in nights.items():
+                self._night(number, night)
+                begun = begun or self._sizes()
+            self.figures.growth = {name: (size - begun[name]) / len(nights) for name, size in self._sizes().items()}
             self.figures.lost = self._lost()
             print(self.processes.graft("history", "-n", "40"))
-            write_night(self.root, len(NIGHTS), 40, False)
-            begun_by_hand = time.monotonic()
-            self.processes.graft("retrain", "-S", "policy.base=scratch")
-            self.figures.by_hand = time.monotonic() - begun_by_hand
+            self.figures.by_hand = self._time_by_hand()
         finally:
             self.processes.kill_all()
         self.figures.seconds = median(self._durations)
         return self.figures
+
+    def _time_by_hand(self) -> float:
+        """Seconds of a run that no schedule starts."""
+        write_night(self.root, 99, 40, False)
+        begun = time.monotonic()
+        self.processes.graft("retrain", "-S", "policy.base=scratch")
+        return time.monotonic() - begun
 
     def _night(self, number: int, night: Night) -> None:
         """One night, and what is wrong with it."""

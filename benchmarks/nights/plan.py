@@ -35,7 +35,7 @@ class Night(NamedTuple):
 
 DOWN = Night(None, "down")
 
-NIGHTS = [
+PLAN = [
     Night(20, "promoted", ["policy promoted"]),
     Night(21, "kept"),
     Night(None, "nothing new"),
@@ -68,3 +68,6 @@ NIGHTS = [
     Night(40, "kept"),
     Night(None, "nothing new"),
 ]
+
+NIGHTS = {number: night for number, night in enumerate(PLAN) if night is not DOWN}
+"""Those with a run, by their numbers."""
