@@ -22,7 +22,7 @@ from benchmarks.nights.clock import Clock
 from tasks.core.loopback import free_port
 from tests.support.tiny_project import environment
 
-PATIENCE = 120.0
+PATIENCE = 180.0
 """Seconds for a server to start, or a run to end."""
 
 TIME = "30 2 * * *"
