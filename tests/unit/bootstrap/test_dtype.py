@@ -58,7 +58,7 @@ def test_weights_that_are_trained_are_float32_on_every_device(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where a model otherwise keeps the checkpoint's type."""
-    monkeypatch.setattr(policy_module, "best_device", lambda: "meta")
+    monkeypatch.setattr(policy_module, "device_of", lambda _: "meta")
     model = policy_module.load_model(str(base))
     assert {w.dtype for w in model.parameters()} == {torch.bfloat16}
     monkeypatch.undo()
@@ -66,5 +66,5 @@ def test_weights_that_are_trained_are_float32_on_every_device(
     assert types_of(whole) == (set(), {torch.float32})
     save_policy(whole, tmp_path / "whole", None, 0)
     assert types_of(load_policy(tmp_path / "whole")) == (set(), {torch.float32})
-    monkeypatch.setattr(policy_module, "best_device", lambda: "meta")
+    monkeypatch.setattr(policy_module, "device_of", lambda _: "meta")
     assert types_of(load_policy(tmp_path / "whole")) == (set(), {torch.float32})
