@@ -30,6 +30,7 @@ def waiting(root: Path) -> str:
     return decision.version
 
 
+@pytest.mark.slow
 def test_a_policy_waits_until_a_person_promotes_it_and_no_stage_becomes_stale(
     done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,6 +170,7 @@ def test_the_delay_doubles_up_to_an_hour() -> None:
     assert retry_delays(params.model_copy(update={"retries": 10}))[-2:] == [2560, 3600]
 
 
+@pytest.mark.slow
 def test_problem_files_that_break_the_contract_stop_a_run_before_its_first_stage(done: Path) -> None:
     lines = [
         f'{{"question": "Of {n} pens 2 are red, and how many are not?", "answer": {n - 2}}}\n' for n in range(3, 6)
