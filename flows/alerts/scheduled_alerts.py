@@ -11,7 +11,6 @@ from uuid import UUID
 
 from httpx import HTTPError
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import StateType
 from prefect.client.schemas.schedules import SCHEDULE_TYPES
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
@@ -30,6 +29,9 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.promotion_records import Promotion
 from tasks.records import RewardAudit
+
+PREFIX = "Flow run encountered an exception: "
+"""Of Prefect's message of a run that failed."""
 
 
 @contextmanager
@@ -65,19 +67,20 @@ def _send(root: Path, alerts: Callable[[], list[Alert]]) -> None:
 
 def _killed(root: Path) -> list[Alert]:
     with suppress(WorkspaceLockedError), exclusive_lock(root, "a scheduled run"):
-        return [alert_of("run.killed", entry, entry.line) for entry in close_killed(root) if not _has_failed(entry)]
+        return [alert_of("run.killed", entry, entry.line) for entry in close_killed(root, _failure)]
     return []  # a run is at work: the next one finds them
 
 
-def _has_failed(entry: Entry) -> bool:
-    """Whether Prefect knows that the run failed: its alert was sent, but the history on a full disk lacks its end."""
+def _failure(entry: Entry) -> str | None:
+    """The message of a run that Prefect knows to have failed: its alert was sent."""
     if not PREFECT_API_URL.value():
-        return False
+        return None
     try:
         with get_client(sync_client=True) as client:
-            return client.read_flow_run(UUID(entry.flow_run)).state_type == StateType.FAILED
+            state = client.read_flow_run(UUID(entry.flow_run)).state
     except (HTTPError, ObjectNotFound):
-        return False
+        return None
+    return f"failed: {(state.message or '').removeprefix(PREFIX)}" if state and state.is_failed() else None
 
 
 def _missed(root: Path, schedules: Sequence[SCHEDULE_TYPES], begins: bool) -> list[Alert]:

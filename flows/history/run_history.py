@@ -8,7 +8,7 @@ workspace.
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -166,13 +166,19 @@ def add_failure(root: Path, line: str, flow_run: str) -> str:
     return _new_entry(root, "not begun", flow_run, scheduled=True, done=False, line=line).name
 
 
-def close_killed(root: Path) -> list[Entry]:
-    """Note of scheduled runs whose process was killed that they failed; returns their entries."""
-    end = {"done": False, "line": "killed, or the machine went down"}
-    closed = [entry.model_copy(update=end) for entry in entries(root) if entry.done is None and entry.scheduled]
-    for entry in closed:
-        write_entry(root, entry)
-    return closed
+def close_killed(root: Path, failure_of: Callable[[Entry], str | None]) -> list[Entry]:
+    """Complete the entries of scheduled runs that have no end though none is at work; returns those of killed ones.
+
+    `failure_of`: the line of a run that failed, if Prefect knows it: on a full disk the history does not.
+    """
+    killed = list[Entry]()
+    for entry in entries(root):
+        if entry.done is None and entry.scheduled:
+            failure = failure_of(entry)
+            closed = entry.model_copy(update={"done": False, "line": failure or "killed, or the machine went down"})
+            write_entry(root, closed)
+            killed += [] if failure else [closed]
+    return killed
 
 
 def _new_entry(

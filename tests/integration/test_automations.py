@@ -33,8 +33,8 @@ def test_an_alert_and_a_night_that_did_not_run_call_a_webhook(done: Path, prefec
             assert accepted == f"prefect {prefect_api}: accepted\n"
             alert = {"text": "project: a test of the alerts; nothing happened"}
             night = {"text": "graft: no scheduled run for 26 hours"}
-            wait_until(lambda: {alert["text"], night["text"]} <= {body["text"] for _, body in receiver.posted})
-            assert receiver.posted.count(("/called", alert)) == 1
+            wait_until(lambda: {alert["text"], night["text"]} <= {post.body["text"] for post in receiver.posted})
+            assert [(post.path, post.body) for post in receiver.posted].count(("/called", alert)) == 1
         finally:
             for made in httpx.post(f"{prefect_api}/automations/filter", json={}).json():
                 httpx.delete(f"{prefect_api}/automations/{made['id']}").raise_for_status()

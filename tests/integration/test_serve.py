@@ -102,7 +102,7 @@ def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path, alerts: Webho
         wait_until(lambda: ended() == ["CANCELLED", "CANCELLED", "COMPLETED"], serving)
         assert "the first scheduled run here" in log.read_text()
         assert alerts.titles() == ["runs missed", "runs missed", "policy promoted"]  # by the start, by the run
-        assert all("3 scheduled runs from 20" in body["message"] for _, body in alerts.posted[:2])
+        assert all("3 scheduled runs from 20" in post.body["message"] for post in alerts.posted[:2])
     finally:
         serving.kill()
         serving.wait()

@@ -114,7 +114,7 @@ def test_a_run_that_fails_is_told_and_done_again(root: Path, prefect_api: str, a
     commit(root)
     told = scheduled(root, prefect_api, code=1, TINY_FAIL="update@1", GRAFT_ALERTS=alerts.address())
     assert alerts.titles()[1:] == ["run failed"]
-    assert alerts.posted[1][1]["message"] == f"{entries(root)[-1].name}: {told[-1]}"
+    assert alerts.posted[1].body["message"] == f"{entries(root)[-1].name}: {told[-1]}"
     assert told[-1] == lines(root)[-1] == "failed: update@1: told to fail; unset TINY_FAIL"
     told = scheduled(root, prefect_api)
     line = "beta 0.05, problems 1 → 3. Promoted: as ever"

@@ -5,15 +5,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.client import parse_headers
 
 
 @contextmanager
 def drip_server(answer: bytes, pause: float, at_once: int = 0) -> Iterator[str]:
     """Its address. It sends the first `at_once` bytes of the answer together."""
 
-    class Handler(socketserver.BaseRequestHandler):
+    class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            self.request.recv(1 << 16)
+            # Read all of it: a socket that is closed before resets the connection, and the answer may be lost.
+            headers = parse_headers(self.rfile) if self.rfile.readline() else {}
+            self.rfile.read(int(headers.get("Content-Length", 0)))
             with suppress(OSError):
                 self.request.sendall(answer[:at_once])
                 for byte in answer[at_once:]:

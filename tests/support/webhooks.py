@@ -1,18 +1,27 @@
 """A web server on loopback that keeps what is posted to it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, NamedTuple
 
 
+class Post(NamedTuple):
+    """What came, and when."""
+
+    path: str
+    body: dict[str, Any]
+    when: datetime
+
+
 class Webhook(NamedTuple):
-    """`posted`: path and JSON, the first to come first."""
+    """`posted`: the first to come first."""
 
     port: int
-    posted: list[tuple[str, dict[str, Any]]]
+    posted: list[Post]
 
     def address(self, path: str = "") -> str:
         """As Apprise takes it."""
@@ -20,17 +29,18 @@ class Webhook(NamedTuple):
 
     def titles(self) -> list[str]:
         """Those of Apprise's messages, without the name of the project."""
-        return [body["title"].partition(": ")[2] for _, body in self.posted]
+        return [body["title"].partition(": ")[2] for _, body, _ in self.posted]
 
 
 @contextmanager
-def webhook(status: int = 200) -> Iterator[Webhook]:
-    """It answers with `status`."""
-    posted: list[tuple[str, dict[str, Any]]] = []
+def webhook(status: int = 200, now: Callable[[], datetime] = datetime.now) -> Iterator[Webhook]:
+    """It answers with `status`. `now`: its clock."""
+    posted: list[Post] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            posted.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            posted.append(Post(self.path, body, now()))
             self.send_response(status)
             self.end_headers()
 

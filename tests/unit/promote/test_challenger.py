@@ -1,7 +1,5 @@
 """Laws of approval: a better policy waits; approved, it is champion exactly as the stage would have made it."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from tasks.promote.champion import (
 from tasks.promote.task import run
 from tasks.promotion_records import Promotion, Succession
 from tests.support.champions import NOW, keep_weights, promote_weights
+from tests.support.kill_moments import killed_at_each_call
 from tests.support.stage_params import stage_params
 from tests.unit.promote.test_promotion_task import decision, finished_run, with_weights
 
@@ -143,52 +142,14 @@ def test_an_approved_champion_is_rolled_back_like_any_other(tmp_path: Path) -> N
     assert champions_in_line(read_history(layout.champion)) == ([first], {second: "it rambles"})
 
 
-KILLED_AT_EACH_MOMENT = """
-import os, shutil, sys
-from pathlib import Path
-
-root, version, exchange = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "True"
-from tasks import artifacts
-from tasks.layout import Layout
-from tasks.promote.challenger import approve_challenger
-
-CALLS = {"open", "os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir"}
-calls, last = 0, 10**9
-
-def count(event, _):
-    global calls
-    calls += event in CALLS
-    if event in CALLS and calls == last:
-        os.kill(os.getpid(), 9)
-
-if not exchange:
-    artifacts._exchange = lambda *_: False
-for moment in range(1, 1000):
-    copy = root.with_name(f"{root.name}-{moment}")
-    shutil.copytree(root, copy)
-    child = os.fork()
-    if child == 0:
-        calls, last = 0, moment
-        sys.addaudithook(count)
-        approve_challenger(Layout(copy), version, "", "now")
-        os._exit(0)
-    if os.waitpid(child, 0)[1] == 0:
-        print(moment)
-        break
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("exchange", [True, False])
 def test_killed_at_any_moment_the_policy_waits_or_is_champion(tmp_path: Path, exchange: bool) -> None:
     """And is never both or neither for the next command."""
     root = tmp_path / "project"
     first, second = promote_weights(root, "one"), keep_weights(root, "two")
-    command = [sys.executable, "-c", KILLED_AT_EACH_MOMENT, str(root), second, str(exchange)]
-    last = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert last > 20
-    for moment in range(1, last + 1):
-        layout = Layout(tmp_path / f"project-{moment}")
+    for copy in killed_at_each_call(root, f"approve_challenger(Layout(root), '{second}', '', 'now')", exchange):
+        layout = Layout(copy)
         waits = read_challenger(layout)
         if waits is None:
             assert champion_version(layout.champion) == second

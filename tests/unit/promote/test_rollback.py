@@ -1,8 +1,6 @@
 """A rollback happens completely or not at all, even if its process is killed."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from tasks.errors import GraftError
 from tasks.promote.champion import current_champion, previous_champions, read_history, read_profile, roll_back
 from tasks.promotion_records import Champion, Succession
 from tests.support.champions import NOW, PROFILE, promote_weights
+from tests.support.kill_moments import killed_at_each_call
 
 
 @pytest.fixture
@@ -72,67 +71,20 @@ def test_a_damaged_policy_does_not_become_champion(tmp_path: Path, three: list[s
         shutil.rmtree(damaged, ignore_errors=True)
 
 
-KILLED_AT_EACH_MOMENT = """
-import os, sys
-from pathlib import Path
-
-root, version, exchange = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "True"
-from tasks import artifacts
-from tasks.promote.champion import roll_back
-
-CALLS = {"open", "os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir"}
-calls, last = 0, 10**9
-
-def count(event, _):
-    global calls
-    calls += event in CALLS
-    if event in CALLS and calls == last:
-        os.kill(os.getpid(), 9)
-
-if not exchange:
-    artifacts._exchange = lambda *_: False
-for moment in range(1, 1000):
-    child = os.fork()
-    if child == 0:
-        calls, last = 0, moment
-        sys.addaudithook(count)
-        roll_back(root / "champion", version, "", "now")
-        os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    print(moment, status, flush=True)
-    sys.stdin.readline()
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("exchange", [True, False])
-def test_killed_at_any_moment_it_leaves_the_old_champion_or_the_new_one(
-    tmp_path: Path, three: list[str], exchange: bool
-) -> None:
-    """At each call to the system in turn, also on a file system that cannot exchange two folders in one step."""
-    champion, (_, second, last) = tmp_path / "champion", three
-    before, found = state(champion), []
-    first = shutil.copytree(champion, tmp_path / "first")
-    command = [sys.executable, "-c", KILLED_AT_EACH_MOMENT, str(tmp_path), second, str(exchange)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin
-        assert process.stdout
-        status = 9
-        while status == 9:
-            status = int(process.stdout.readline().split()[1])
-            found.append(current_champion(champion).version if champion.exists() else "none")
-            if found[-1] != second:
-                roll_back(champion, second, "", NOW)  # the same again: it continues from what was left
-            assert state(champion) == before
-            shutil.rmtree(champion)
-            for left in tmp_path.glob(".champion*"):
-                shutil.rmtree(left)
-            shutil.copytree(first, champion)
-            process.stdin.write("\n")
-            process.stdin.flush()
-        process.kill()
-    assert status == 0
-    assert len(found) > 20
+def test_killed_at_any_moment_it_leaves_the_old_champion_or_the_new_one(tmp_path: Path, exchange: bool) -> None:
+    """Also on a file system that cannot exchange two folders in one step."""
+    root = tmp_path / "project"
+    _, second, last = (promote_weights(root, weights) for weights in ("one", "two", "three"))
+    before, found = state(root / "champion"), list[str]()
+    for copy in killed_at_each_call(root, f"roll_back(root / 'champion', '{second}', '', 'now')", exchange):
+        champion = copy / "champion"
+        found.append(current_champion(champion).version if champion.exists() else "none")
+        if found[-1] != second:
+            roll_back(champion, second, "", NOW)  # the same again: it continues from what was left
+        assert state(champion) == before
+    assert found[-1] == second
     assert set(found) == ({last, second} if exchange else {last, "none", second})
 
 

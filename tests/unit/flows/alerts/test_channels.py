@@ -32,8 +32,8 @@ def test_an_alert_reaches_each_address_once(
         send(tmp_path, [])
     for each in (first, second):
         assert each.titles() == ["run failed", "run killed"]
-        assert [body["message"] for _, body in each.posted] == ["3 · seed 7: no reply from http://***@h", "4"]
-    assert [path for path, _ in second.posted] == [f"/{SECRET}"] * 2
+        assert [post.body["message"] for post in each.posted] == ["3 · seed 7: no reply from http://***@h", "4"]
+    assert [post.path for post in second.posted] == [f"/{SECRET}"] * 2
     assert capfd.readouterr() == ("", "")
 
 

@@ -81,7 +81,7 @@ def test_a_run_that_fails_is_one_alert_and_fails(layout: Layout, told: Webhook, 
     with pytest.raises(GraftError, match="no disk"), scheduled_alerts(layout.root):
         fail(layout, is_noted)
     assert told.titles() == ["run failed"]
-    assert told.posted[0][1]["message"] == ("2 · seed: failed: no disk" if is_noted else "failed: no disk")
+    assert told.posted[0].body["message"] == ("2 · seed: failed: no disk" if is_noted else "failed: no disk")
 
 
 def test_a_run_that_was_killed_is_found_once_by_the_next_or_by_serve(layout: Layout, told: Webhook) -> None:
@@ -91,7 +91,7 @@ def test_a_run_that_was_killed_is_found_once_by_the_next_or_by_serve(layout: Lay
         check_schedule(layout.root, [])
     assert told.titles() == ["run killed"]
     assert [(entry.number, entry.done) for entry in entries(layout.root)] == [(1, True), (2, False), (3, None)]
-    assert told.posted[0][1]["message"] == "2 · seed: killed, or the machine went down"
+    assert told.posted[0].body["message"] == "2 · seed: killed, or the machine went down"
 
 
 @pytest.mark.slow
@@ -104,12 +104,14 @@ def test_a_run_that_failed_on_a_full_disk_was_not_killed(layout: Layout, told: W
 
     with temporary_settings({PREFECT_API_URL: prefect_api}):
         with get_client(sync_client=True) as client:
-            failed, crashed = (client.create_flow_run(scheduled, state=state) for state in (Failed(), Crashed()))
+            states = (Failed(message="Flow run encountered an exception: GraftError: no space left"), Crashed())
+            failed, crashed = (client.create_flow_run(scheduled, state=state) for state in states)
         for number, run in enumerate((failed, crashed), start=2):
             note(layout, number, flow_run=str(run.id), done=None)
         check_schedule(layout.root, [])
-    assert [post["message"].partition(" ")[0] for _, post in told.posted] == ["3"]
+    assert [post.body["message"].partition(" ")[0] for post in told.posted] == ["3"]
     assert [entry.done for entry in entries(layout.root)] == [True, False, False]
+    assert entries(layout.root)[1].line == "failed: GraftError: no space left"
 
 
 def remember(layout: Layout, until: datetime, schedule: IntervalSchedule | CronSchedule) -> None:
@@ -137,7 +139,7 @@ def test_two_weeks_without_a_run_are_one_alert(layout: Layout, told: Webhook) ->
     check_schedule(layout.root, [NIGHTLY])
     check_schedule(layout.root, [NIGHTLY])
     assert told.titles() == ["runs missed"]
-    assert told.posted[0][1]["message"].startswith("13 scheduled runs from 20")
+    assert told.posted[0].body["message"].startswith("13 scheduled runs from 20")
 
 
 def test_another_schedule_has_missed_nothing(layout: Layout, told: Webhook) -> None:
