@@ -18,9 +18,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.nights.month import Figures, Month
+from benchmarks.nights.clock import Clock
+from benchmarks.nights.month import ZONE, Figures, Month
 from benchmarks.nights.plan import NIGHTS
 from flows.process.exit_codes import exit_code
+from tests.support.webhooks import webhook
 
 DISK = 48
 """MB of the project's disk."""
@@ -70,8 +72,9 @@ def main(arguments: Sequence[str]) -> None:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="graft-nights-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with disk(folder / "disk") as small:
-            figures = Month(folder, small).run(NIGHTS)
+        clock = Clock(folder, ZONE)
+        with disk(folder / "disk") as small, webhook(now=clock.now) as alerts:
+            figures = Month(folder, small, clock, alerts).run(NIGHTS)
     result = numbers(figures, time.monotonic() - begun)
     for place, size in figures.growth.items():
         print(f"{size:8.3f} MB per night  {place}")

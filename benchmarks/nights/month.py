@@ -14,14 +14,15 @@ from zoneinfo import ZoneInfo
 import httpx
 
 from benchmarks.nights.clock import Clock
-from benchmarks.nights.plan import Night
-from benchmarks.nights.processes import Listener, Processes, wait
+from benchmarks.nights.plan import NIGHTS, Night
+from benchmarks.nights.processes import Processes, wait
 from benchmarks.nights.project import make_project, write_night
 from flows.history.run_history import entries
 from tasks.artifacts import read_json
 from tasks.params.file import override
 from tasks.promotion_records import Champion
 from tests.support.small_disk import Ballast
+from tests.support.webhooks import Webhook
 
 ZONE = ZoneInfo("Africa/Casablanca")
 """Its clock goes back an hour at 3:00 on 2026-02-15, before Ramadan, and forward at 2:00 on 2026-03-22, after it."""
@@ -59,13 +60,12 @@ class Figures:
 class Month:
     """The processes, the project, and the nights so far."""
 
-    def __init__(self, folder: Path, disk: Path | None) -> None:
+    def __init__(self, folder: Path, disk: Path | None, clock: Clock, alerts: Webhook) -> None:
         """The servers' records lie in `folder`, the project on `disk`, if there is one, which can be filled."""
-        self.figures, self.clock = Figures(), Clock(folder, ZONE)
+        self.figures, self.clock, self._webhook = Figures(), clock, alerts
         self.clock.set(self._due(0) - timedelta(hours=1))
-        self.listener = Listener(self.clock)
         self.root, self._folder = (disk or folder) / "project", folder
-        self.processes = Processes(folder, self.root, self.clock, self.listener.url)
+        self.processes = Processes(folder, self.root, self.clock, alerts.address())
         self._disk = Ballast(disk) if disk else None
         self._durations: list[float] = []
         self._lines: list[str] = []  # of all nights with a run that ended well and MLflow in reach
@@ -91,14 +91,14 @@ class Month:
 
     def _time_by_hand(self) -> float:
         """Seconds of a run that no schedule starts."""
-        write_night(self.root, 99, 40, False)
+        write_night(self.root, len(NIGHTS) + 14, 40)
         begun = time.monotonic()
         self.processes.graft("retrain", "-S", "policy.base=scratch")
         return time.monotonic() - begun
 
     def _night(self, number: int, night: Night) -> None:
         """One night, and what is wrong with it."""
-        known, champion, due = len(self.listener.received), self._champion(), self._due(number)
+        known, champion, due = len(self._webhook.posted), self._champion(), self._due(number)
         self._before(number, night)
         champion = self._champion() if night.event in ("approved", "rolled back") else champion
         if night.event == "power cut":
@@ -127,7 +127,7 @@ class Month:
     def _before(self, number: int, night: Night) -> None:
         """What happens before the run begins."""
         if night.solved is not None:
-            write_night(self.root, number, night.solved, night.err)
+            write_night(self.root, number, night.solved, night.err, night.event == "other source")
         match night.event:
             case "store away":
                 self.processes.kill("mlflow")
@@ -149,6 +149,7 @@ class Month:
                 self.processes.graft("rollback", "--reason", "rambles")
             case "upgrade":
                 self.processes.kill("serve", "prefect", "mlflow")
+                self.processes.downgrade()
                 stage = self.root / "tasks" / "search" / "task.py"
                 stage.write_text(stage.read_text() + "\n# of another version\n")
                 self.processes.start("prefect", "mlflow")
@@ -215,13 +216,13 @@ class Month:
         self.figures.alerts_false += false.total()
         if runs and wanted:
             ended = datetime.fromisoformat(runs[-1]["end_time"])
-            late = [(when - ended).total_seconds() for when, _ in self.listener.received[known:]]
+            late = [(post.when - ended).total_seconds() for post in self._webhook.posted[known:]]
             self.figures.alert_seconds = max(self.figures.alert_seconds, *late, 0.0)
         return [*(f"no alert {kind}" for kind in missed), *(f"an alert {kind}" for kind in false)]
 
     def _alerts(self, known: int) -> list[str]:
         """The kinds of the alerts since the first `known`."""
-        return [title.partition(": ")[2] for _, (title, _) in self.listener.received[known:]]
+        return self._webhook.titles()[known:]
 
     def _runs(self, day: Any) -> list[dict[str, Any]]:
         """The flow runs that are due between a day, in local time, and now."""

@@ -20,6 +20,7 @@ Event = Literal[
     "approved",
     "approval: auto",
     "rolled back",
+    "other source",
 ]
 
 
@@ -53,7 +54,7 @@ PLAN = [
     Night(31, "failed", ["run failed"], "params broken"),
     *[DOWN] * 14,
     Night(31, "kept", ["runs missed", "champion unbeaten"], "power cut"),
-    Night(30, "kept"),
+    Night(30, "kept", ["contract broken"], "other source"),
     Night(None, "nothing new"),
     Night(38, "waits", ["policy waits"], "approval: person"),
     Night(30, "kept"),

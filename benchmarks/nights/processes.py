@@ -1,17 +1,13 @@
-"""Prefect's and MLflow's servers, `graft serve`, and a listener for alerts: started, killed and started again."""
+"""Prefect's and MLflow's servers and `graft serve`: started, killed and started again."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +15,7 @@ import httpx
 import psutil
 
 from benchmarks.nights.clock import Clock
-from tasks.core.loopback import free_port
+from tests.support.servers import answers, mlflow_service, prefect_service
 from tests.support.tiny_project import environment
 
 PATIENCE = 180.0
@@ -27,7 +23,12 @@ PATIENCE = 180.0
 
 TIME = "30 2 * * *"
 
-HEALTH = {"prefect": "/api/health", "mlflow": "/health"}
+MLFLOW_DOWNGRADE = """
+from alembic import command
+from mlflow.store.db.utils import _get_alembic_config
+
+command.downgrade(_get_alembic_config("sqlite:///mlflow.db"), "-1")
+"""
 
 
 class Processes:
@@ -36,42 +37,37 @@ class Processes:
     def __init__(self, folder: Path, root: Path, clock: Clock, alerts: str) -> None:
         """`folder` keeps the records of the servers, `root` is the project."""
         self.folder, self.root = folder, root
-        ports = {"prefect": free_port(), "mlflow": free_port()}
-        self.prefect, self.mlflow = (f"http://127.0.0.1:{port}" for port in ports.values())
-        self._environment = environment(
-            **clock.environment,
+        self._services = {"prefect": prefect_service(folder), "mlflow": mlflow_service(folder)}
+        self.prefect, self.mlflow = (service.url for service in self._services.values())
+        self._clock = clock.environment | {"PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+        self.shell = environment(
+            **self._clock,
             PREFECT_HOME=str(folder / "prefect"),
-            PREFECT_RUNNER_POLL_FREQUENCY="1",
-            PREFECT_SERVER_ANALYTICS_ENABLED="false",
-            MLFLOW_BACKEND_STORE_URI="sqlite:///mlflow.db",
-            MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false",
+            PREFECT_API_URL=f"{self.prefect}/api",
+            GRAFT_ALERTS=alerts,
             MLFLOW_DISABLE_TELEMETRY="true",
             DO_NOT_TRACK="true",
         )
-        local = ["--host", "127.0.0.1", "--port"]
-        artifacts = ["--workers", "1", "--artifacts-destination", str(folder / "artifacts")]
-        self._commands = {
-            "prefect": (["-m", "prefect", "server", "start", *local, str(ports["prefect"])], folder),
-            "mlflow": (["-m", "mlflow", "server", *local, str(ports["mlflow"]), *artifacts], folder),
-            "serve": (["-m", "flows.cli.main", "serve", "--cron", TIME], root),
-        }
-        self.shell = {**self._environment, "PREFECT_API_URL": f"{self.prefect}/api", "GRAFT_ALERTS": alerts}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, *names: str) -> None:
         """Start them one after the other, and wait until each answers."""
         for name in names:
-            before = self._schedules()
-            arguments, folder = self._commands[name]
-            own = self.shell if name == "serve" else self._environment
-            with (self.folder / f"{name}.log").open("ab") as log:
-                self._running[name] = subprocess.Popen(
-                    [sys.executable, *arguments], cwd=folder, env=own, stdout=log, stderr=log, start_new_session=True
-                )
             if name == "serve":
+                before = self._schedules()
+                self._running[name] = self._serve()
                 wait(partial(self._has_scheduled, before), name)
             else:
-                wait(partial(answers, f"{getattr(self, name)}{HEALTH[name]}"), name)
+                service = self._services[name]
+                self._running[name] = service.start(self.folder, **self._clock)
+                wait(partial(answers, f"{service.url}{service.health}"), name)
+
+    def _serve(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "flows.cli.main", "serve", "--cron", TIME]
+        with (self.folder / "serve.log").open("ab") as log:
+            return subprocess.Popen(
+                command, cwd=self.root, env=self.shell, stdout=log, stderr=log, start_new_session=True
+            )
 
     def _schedules(self) -> int:
         """How often `graft serve` has said that it has a schedule."""
@@ -114,6 +110,12 @@ class Processes:
             raise RuntimeError(f"graft {' '.join(arguments)}: {ended.stdout}{ended.stderr}")
         return ended.stdout
 
+    def downgrade(self) -> None:
+        """Take the servers' databases back to the schemas before the present ones, as older versions leave them."""
+        prefect = ["-m", "prefect", "server", "database", "downgrade", "-y", "--revision", "-1"]
+        for arguments in (prefect, ["-c", MLFLOW_DOWNGRADE]):
+            subprocess.run([sys.executable, *arguments], cwd=self.folder, env=self.shell, check=True)
+
     def flow_runs(self) -> list[dict[str, Any]]:
         """All flow runs of the server, by the time at which they are due."""
         found: list[dict[str, Any]] = []
@@ -125,28 +127,6 @@ class Processes:
                 return found
 
 
-class Listener:
-    """Takes what Apprise posts: the time of each, its title and its line."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.received: list[tuple[datetime, tuple[str, str]]] = []
-        received = self.received
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                received.append((clock.now(), (body["title"], body["message"])))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                return
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = f"json://127.0.0.1:{self._server.server_port}/"
-
-
 def wait(true: Callable[[], bool], name: str, seconds: float = PATIENCE) -> None:
     """Raises TimeoutError, which names what did not come."""
     limit = time.monotonic() + seconds
@@ -154,11 +134,3 @@ def wait(true: Callable[[], bool], name: str, seconds: float = PATIENCE) -> None
         if time.monotonic() > limit:
             raise TimeoutError(name)
         time.sleep(0.1)
-
-
-def answers(url: str) -> bool:
-    """Whether a server answers."""
-    try:
-        return httpx.get(url, timeout=5).status_code == httpx.codes.OK
-    except httpx.TransportError:
-        return False

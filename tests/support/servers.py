@@ -31,7 +31,7 @@ class Server:
     def ready(self) -> "Server":
         """This server, once it answers."""
         end = time.monotonic() + PATIENCE
-        while not _answers(f"{self.url}{self.health}"):
+        while not answers(f"{self.url}{self.health}"):
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < end, f"no answer from {self.url}\n{self.log.read_text()}"
             time.sleep(0.2)
@@ -60,13 +60,34 @@ def free_port() -> int:
     return port
 
 
-@contextmanager
-def prefect_server(folder: Path, database: str = "") -> Iterator[Server]:
-    """Started, and ended afterwards; its first answer is for `ready` to wait for.
+class Service(NamedTuple):
+    """How a server is started, and where it answers."""
 
-    `database` is the address of a Postgres database, without the scheme; SQLite in the folder where there is none.
-    """
-    port = free_port()
+    command: list[str]
+    url: str
+    health: str
+    settings: dict[str, str]
+
+    def start(self, folder: Path, **environment: str) -> "subprocess.Popen[bytes]":
+        """Start it in `folder`, in a process group of its own. Its log there is added to."""
+        program = str(Path(sys.executable).with_name(self.command[0]))
+        with self.log(folder).open("ab") as stream:
+            return subprocess.Popen(
+                [program, *self.command[1:]],
+                cwd=folder,
+                env=tiny_project.environment(**environment, **self.settings),
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def log(self, folder: Path) -> Path:
+        return folder / f"{self.command[0]}.log"
+
+
+def prefect_service(folder: Path, database: str = "") -> Service:
+    """`database`: the address of a Postgres database without the scheme; SQLite in the folder where there is none."""
+    port = str(free_port())
     url = f"http://127.0.0.1:{port}"
     settings = {
         "PREFECT_HOME": str(folder / "prefect"),
@@ -76,16 +97,13 @@ def prefect_server(folder: Path, database: str = "") -> Iterator[Server]:
     }
     if database:
         settings["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = f"postgresql+asyncpg://{database}"
-    command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    with _running(command, folder, url, "/api/health", settings) as server:
-        yield server
+    command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", port]
+    return Service(command, url, "/api/health", settings)
 
 
-@contextmanager
-def mlflow_server(folder: Path, database: str = "", port: int | None = None) -> Iterator[Server]:
+def mlflow_service(folder: Path, database: str = "", port: int | None = None) -> Service:
     """The same for MLflow; artifacts lie in the folder and pass through the server."""
     port = port or free_port()
-    url = f"http://127.0.0.1:{port}"
     settings = {
         "MLFLOW_BACKEND_STORE_URI": f"postgresql://{database}" if database else "sqlite:///mlflow.db",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -93,31 +111,33 @@ def mlflow_server(folder: Path, database: str = "", port: int | None = None) -> 
     }
     command = ["mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--artifacts-destination", str(folder / "artifacts")]
-    with _running(command, folder, url, "/health", settings) as server:
+    return Service(command, f"http://127.0.0.1:{port}", "/health", settings)
+
+
+@contextmanager
+def prefect_server(folder: Path, database: str = "") -> Iterator[Server]:
+    """Started, and ended afterwards; its first answer is for `ready` to wait for."""
+    with _running(prefect_service(folder, database), folder) as server:
         yield server
 
 
 @contextmanager
-def _running(command: list[str], folder: Path, url: str, health: str, settings: dict[str, str]) -> Iterator[Server]:
-    """The command with its whole process group ended afterwards: both servers start others."""
-    program = str(Path(sys.executable).with_name(command[0]))
-    log = folder / f"{command[0]}.log"
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            [program, *command[1:]],
-            cwd=folder,
-            env=tiny_project.environment(**settings),
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+def mlflow_server(folder: Path, database: str = "", port: int | None = None) -> Iterator[Server]:
+    with _running(mlflow_service(folder, database, port), folder) as server:
+        yield server
+
+
+@contextmanager
+def _running(service: Service, folder: Path) -> Iterator[Server]:
+    """The server with its whole process group ended afterwards: both servers start others."""
+    process = service.start(folder)
     try:
-        yield Server(url, health, process, log)
+        yield Server(service.url, service.health, process, service.log(folder))
     finally:
         _end(process)
 
 
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
     try:
         with urlopen(address, timeout=5) as answer:
             return bool(answer.status == 200)
