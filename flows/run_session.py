@@ -44,6 +44,7 @@ from tasks.artifacts import read_json
 from tasks.core.sharding import use_fan_out
 from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
+from tasks.model.sampling.vllm.run_server import keep_server
 from tasks.params.machine import Scheduling
 from tasks.params.params import Params
 from tasks.problems.digests import problems_tag
@@ -177,6 +178,7 @@ class RunSession:
                 handle_as_command(),
                 ShardRunner(self.params.machine.runner, self.params.machine.device) as runner,
                 use_fan_out(runner),
+                keep_server(),
             ):
                 self.breaches = check_contract(layout, self.params)
                 for breach in self.breaches:

@@ -1,6 +1,8 @@
-"""A server that answers every GET with {} and does nothing else, with two children, one in a session of its own.
+"""A server that answers with {} and does nothing else, with two children, one in a session of its own.
 
-python tests/support/idle_server.py FILE [--ignore-term] --port N …    # the three pids are written to FILE
+python tests/support/idle_server.py FILE [--ignore-term] [--deaf] --port N …    # the three pids are written to FILE
+
+It prints the path of each POST; `--deaf`: it refuses them.
 """
 
 import os
@@ -13,8 +15,13 @@ from typing import Any
 
 
 class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        print(self.path, flush=True)
+        self.do_GET(404 if "--deaf" in sys.argv else 200)
+
+    def do_GET(self, status: int = 200) -> None:
+        self.send_response(status)
         self.send_header("Content-Length", "2")
         self.end_headers()
         self.wfile.write(b"{}")

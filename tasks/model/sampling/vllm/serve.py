@@ -5,8 +5,9 @@ states of a name and a path, so that one loaded in place of another would be sam
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from http.client import UNAUTHORIZED
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,8 @@ from tasks.model.gguf import resolve_base
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import Policy, ServedModel, load_policy, load_tokenizer
 from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
-from tasks.model.sampling.vllm.server import KEY, server_params, started_server
+from tasks.model.sampling.vllm.run_server import awake_server
+from tasks.model.sampling.vllm.server import KEY, server_command, server_params, started_server
 from tasks.model.version import ADAPTER, WEIGHTS
 from tasks.params.fields import VllmDtype
 from tasks.records import Engine, Lineage
@@ -51,8 +53,8 @@ class _AdapterConfig(BaseModel):
 def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id: str) -> Iterator[ServedModel | None]:
     """The policy in `folder` on the server of `machine.vllm`, during the block; None where Graft samples itself.
 
-    `dtype`: the param `vllm`, in which the server computes. A server that Graft starts ends with the block. Raises
-    GraftError where the server has another base, or cannot load the adapter.
+    `dtype`: the param `vllm`, in which the server computes. A server that Graft starts ends with the block, or sleeps
+    until the run ends (run_server.py). Raises GraftError where the server has another base, or cannot load the adapter.
     """
     if dtype is None:
         yield None
@@ -64,8 +66,11 @@ def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id
     adapter = folder.resolve() / ADAPTER if "adapter" in lineage.holds else None
     rank = read_json(adapter / "adapter_config.json", _AdapterConfig).r if adapter else None
     log = layout.engine_log(stage_id)
-    program, there = params.command, nullcontext(params.address or "")
-    with started_server(program, dtype, base, rank, trusted, log) if program else there as address:
+    server: AbstractContextManager[str] = nullcontext(params.address or "")
+    if params.command:
+        arguments = (params.command, dtype, base, rank, trusted)
+        server = awake_server(server_command(*arguments, port=0), partial(started_server, *arguments, log))
+    with server as address:
         client = JsonClient(address)
         card = _base_card(client, base)
         name = f"graft-{lineage.version}" if adapter else card.id
@@ -74,7 +79,7 @@ def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id
         try:
             yield ServedModel(address, name, engine, card.max_model_len or 0)
         finally:
-            if loaded and not program:
+            if loaded:
                 with suppress(GraftError):
                     client.post("/unload_lora_adapter", {"lora_name": name})
 

@@ -33,6 +33,12 @@ BASE = "base"
 
 ENVIRONMENT = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 
+SLEEP = "--enable-sleep-mode"
+"""Flag of vLLM: the server can give the card's memory back."""
+
+SLEEP_ENVIRONMENT = {"VLLM_SERVER_DEV_MODE": "1"}
+"""Without it vLLM has no address to put it to sleep."""
+
 POLL = 0.2
 """Seconds between two looks at a server that starts."""
 
@@ -53,13 +59,14 @@ def started_server(
     """
     if not os.environ.get(KEY):
         os.environ[KEY] = secrets.token_hex(32)  # read by the server and by JsonClient, and so removed from all texts
-    _free_card()
+    free_card()
     port = free_port()
     command = server_command(program, dtype, base, rank, trusted, port)
+    environment = ENVIRONMENT | (SLEEP_ENVIRONMENT if SLEEP in program else {})
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as stream:
         process = spawn(
-            "tasks.model.sampling.vllm.supervisor", *command, env=ENVIRONMENT, stdout=stream, stderr=subprocess.STDOUT
+            "tasks.model.sampling.vllm.supervisor", *command, env=environment, stdout=stream, stderr=subprocess.STDOUT
         )
     try:
         print_remark(f"sampler: {command[0]} starts, its output is in {log}")
@@ -69,7 +76,7 @@ def started_server(
         _end(process)
 
 
-def _free_card() -> None:
+def free_card() -> None:
     """Give back what torch keeps of a card's memory after an earlier stage of this process: the server takes a share of
     the whole."""
     torch = sys.modules.get("torch")
