@@ -50,6 +50,7 @@ class VllmServer:
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     adapters: dict[str, Path] = field(default_factory=dict)
+    asleep: bool = False
     _policies: dict[Path | None, Policy] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock)
 
@@ -65,6 +66,11 @@ class VllmServer:
         with self._lock:
             if path in self.replies:
                 return self.replies[path]
+            if path in ("/sleep?level=1", "/wake_up"):
+                self.asleep = path != "/wake_up"
+                return 200, None
+            if self.asleep:
+                return _error(500, "asleep")
             if path == "/v1/completions":
                 return self._complete(body)
             if path == "/v1/load_lora_adapter":
