@@ -13,7 +13,7 @@ from flows.reports.search_tree import visible
 from flows.stages.dvc_yaml import round_of
 from tasks.artifacts import read_jsonl, read_text, write_text
 from tasks.errors import GraftError, one_line
-from tasks.params.file import load_params, override
+from tasks.params.file import override
 from tasks.problems.jsonl import read_problems
 from tasks.records import Problem, Workflow
 from tests.support.records import make_workflow
@@ -23,8 +23,8 @@ CODE = "def solve(problem):\n    return 1\n"
 
 NAMES = [
     "../x", "../../../etc/passwd", "/etc/passwd", "..", ".", "", "a/../../x", "a//b", "a/./b", "a\x00b", "a\nb", "a\rb",
-    "~/x", "a" * 300, "\u2025/x", "\uff0e\uff0e/x", "..\u2215x", "a\u202eb", "\ud800", "-rf", ".hidden", "a\\..\\b", "a/",
-    "con\x1b[2J", " a", "a ", "ä",
+    "~/x", "a" * 300, "\u2025/x", "\uff0e\uff0e/x", "..\u2215x", "a\u202eb", "\ud800", "-rf", ".hidden", "a\\..\\b",
+    "a/", "con\x1b[2J", " a", "a ", "ä",
 ]  # fmt: skip
 """What nobody names a problem."""
 
