@@ -10,10 +10,8 @@ import torch
 from tasks.model.policy import load_policy
 from tasks.model.sample import Sample
 from tasks.select.losses import loss_denominator
-from tasks.select.tracin import validation_gradient
 from tests.support.influence import BY_TOKEN, gradient_of, loss_of, measured, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
-from tests.support.validation import advantage_validation
 
 
 def test_dropout_is_off_while_influence_is_measured(
@@ -44,8 +42,3 @@ def test_signs_in_bf16_are_those_of_a_loop_over_samples(make_policy: MakePolicy,
             assert one.influence == pytest.approx(float(own @ direction), rel=0.2)
             compared += 1
     assert compared >= 2 * len(samples) / 3
-
-
-def test_gradients_of_narrow_weights_are_summed_in_float32(make_policy: MakePolicy, samples: list[Sample]) -> None:
-    found = validation_gradient(scorer_of(make_policy(dtype="bfloat16")), advantage_validation(samples))
-    assert all(own.dtype == torch.float32 for own in found.values())
