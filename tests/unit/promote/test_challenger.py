@@ -53,6 +53,8 @@ def test_approved_it_is_what_the_stage_makes_but_for_the_note(tmp_path: Path) ->
     auto = finished_run(tmp_path / "auto", "", before=5, after=20)
     with_weights(auto, "one")
     run(auto, AUTO, None)
+    assert "approval" not in auto.promotion.read_text()
+    assert not auto.challenger.exists()
     for name in set(CHAMPION_FILES) - {"promotion.json"}:
         assert digest_path(layout.champion / name) == digest_path(auto.champion / name)
     note = {"approval": "person", "reason": f"{decision(auto).reason}; approved by a person (reads well)"}
@@ -62,14 +64,6 @@ def test_approved_it_is_what_the_stage_makes_but_for_the_note(tmp_path: Path) ->
     assert read_history(layout.champion) == [step]
     run(layout, PERSON, None)  # it repeats the decision of its champion, as with auto
     assert decision(layout) == approved
-
-
-def test_with_auto_nothing_waits_and_no_byte_differs(tmp_path: Path) -> None:
-    layout = finished_run(tmp_path, "first", before=10, after=25)
-    run(layout, AUTO, None)
-    assert decision(layout).promoted
-    assert "approval" not in layout.promotion.read_text()
-    assert not layout.challenger.exists()
 
 
 def test_a_policy_that_is_not_better_or_was_taken_back_does_not_wait(tmp_path: Path) -> None:
