@@ -102,8 +102,9 @@ def test_each_param_does_something(layout: Layout) -> None:
 
 def test_completions_of_the_tree_are_refused(layout: Layout, write_round: Callable[..., None]) -> None:
     write_round(layout, 1, proposer=["sample", "sample", "tree"])
-    with pytest.raises(GraftError, match="completion 2 of problem 'p0' was written by tree"):
+    with pytest.raises(GraftError, match="completion 2 of problem 'p0' was written by tree, but alg") as error:
         run(layout, params(), 1)
+    assert "\n" not in str(error.value)
     assert not layout.policy(1).exists()
 
 
