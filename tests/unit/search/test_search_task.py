@@ -143,12 +143,12 @@ def test_a_shard_of_each_problem_finds_what_one_of_all_finds_by_the_same_bytes_e
     alone = digest_path(layout.workflows(1))
     assert [(w.problem_id, w.workflow_id, w.proposer, w.visits) for w in index_of(layout)] == together
     assert layout.metrics("search", 1).read_text() == numbers
+    assert (layout.workflows(1) / "trees.jsonl").read_text().count("\n") == nodes.count("\n")
     written = []
     for seed in (0, 1):
         run(layout, params().model_copy(update={"seed": seed, "shard_size": 1}), 1)
         written.append(digest_path(layout.workflows(1)))
     assert written[0] == alone != written[1]
-    assert (layout.workflows(1) / "trees.jsonl").read_text().count("\n") == nodes.count("\n")
 
 
 def test_a_round_searches_as_many_problems_as_it_may(layout: Layout) -> None:

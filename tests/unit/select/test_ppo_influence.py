@@ -1,6 +1,5 @@
 """Influence where each token has an advantage: of PPO's loss at its first step, value loss and all."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,6 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
-from tasks.objective.recorded_logprobs import sample_key, score_samples
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
 from tasks.ppo.losses import first_step_losses
@@ -21,8 +19,7 @@ from tasks.select.certificate import certify
 from tasks.select.task import run_selection
 from tasks.select.tracin import Influences, Measure, influences
 from tests.support.critics import critic_scorer, random_head, with_token_targets
-from tests.support.influence import BY_TOKEN, adapter, gradient_of, stepped
-from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.influence import BY_TOKEN, gradient_of, stepped
 from tests.support.ppo_params import ppo_params
 from tests.support.selection_params import kept, numbers, params
 from tests.support.validation import advantage_validation
@@ -71,23 +68,6 @@ def test_it_predicts_what_a_small_step_does_to_the_validation_loss(
     assert right.steps == 2
     without = certify(scorer, samples, products, BY_TOKEN, validation, 0)
     assert abs(without.slope + 1) > 1e-2  # of -A_last Σ log p alone: not the loss that was measured
-
-
-def test_the_heads_own_weights_are_no_part_of_it(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    """Nor does a sample whose values are right differ from one without a value loss."""
-    policy = make_policy("gpt2", "float64")
-    head, samples = random_head(policy), make_samples()
-    ours = targeted(policy, samples, ppo_params(), head)
-    assert not any(weight.requires_grad for weight in head.parameters()) or head.weight.grad is None
-    values = score_samples(critic_scorer(policy, head), ours, "values")
-    exactly = [
-        replace(s, targets=replace(s.targets, returns=tuple(values[sample_key(s)].tolist()))) for s in ours if s.targets
-    ]
-    found = of_ppo(policy, exactly, samples, ppo_params(value_weight=5.0), head)
-    plain = of_ppo(policy, exactly, samples, ppo_params(value_weight=0.0), head)
-    assert [s.influence for s in found.each] == pytest.approx([s.influence for s in plain.each], rel=1e-9)
-    assert head.weight.grad is None
-    assert all(weight.grad is None for weight in adapter(policy))
 
 
 # --- the stage

@@ -176,15 +176,6 @@ def test_a_revision_counts_as_if_the_round_policy_had_written_it(
     assert torch.allclose(weights_of(policy), weights_of(recorded), atol=1e-5)
 
 
-def test_steps_with_nothing_selected_are_skipped_and_counted(policy: Policy, samples: list[Sample]) -> None:
-    before = weights_of(policy)
-    empty = [replace(g, samples=[]) for g in groups_of(samples)]
-    numbers = learn(policy, empty, update(), TEMPERATURE, seed=0)
-    assert torch.equal(weights_of(policy), before)
-    assert (numbers["steps"], numbers["skipped_steps"]) == (0, 4)
-    assert learn(policy, [], update(), TEMPERATURE, seed=0)["skipped_steps"] == 0
-
-
 def test_groups_in_any_order_give_the_same_adapter_and_only_the_adapter_moves(
     make_policy: MakePolicy, samples: list[Sample]
 ) -> None:
