@@ -1,4 +1,4 @@
-"""Policies whose weights have few bits, and adapters that were trained with dropout."""
+"""Adapters that were trained with dropout."""
 
 import json
 from collections.abc import Callable
