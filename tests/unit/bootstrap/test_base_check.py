@@ -15,7 +15,7 @@ from tasks.errors import GraftError
 from tasks.model.policy import attach_adapter, load_model
 from tasks.params.sections import PolicyParams
 from tests.support.broken_files import broken, case_numbers
-from tests.support.broken_models import BROKEN, gguf_of_many_tokens, save_model
+from tests.support.broken_models import BROKEN, save_model
 from tests.support.forked_child import ForkedChild
 from tests.support.stage_params import SHIPPED
 from tests.support.tiny_gguf import write_gguf
@@ -48,12 +48,6 @@ def refused(base: Path) -> str:
 def test_from_scratch_there_is_nothing_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.bootstrap.base_check.spawn", lambda *_, **__: pytest.fail("a process was started"))
     check_base(params("scratch"))
-
-
-@pytest.mark.slow
-def test_a_gguf_file_of_many_tokens_and_a_valid_one(tmp_path: Path) -> None:
-    assert "5,000,000 tokens" in refused(gguf_of_many_tokens(tmp_path))
-    check_base(params(write_gguf(tmp_path / "tiny.gguf")))
 
 
 @pytest.mark.slow
