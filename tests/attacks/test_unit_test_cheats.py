@@ -11,7 +11,7 @@ from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_u
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(0.5, 256, allow_weak=False, workers=1) as made:
+    with Sandbox(0.3, 256, allow_weak=False, workers=1) as made:
         yield made
 
 
@@ -54,4 +54,4 @@ def test_the_tests_are_nowhere_in_the_memory_of_the_program_under_test() -> None
     )
     secret = UnitTests("double", ("assert double(3) == 6 or 12345 == 1", "assert double(4) == 8 or 12345 == 2"))
     with Sandbox(5.0, 256, allow_weak=False, workers=1) as sandbox:  # it looks at some 10^5 objects
-        assert run_unit_tests(sandbox, [(code, secret)] * 3) == [Outcome(0, 2)] * 3
+        assert run_unit_tests(sandbox, [(code, secret)] * 2) == [Outcome(0, 2)] * 2

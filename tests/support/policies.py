@@ -55,33 +55,36 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 MakeSamples = Callable[..., "list[Sample]"]
 
 
-@pytest.fixture
-def make_policy() -> MakePolicy:
-    """make_policy(kind="qwen2", dtype="float32", seed=0, fresh=False, full=False): fresh = the adapter's B is 0,
-    full = full fine-tuning, without an adapter."""
+def tiny_policy(
+    kind: str = "qwen2", dtype: str = "float32", seed: int = 0, fresh: bool = False, full: bool = False
+) -> "Policy":
+    """fresh: the adapter's B is 0; full: full fine-tuning, without an adapter."""
     import torch
 
     from tasks.model.policy import Policy, attach_adapter
 
     torch.set_num_threads(1)  # tiny matrices are slower on two
+    type = getattr(torch, dtype)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = tiny_model(kind).to(type).eval()
+        if not full:
+            model = attach_adapter(model, rank=4, alpha=8.0, seed=seed).to(type)
+        if not fresh:
+            with torch.no_grad():
+                for name, parameter in model.named_parameters():
+                    if "lora_B" in name:
+                        parameter.normal_(0, 0.05)
+    return Policy(model, copy.deepcopy(tiny_tokenizer()), "tiny", "scratch")
 
-    def make(
-        kind: str = "qwen2", dtype: str = "float32", seed: int = 0, fresh: bool = False, full: bool = False
-    ) -> Policy:
-        type = getattr(torch, dtype)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            model = tiny_model(kind).to(type).eval()
-            if not full:
-                model = attach_adapter(model, rank=4, alpha=8.0, seed=seed).to(type)
-            if not fresh:
-                with torch.no_grad():
-                    for name, parameter in model.named_parameters():
-                        if "lora_B" in name:
-                            parameter.normal_(0, 0.05)
-        return Policy(model, copy.deepcopy(tiny_tokenizer()), "tiny", "scratch")
 
-    return make
+@pytest.fixture
+def make_policy() -> MakePolicy:
+    """`tiny_policy`."""
+    import torch
+
+    torch.set_num_threads(1)
+    return tiny_policy
 
 
 @pytest.fixture

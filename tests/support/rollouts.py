@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from tasks.records import Problem, Result, Split
 from tasks.trajectories import RewardedTrajectory
@@ -10,6 +11,7 @@ from tests.support.groups import make_group, with_rewards
 SAMPLES = 8
 
 
+@cache
 def simulate_round(
     seed: int, problems: int, split: Split = "train", samples: int = SAMPLES
 ) -> list[RewardedTrajectory]:

@@ -80,8 +80,8 @@ def test_the_analysis_has_every_legal_move_and_the_canonical_completion_its_best
 
 
 def test_one_task_alone_and_games_with_their_last_moves() -> None:
-    assert all(is_analysis(problem) for problem in written(writer(tasks=["P"]))["test"])
-    games = written(writer(tasks=["A"], positions="games"), test=8)
+    assert all(is_analysis(problem) for problem in written(writer(tasks=["P"]), train=1, test=4)["test"])
+    games = written(writer(tasks=["A"], positions="games"), train=1, validation=1, test=4, dev=0, siblings=0)
     assert {problem.template for problem in games["test"]} == {"A game"}
     for problem in games["test"]:
         state, move, history, rest = problem.question.removeprefix("A: ").split("+")

@@ -1,7 +1,6 @@
 """Stage `bootstrap`, through its files."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -71,7 +70,7 @@ def layout(tmp_path: Path) -> Layout:
     return layout
 
 
-def test_a_policy_from_scratch_learns_the_solutions(layout: Layout) -> None:
+def test_a_policy_from_scratch_learns_the_solutions_and_its_folder_is_as_documented(layout: Layout) -> None:
     run(layout, params(epochs=80), None)
     policy = load_policy(layout.policy(0))
     asked = [Request(encode_prompt(policy, f"{p.question}\n"), 0) for p in PROBLEMS[:2]]
@@ -79,31 +78,17 @@ def test_a_policy_from_scratch_learns_the_solutions(layout: Layout) -> None:
     assert [decode(policy, c.tokens) for c in written] == [PRODUCT, SUM]
     assert numbers(layout)["pairs"] == 2
     assert numbers(layout)["loss"] < 1
-
-
-def test_the_folder_and_the_metrics_are_as_documented(layout: Layout) -> None:
-    run(layout, params(), None)
     folder = layout.policy(0)
     plain = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     ours = {"lineage.json", "adapter/adapter_config.json", "adapter/adapter_model.safetensors"}
     assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} == plain | ours
     lineage = read_json(folder / "lineage.json", Lineage)
     assert (lineage.parent, lineage.round, lineage.base) == (None, 0, "scratch")
-    policy = load_policy(folder)
     sizes = {name: p.numel() for name, p in policy.model.named_parameters()}
     assert numbers(layout)["adapter_parameters"] == sum(size for name, size in sizes.items() if "lora_" in name)
     assert numbers(layout)["parameters"] == sum(size for name, size in sizes.items() if "lora_" not in name)
     config = policy.model.peft_config["default"]
     assert (config.r, config.lora_alpha) == (4, 8.0)
-
-
-def test_without_lora_the_policy_from_scratch_is_a_plain_model(layout: Layout) -> None:
-    run(layout, params(lora=None), None)
-    policy = load_policy(layout.policy(0))
-    assert not (layout.policy(0) / "adapter").exists()
-    assert not policy.has_adapter
-    found = numbers(layout)
-    assert (found["parameters"], found["adapter_parameters"]) == (policy.model.num_parameters(), 0)
 
 
 def test_a_wrong_target_fails_before_the_training(layout: Layout) -> None:
@@ -112,16 +97,6 @@ def test_a_wrong_target_fails_before_the_training(layout: Layout) -> None:
     with pytest.raises(GraftError, match=message):
         run(layout, params(lora=wrong, epochs=10_000), None)
     assert not layout.policy(0).exists()
-
-
-def test_an_earlier_policy_is_continued_and_named_as_parent(layout: Layout, tmp_path: Path) -> None:
-    run(layout, params(), None)
-    earlier = shutil.copytree(layout.policy(0), tmp_path / "earlier")
-    run(layout, params(str(earlier)).model_copy(update={"seed": 5}), None)
-    before, after = (read_json(folder / "lineage.json", Lineage) for folder in (earlier, layout.policy(0)))
-    assert (after.parent, after.round, after.base, after.holds) == (before.version, 0, "scratch", before.holds)
-    for part in ("adapter", "model.safetensors"):
-        assert digest_path(layout.policy(0) / part) == digest_path(earlier / part)
 
 
 def test_a_second_run_writes_the_same_bytes_and_another_seed_others(layout: Layout) -> None:

@@ -75,14 +75,6 @@ def test_completions_that_are_all_the_same_are_warned_of(layout: Layout, caplog:
 
 
 OTHER = HEADER + "    return n[0] * n[1]\n"
-DAMAGES = {
-    "empty": "",
-    "NUL": "\0" * 10,
-    "over 20 kB": "#" * 20_001,
-    "another line end": CODE.replace("\r\n", "\n"),
-    "the replacement of a byte that was not UTF-8": CODE.replace("o", "\ufffd", 1),
-    "better": CODE + "# better\n",
-}
 
 
 @pytest.mark.parametrize("code", ["", "(" * 5000, CODE.replace("\r\n", "\n"), CODE + "# better\n"])

@@ -66,13 +66,6 @@ def test_a_demonstration_earns_full_terms_and_a_malformed_one_less() -> None:
     assert {text for _, text in all_malformed.demonstrations(solved, 0)} == malformed
 
 
-def test_strict_terms_demand_new_lines() -> None:
-    bare = "<answer>123</answer>"
-    lenient, strict = (environment_of("answer", strict=strict).terms for strict in (False, True))
-    for terms, earned in ((lenient, 0.25), (strict, 0)):
-        assert [terms[name](PROBLEM, bare, []) for name in ("hard_format", "mark")] == [earned, earned]
-
-
 class NoParser(Direct):
     def prompt(self, question: str, base: str, served: bool = False) -> str:  # noqa: ARG002
         return question

@@ -100,8 +100,8 @@ LONG = [*TAGS, "<think><answer>", "<answer></think>", "<", "\n", "<think>\n</thi
 
 
 @pytest.mark.parametrize("piece", LONG)
-def test_a_megabyte_is_read_in_linear_time(piece: str) -> None:
-    text = piece * (1_000_000 // len(piece))
+def test_a_long_text_is_read_in_linear_time(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
     for strict in (False, True):
         assert 0 <= hard_format(text, strict) <= mark(text, strict) <= 0.5
     assert answer_block(text) in (None, "")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tasks.errors import GraftError
 from tasks.evaluate.task import run
 from tasks.layout import Layout
 from tasks.params.params import Params
+from tasks.programs.operators.openai_model import OpenAiModel
 from tasks.records import Problem, ProblemOutcome
 from tests.support.chat_server import chat_server
 from tests.support.stage_params import stage_params
@@ -23,8 +25,12 @@ def params(url: str) -> Params:
 
 
 def test_a_failing_server_is_never_scored_and_no_prompt_is_sent_twice(
-    tmp_path: Path, make_solver: Callable[[Path, str], str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    make_solver: Callable[[Path, str], str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("tasks.model.rollouts.operator_model.OpenAiModel", partial(OpenAiModel, retries=0))
     layout = Layout(tmp_path)
     make_solver(layout.policy(0), "def solve(problem):\n    return answer(problem)\n")
     questions = ["3 boxes of 4 pens?", "5 boxes of 6 pens?"]

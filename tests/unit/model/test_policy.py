@@ -49,16 +49,6 @@ def folder(tmp_path: Path, policy: Policy) -> Path:
     return tmp_path / "policy"
 
 
-def test_plain_transformers_and_peft_load_the_same_model(folder: Path, policy: Policy) -> None:
-    from peft import PeftModel
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    plain = AutoModelForCausalLM.from_pretrained(folder)
-    assert not same_logits(plain, policy.model)  # the adapter matters
-    assert same_logits(PeftModel.from_pretrained(plain, folder / "adapter"), policy.model)
-    assert encode_prompt(policy, "1 + 2 é") == AutoTokenizer.from_pretrained(folder)("1 + 2 é").input_ids
-
-
 def test_a_loaded_policy_is_ready_to_sample_and_to_train_and_saving_changes_none(
     tmp_path: Path, policy: Policy, make_policy: MakePolicy
 ) -> None:
@@ -86,7 +76,7 @@ save_policy(Policy(model, tokenizer, "", "scratch"), Path("policy"), parent=None
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_process_with_another_hash_seed_makes_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other").mkdir()
     process = subprocess.Popen(
@@ -129,12 +119,11 @@ def test_a_fresh_adapter_computes_what_the_base_computes_and_comes_from_its_seed
     assert torch.equal(torch.random.get_rng_state(), state)  # the global random state is unchanged
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
-def test_another_base_is_not_copied_or_changed(kind: str, tmp_path: Path, make_policy: MakePolicy) -> None:
+def test_another_base_is_not_copied_or_changed(tmp_path: Path, make_policy: MakePolicy) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    base = str(save_base(make_policy, tmp_path / "base", kind))
+    base = str(save_base(make_policy, tmp_path / "base", "gpt2"))
     before = digest_path(Path(base))
     policy, folder = policy_on(base), tmp_path / "policy"
     lineage = save_policy(policy, folder, parent=None, round=0)
@@ -194,9 +183,8 @@ def test_a_base_that_is_no_model_is_one_line_and_names_its_policy(tmp_path: Path
         load_policy(tmp_path / "policy")
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
-def test_a_base_without_tokenizer_is_one_line(kind: str, tmp_path: Path, make_policy: MakePolicy) -> None:
-    make_policy(kind).model.unload().save_pretrained(tmp_path)
+def test_a_base_without_tokenizer_is_one_line(tmp_path: Path, make_policy: MakePolicy) -> None:
+    make_policy().model.unload().save_pretrained(tmp_path)
     with pytest.raises(GraftError, match=r"^policy\.base: '.*' has no tokenizer .*; add tokenizer\.json to it\Z"):
         load_tokenizer(str(tmp_path))
 
@@ -212,13 +200,6 @@ def test_a_tokenizer_needs_an_end_and_pads_with_it_by_default(tmp_path: Path) ->
     PreTrainedTokenizerFast(tokenizer_object=words, eos_token="[END]").save_pretrained(tmp_path / "ended")
     tokenizer = load_tokenizer(str(tmp_path / "ended"))
     assert tokenizer.pad_token_id == tokenizer.eos_token_id == 2
-
-
-def test_a_completion_ends_with_the_end_token_and_decodes_to_its_text(policy: Policy) -> None:
-    code = "def solve(problem):\n    return 'it , s' + 12\n"
-    tokens = encode_completion(policy, code)
-    assert tokens[-1] == policy.tokenizer.eos_token_id
-    assert decode(policy, tokens) == decode(policy, tokens[:-1]) == code
 
 
 def test_a_chat_template_makes_the_prompt_of_a_users_message(policy: Policy) -> None:

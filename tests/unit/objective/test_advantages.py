@@ -60,13 +60,6 @@ def test_equal_rewards_have_advantage_exactly_zero_next_to_others(rule: Baseline
     assert equal == [0.0] * 4
 
 
-@pytest.mark.parametrize(
-    "rewards", [[2.3] * 12, [0.1 + 0.2, 0.3, 0.3], [0.0, 0.0], [1.0, None], [None, None], [5.0], []]
-)
-def test_without_a_spread_the_advantage_is_exactly_zero(rewards: list[float | None]) -> None:
-    assert group_advantages(rewards) == [0.0] * len(rewards)
-
-
 @given(st.sampled_from(RULES), REWARDS)
 def test_advantages_sum_to_zero_and_keep_the_order_of_rewards(rule: Baseline, rewards: list[float | None]) -> None:
     (advantages,) = advantages_of(rule, [rewards])

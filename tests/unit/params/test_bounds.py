@@ -43,7 +43,7 @@ def test_every_number_has_an_upper_bound(place: tuple[str, ...]) -> None:
     assert place in [error["loc"] for error in caught.value.errors()]
 
 
-@pytest.mark.parametrize("rounds", [MOST_ROUNDS + 1, 10**5, 10**9, 10**400])
+@pytest.mark.parametrize("rounds", [MOST_ROUNDS + 1, 10**400])
 def test_more_rounds_than_the_chain_can_have_are_refused_at_once(rounds: int) -> None:
     began = time.process_time()
     with pytest.raises(GraftError, match=rf"rounds: 10+1? is more than {MOST_ROUNDS}"):

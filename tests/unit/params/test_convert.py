@@ -12,6 +12,7 @@ from tasks.errors import GraftError
 from tasks.params.convert import KEYS, SHIPPED, convert
 from tasks.params.file import leaf_of, load_params
 from tasks.params.renames import OF_ENVIRONMENT, REMOVED, RENAMED, present_name, removal_of
+from tests.support.tiers import nightly_but_first
 
 OLD = Path(__file__).parent / "old_files"
 OLDER, OLD_FILES = OLD / "15dbcb2.yaml", sorted(OLD.glob("*.yaml"))
@@ -63,7 +64,7 @@ def test_a_file_in_the_present_form_stays_as_it_is() -> None:
         ("rounds", {"last": "1", "start": '{"1": 0}'}, "rounds.last", 1),
     ],
 )
-@pytest.mark.parametrize("file", OLD_FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", nightly_but_first(OLD_FILES), ids=lambda file: file.stem)
 def test_a_value_is_carried_over(
     file: Path, tmp_path: Path, section: str, old: dict[str, str], new: str, value: object
 ) -> None:

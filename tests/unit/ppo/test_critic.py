@@ -1,14 +1,12 @@
 """The targets of a round's tokens: from its rewards, its KL to the reference and the values before the update."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import SampleGroup, sample_groups, samples_in
@@ -130,13 +128,3 @@ def test_the_round_starts_with_the_zero_head_where_there_is_none_and_with_the_po
     assert not found.head.weight.any()
     assert found.all_reference is None
     assert [s.advantage for s in samples_in(found.groups["train"])] == [1.0, 0.0, 0.5] * 2
-
-
-def test_a_completion_from_the_tree_is_refused_in_one_line(round_of: Callable[..., Any]) -> None:
-    layout, groups = round_of()
-    groups = [groups[0], replace(groups[1], proposers=["sample", "tree", "sample"])]
-    with pytest.raises(
-        GraftError, match="completion 1 of problem 'p1' was written by tree, but algorithm ppo"
-    ) as error:
-        start_round(layout, shipped_params(algorithm="ppo"), 2, load_policy(layout.policy(0)), {"train": groups})
-    assert "\n" not in str(error.value)

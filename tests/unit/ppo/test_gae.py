@@ -33,26 +33,6 @@ def test_with_lambda_and_gamma_1_it_is_the_sum_of_later_rewards_minus_the_value(
     torch.testing.assert_close(returns, sums * mask)
 
 
-@given(SEEDS, SHARES)
-def test_with_lambda_0_it_is_the_error_of_one_step(seed: int, gamma: float) -> None:
-    rewards, values, mask = batch(seed)
-    advantages, _ = estimate_advantages(rewards, values, mask, gamma, 0.0)
-    after = torch.cat([(values * mask)[:, 1:], torch.zeros(len(values), 1)], 1)
-    torch.testing.assert_close(advantages, (rewards + gamma * after - values) * mask)
-
-
-@given(SEEDS, SHARES, SHARES)
-def test_where_the_values_are_true_no_token_has_an_advantage(seed: int, gamma: float, lam: float) -> None:
-    rewards, _, mask = batch(seed)
-    true, after = torch.zeros_like(rewards), torch.zeros(len(rewards))
-    for t in reversed(range(rewards.shape[1])):
-        after = (rewards * mask)[:, t] + gamma * after
-        true[:, t] = after
-    advantages, returns = estimate_advantages(rewards, true, mask, gamma, lam)
-    torch.testing.assert_close(advantages, torch.zeros_like(advantages))
-    torch.testing.assert_close(returns, true * mask)
-
-
 @given(SEEDS, SHARES, SHARES)
 def test_padding_and_the_order_of_the_rows_change_nothing(seed: int, gamma: float, lam: float) -> None:
     rewards, values, mask = batch(seed)

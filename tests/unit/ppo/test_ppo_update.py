@@ -127,11 +127,6 @@ def test_the_variance_that_the_values_explain_rises_on_a_fixed_batch(learn: Lear
     assert rows[0]["explained_variance"] < summary["explained_variance"] < rows[-1]["explained_variance"]
 
 
-def test_the_head_has_a_learning_rate_of_its_own(learn: Learn) -> None:
-    slow, fast = (learn(value_rate=rate)[0] for rate in (1e-6, 0.05))
-    assert slow[-33:].abs().max() < 1e-4 < 0.01 < fast[-33:].abs().max()
-
-
 def test_it_goes_on_from_a_checkpoint_with_the_same_bits(
     learn: Learn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

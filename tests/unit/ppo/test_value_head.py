@@ -26,8 +26,7 @@ def plain_values(policy: Policy, sample: Sample, head: torch.nn.Linear) -> torch
     return found
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
-@pytest.mark.parametrize("layout", ["packed", "rows", "completions"])
+@pytest.mark.parametrize(("kind", "layout"), [("qwen2", "packed"), ("llama", "rows"), ("gpt2", "completions")])
 def test_values_are_the_heads_of_the_prefix_before_each_token(
     kind: str, layout: Layout, make_policy: MakePolicy, samples: list[Sample]
 ) -> None:

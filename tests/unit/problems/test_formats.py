@@ -1,7 +1,6 @@
 """Lines of public data sets, with the columns that their pages and the Hugging Face hub publish."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +11,6 @@ from tasks.problems.jsonl import Reader, read_problems
 from tasks.problems.row import DEEPEST, LONGEST, LONGEST_CONTEXT
 from tasks.programs.operators.builtin import context, without_context
 from tasks.records import Problem
-
-SHARED = Path(__file__).parents[4] / "shared/data"
-HUMAN_EVAL = SHARED / "humaneval/HumanEval.jsonl"
 
 PARAGRAPHS = [["Paris", ["Paris is a city.", " It is in France."]], ["Rome", ["Rome is older."]]]
 DATE = {"day": "", "month": "", "year": ""}
@@ -143,16 +139,6 @@ def test_files_that_are_one_json_value() -> None:
     listed = [LINES["HotpotQA"][1][0], {**LINES["HotpotQA"][1][0], "_id": "5a9"}]
     with pytest.raises(GraftError, match=r"^hotpot\.json: item 2: item 1 asks the same; remove one of the two"):
         read_problems("hotpot.json", json.dumps(listed), "hotpot.json")
-
-
-@pytest.mark.skipif(not HUMAN_EVAL.exists(), reason="HumanEval is not here")
-def test_human_eval_is_read_with_shown_and_hidden_tests() -> None:
-    problems = read_problems("h.jsonl", HUMAN_EVAL.read_text(encoding="utf-8"), "h.jsonl")
-    assert {problem.evaluator for problem in problems} == {"unit_tests"}
-    answers: list[Any] = [problem.answer for problem in problems]
-    assert sum(bool(answer["shown"]) for answer in answers) > 100
-    assert all(len(answer["hidden"]) == 1 for answer in answers)
-    assert not any(answer["hidden"][0] in problem.question for answer, problem in zip(answers, problems, strict=True))
 
 
 def test_mbpp_shows_its_first_test_and_hides_the_others() -> None:

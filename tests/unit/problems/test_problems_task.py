@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import read_jsonl
-from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.problems.task import run
 from tasks.records import Problem
 from tasks.sources.user_modules import digest_modules
-from tests.support.stage_params import REPOSITORY, stage_params
+from tests.support.stage_params import stage_params
 
 SIZES = {"train": 20, "validation": 8, "test": 12}
 FILES = ["metrics/problems.json", *(f"problems/{split}.jsonl" for split in ("dev", "test", "train", "validation"))]
@@ -38,31 +37,6 @@ def test_generated_problems_are_the_same_bytes_again_and_dev_problems_change_no_
     dev_problems = read_jsonl(Layout(tmp_path / "with").problems("dev"), Problem)
     assert len(dev_problems) == 15
     assert all(problem.seen for problem in dev_problems)
-
-
-def test_the_path_of_a_file_is_relative_to_the_params(tmp_path: Path) -> None:
-    (tmp_path / "examples").mkdir()
-    source = (REPOSITORY / "examples/problems.jsonl").read_text(encoding="utf-8")
-    (tmp_path / "examples/problems.jsonl").write_text(source, encoding="utf-8")
-    sizes = {"train": 6, "validation": 3, "test": 3}
-    run(Layout(tmp_path), stage_params("problems", problems={"source": "jsonl", **sizes}), None)
-    problems = [p for s in ("train", "validation", "test") for p in read_jsonl(Layout(tmp_path).problems(s), Problem)]
-    assert len(problems) == 12
-    assert {problem.source for problem in problems} == {"problems.jsonl"}
-    metrics = json.loads(Layout(tmp_path).metrics("problems").read_text())
-    assert metrics == {**sizes, "dev": 0, "with_siblings": pytest.approx(4 / 12)}
-
-
-def test_a_bad_file_leaves_earlier_output_unchanged(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    run(layout, stage_params("problems", problems={"train": 2, "validation": 1, "test": 1}), None)
-    before = written(tmp_path)
-    with pytest.raises(GraftError, match=r"problems\.path: no file mine\.jsonl"):
-        run(layout, stage_params("problems", problems={"source": "jsonl", "path": "mine.jsonl"}), None)
-    (tmp_path / "mine.jsonl").write_text('{"question": "2 and 3?"}\n')
-    with pytest.raises(GraftError, match=r"^mine\.jsonl:1: answer: missing"):
-        run(layout, stage_params("problems", problems={"source": "jsonl", "path": "mine.jsonl"}), None)
-    assert written(tmp_path) == before
 
 
 JUDGE = """

@@ -22,32 +22,18 @@ BAD = {
     "no solve": ("def answer(problem):\n    return 1\n", NO_SOLVE),
     "solve is no function": ("solve = 'me'\n", NO_SOLVE),
     "solve takes nothing": ("def solve():\n    return 1\n", "TypeError: solve() takes 0 positional arguments but 1"),
-    "lone surrogate": (SOLVE + "'\udc80'", NOT_TEXT), "surrogates alone": ("\ud800" * 100, NOT_TEXT),
+    "surrogates alone": ("\ud800" * 100, NOT_TEXT),
     "bytes that were not UTF-8": (b"\xff\xfe\x00".decode("utf-8", "surrogateescape"), NOT_TEXT),
-    "NUL": ("\0", "SyntaxError: source code "), "NUL in a text": (SOLVE + "'\0'", "SyntaxError: source code "),
+    "NUL in a text": (SOLVE + "'\0'", "SyntaxError: source code "),
     "byte order mark": ("\ufeff" * 2 + SOLVE + "1", "SyntaxError: invalid non-printable character U+FEFF"),
     "20,001 bytes": ("#" * 20_001, TOO_LONG), "20,001 bytes of two": ("#" + "é" * 10_000, TOO_LONG),
-    "5 MB": (SOLVE + "1\n" + "#" * 5_000_000, TOO_LONG),
-    "5,000 parentheses": ("(" * 5000, "SyntaxError: too many nested parentheses"),
     "5,000 closed": (SOLVE + "(" * 5000 + ")" * 5000, "SyntaxError: too many nested parentheses"),
-    "190 brackets": (SOLVE + "[" * 190 + "]" * 190, "returned list"),
     "minus": (SOLVE + "-" * 19_000 + "1", "SyntaxError: too deeply nested"),
-    "200,000 minus": (SOLVE + "-" * 200_000 + "1", TOO_LONG),
-    "sum of 100,000": (SOLVE + "1" + "+1" * 100_000, TOO_LONG),
-    "19,000 digits": (SOLVE + "9" * 19_000, "SyntaxError: Exceeds the limit (4300 digits) for integer string"),
     "hexadecimal digits": (SOLVE + "0x" + "f" * 19_000, "returned a number of over 100 digits"),
-    "200,000 digits": (SOLVE + "9" * 200_000, TOO_LONG),
-    "blocks": ("".join(" " * depth + "if 1:\n" for depth in range(110)), "IndentationError: too many levels of"),
     "lambdas": (SOLVE + "lambda:" * 2500 + "1", ""), "comparisons": (SOLVE + "1" + "<2" * 9000, "returned bool"),
-    "unclosed text": (SOLVE + "'''" + "x" * 10_000, "SyntaxError: unterminated triple-quoted string literal"),
     "tabs and spaces": ("def solve(p):\n\tif 1:\n        return 1\n", "TabError: "),
 }  # fmt: skip
-NESTED = {
-    "sum of 9,000": (SOLVE + "1" + "+1" * 9000, Result(status="ok", value=9001)),
-    "dots": ("a" + ".a" * 9000, Result(status="error", error="NameError: name 'a' is not defined")),
-    "not": (SOLVE + "not " * 4500 + "1", Result(status="error", error="returned bool")),
-}
-"""Source and its result where it is compiled. Python's versions differ in the depth from which they refuse it."""
+"""Others, deeper and longer, are among the attacks."""
 
 
 @pytest.fixture(scope="module")
@@ -66,16 +52,9 @@ def test_each_has_a_status_with_a_reason_and_the_others_continue(sandbox: Sandbo
         assert all(str(result.error).startswith(reason) for result in results), (name, results)
 
 
-@pytest.mark.parametrize("name", NESTED)
-def test_nested_source_is_refused_or_has_its_result(sandbox: Sandbox, name: str) -> None:
-    code, compiled = NESTED[name]
-    ((result,),) = sandbox.run([Program(code, ("3 pens",))])
-    assert result == compiled or (result.status == "error" and str(result.error).startswith("RecursionError: "))
-
-
-@pytest.mark.parametrize("name", [*BAD, *NESTED])
+@pytest.mark.parametrize("name", BAD)
 def test_nothing_on_the_host_raises(name: str) -> None:
-    code = (BAD | NESTED)[name][0]
+    code = BAD[name][0]
     assert all(check(code) in (True, False) for check in (is_plain, may_differ))
     assert len(workflow_id(code)) == 16
     assert code_of(code_of(code)) == code_of(code)

@@ -12,7 +12,6 @@ from tasks.promote.challenger import approve_challenger, read_challenger
 from tasks.promote.champion import (
     CHAMPION_FILES,
     champion_version,
-    champions_in_line,
     previous_champions,
     read_history,
     roll_back,
@@ -22,6 +21,7 @@ from tasks.promotion_records import Promotion, Succession
 from tests.support.champions import NOW, keep_weights, promote_weights
 from tests.support.kill_moments import killed_at_each_call
 from tests.support.stage_params import stage_params
+from tests.support.tiers import nightly_but_first
 from tests.unit.promote.test_promotion_task import decision, finished_run, with_weights
 
 AUTO, PERSON = (stage_params("promote", promotion={"approve": name}) for name in ("auto", "person"))
@@ -53,6 +53,8 @@ def test_approved_it_is_what_the_stage_makes_but_for_the_note(tmp_path: Path) ->
     auto = finished_run(tmp_path / "auto", "", before=5, after=20)
     with_weights(auto, "one")
     run(auto, AUTO, None)
+    assert "approval" not in auto.promotion.read_text()
+    assert not auto.challenger.exists()
     for name in set(CHAMPION_FILES) - {"promotion.json"}:
         assert digest_path(layout.champion / name) == digest_path(auto.champion / name)
     note = {"approval": "person", "reason": f"{decision(auto).reason}; approved by a person (reads well)"}
@@ -62,14 +64,6 @@ def test_approved_it_is_what_the_stage_makes_but_for_the_note(tmp_path: Path) ->
     assert read_history(layout.champion) == [step]
     run(layout, PERSON, None)  # it repeats the decision of its champion, as with auto
     assert decision(layout) == approved
-
-
-def test_with_auto_nothing_waits_and_no_byte_differs(tmp_path: Path) -> None:
-    layout = finished_run(tmp_path, "first", before=10, after=25)
-    run(layout, AUTO, None)
-    assert decision(layout).promoted
-    assert "approval" not in layout.promotion.read_text()
-    assert not layout.challenger.exists()
 
 
 def test_a_policy_that_is_not_better_or_was_taken_back_does_not_wait(tmp_path: Path) -> None:
@@ -133,17 +127,8 @@ def test_what_cannot_be_approved_is_refused_and_nothing_changes(tmp_path: Path) 
     assert champion_version(layout.champion) == second
 
 
-def test_an_approved_champion_is_rolled_back_like_any_other(tmp_path: Path) -> None:
-    layout, first = Layout(tmp_path), promote_weights(tmp_path, "one")
-    second = keep_weights(tmp_path, "two")
-    approve_challenger(layout, second, "", NOW)
-    assert list(previous_champions(layout.champion)) == [first]
-    assert roll_back(layout.champion, None, "it rambles", NOW).version == first
-    assert champions_in_line(read_history(layout.champion)) == ([first], {second: "it rambles"})
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("exchange", [True, False])
+@pytest.mark.parametrize("exchange", nightly_but_first([True, False]))
 def test_killed_at_any_moment_the_policy_waits_or_is_champion(tmp_path: Path, exchange: bool) -> None:
     """And is never both or neither for the next command."""
     root = tmp_path / "project"

@@ -75,9 +75,9 @@ def alone(folder: Path, label: int, chat: bool = False) -> list[float]:
     return values
 
 
-@pytest.mark.parametrize(("kind", "config"), [("bert", {}), ("qwen2", {}), ("qwen2", {"pad_token_id": 1})])
-@pytest.mark.parametrize("labels", [1, 3])
-@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize(("kind", "config", "labels", "chat"), [
+    ("bert", {}, 1, False), ("bert", {}, 3, True), ("qwen2", {}, 3, False), ("qwen2", {"pad_token_id": 1}, 1, True),
+])  # fmt: skip
 def test_batch_size_and_order_change_no_value(
     tmp_path: Path, kind: str, config: dict[str, int], labels: int, chat: bool
 ) -> None:

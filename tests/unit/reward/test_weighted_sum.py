@@ -1,8 +1,7 @@
 """Laws of the rewards: a fault of the workflow is 0, an unknown value is None."""
 
 import math
-import random
-from statistics import fmean, pstdev, stdev
+from statistics import pstdev
 from typing import Any
 
 import pytest
@@ -183,19 +182,6 @@ def test_metrics() -> None:
         "runs/mean": 1.0,
         "runs/std": 0.0,
     }
-
-
-def test_the_error_of_the_mean_is_the_deviation_of_the_means_of_other_draws() -> None:
-    dice = random.Random(0)
-
-    def drawn() -> dict[str, float]:
-        chances = [0.1, 0.3, 0.5, 0.9] * 5
-        draws = ([[OK if dice.random() < chance else WRONG] for _ in range(12)] for chance in chances)
-        return metrics_of([score(*members) for members in draws])
-
-    rounds = [drawn() for _ in range(300)]
-    estimate = fmean(numbers["mean_reward_error"] for numbers in rounds)
-    assert estimate == pytest.approx(stdev(numbers["epoch/mean_reward"] for numbers in rounds), rel=0.1)
 
 
 def level(mean: float, error: float = 0.01) -> dict[str, float]:

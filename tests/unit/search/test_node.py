@@ -55,21 +55,6 @@ def test_the_unseen_share_counts_as_a_child_that_was_never_visited() -> None:
     assert select_node(root, 0.0) is root  # a tie goes to what is new
 
 
-def test_a_tree_with_nothing_left_is_closed() -> None:
-    root = root_of(0.5, 0.5, terminal=True)
-    assert [select_node(root) for _ in range(2)] == [None, None]
-    assert root.closed
-
-
-def test_a_closed_branch_is_left_for_another_one() -> None:
-    root = root_of(0.9, 0.1)
-    likely, other = root.children
-    likely.unexpanded = 0.0
-    reward(likely.add("end", 1.0, 0.0, terminal=True), 1.0)
-    assert select_node(root, 1.0) is other
-    assert (likely.closed, root.closed) == (True, False)
-
-
 def test_virtual_loss_spreads_a_wave() -> None:
     root = root_of(0.4, 0.3, 0.3)
     for child in root.children:
@@ -81,18 +66,6 @@ def test_virtual_loss_spreads_a_wave() -> None:
         begin_simulation(wave[-1] or root)
     assert len(set(map(id, wave))) == 3
     assert (root.pending, [c.pending for c in root.children]) == (3, [1, 1, 1])
-
-
-def test_backpropagation_adds_to_ancestors_only() -> None:
-    root = root_of(0.5, 0.5)
-    left, right = root.children
-    leaf = left.add("x", 1.0, 1.0)
-    reward(leaf, 0.5, 1.0)
-    reward(right, 0.0)
-    assert (leaf.visits, leaf.total, leaf.value) == (2, 1.5, 0.75)
-    assert (left.visits, left.value) == (2, 0.75)
-    assert (right.visits, right.value) == (1, 0.0)
-    assert (root.visits, root.value) == (3, 0.5)
 
 
 @given(

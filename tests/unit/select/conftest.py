@@ -1,4 +1,4 @@
-"""A folder for the stage `select`, policies and samples."""
+"""A folder for the stage `select`, an exact policy, and other samples."""
 
 import pytest
 
@@ -11,19 +11,9 @@ __all__ = ["layout"]
 
 
 @pytest.fixture
-def policy(make_policy: MakePolicy) -> Policy:
-    return make_policy()
-
-
-@pytest.fixture
 def exact(make_policy: MakePolicy) -> Policy:
     """gpt2 in float64: the other architectures compute norms in float32 whatever the type of their weights."""
     return make_policy("gpt2", "float64")
-
-
-@pytest.fixture
-def samples(make_samples: MakeSamples) -> list[Sample]:
-    return make_samples()
 
 
 @pytest.fixture

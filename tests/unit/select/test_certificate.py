@@ -12,6 +12,7 @@ from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.objective.token_weights import TokenWeights
+from tasks.params.fields import Loss
 from tasks.select import certificate, gradient_passes, tracin
 from tasks.select.certificate import Certificate, certify
 from tasks.select.gradient_algebra import products
@@ -31,10 +32,12 @@ def certified(
     return certify(scorer, training, found, averaging, validation, seed=0)
 
 
-@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo"])
-@pytest.mark.parametrize(("kind", "dtype"), [("gpt2", "float64"), ("qwen2", "float32"), ("llama", "float32")])
+@pytest.mark.parametrize(
+    ("kind", "dtype", "loss"),
+    [("gpt2", "float64", "dapo"), ("qwen2", "float32", "grpo"), ("llama", "float32", "dr_grpo")],
+)
 def test_a_step_does_what_influence_predicts(
-    kind: str, dtype: str, loss: Any, make_policy: MakePolicy, make_samples: MakeSamples
+    kind: str, dtype: str, loss: Loss, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     found = certified(make_policy(kind, dtype), make_samples, TokenWeights(loss, longest=64))
     assert found.slope == pytest.approx(-1, abs=0.001 if dtype == "float64" else 0.02)

@@ -1,7 +1,5 @@
 """Which training samples fare worse than samples whose rewards are right."""
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,25 +40,3 @@ def test_it_is_benjamini_and_hochbergs(training: list[float], trusted: list[floa
         if p * len(training) <= FALSE_DISCOVERY_RATE * sum(other <= x for other in training) * (1 + 1e-12):
             found.append(x)
     assert rejection_threshold(training, trusted) == (max(found, default=None) if trusted else None)
-
-
-def test_where_rewards_are_right_few_rounds_lose_any_and_where_they_err_most_that_do_are_lost() -> None:
-    """Problems have a level of their own, which all their samples share: those are not independent."""
-    rng = random.Random(0)
-
-    def draws(problems: int, size: int, shift: float = 0.0) -> list[float]:
-        levels = [rng.gauss(shift, 0.7) for _ in range(problems)]
-        return [rng.gauss(level, 0.7) for level in levels for _ in range(size)]
-
-    lost = mistaken = caught = 0
-    for _ in range(200):
-        trusted = draws(60, 4)
-        lost += rejection_threshold(draws(40, 3), trusted) is not None
-        right, wrong = draws(30, 3), draws(10, 3, -3)
-        line = rejection_threshold(right + wrong, trusted)
-        assert line is not None
-        caught += sum(x <= line for x in wrong)
-        mistaken += sum(x <= line for x in right)
-    assert lost <= 200 * FALSE_DISCOVERY_RATE
-    assert caught >= 0.7 * 200 * 30
-    assert mistaken <= FALSE_DISCOVERY_RATE * (mistaken + caught)

@@ -1,29 +1,25 @@
 """Influence where each token has an advantage: of PPO's loss at its first step, value loss and all."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 from tasks.artifacts import read_jsonl
-from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
-from tasks.objective.recorded_logprobs import sample_key, score_samples
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
 from tasks.ppo.losses import first_step_losses
-from tasks.ppo.value_head import write_head, zero_head
+from tasks.ppo.value_head import write_head
 from tasks.records import Selected
 from tasks.select.certificate import certify
 from tasks.select.task import run_selection
 from tasks.select.tracin import Influences, Measure, influences
 from tests.support.critics import critic_scorer, random_head, with_token_targets
-from tests.support.influence import BY_TOKEN, adapter, gradient_of, measured, scorer_of, stepped
-from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.influence import BY_TOKEN, gradient_of, stepped
 from tests.support.ppo_params import ppo_params
 from tests.support.selection_params import kept, numbers, params
 from tests.support.validation import advantage_validation
@@ -40,18 +36,6 @@ def of_ppo(
     scorer, losses = critic_scorer(policy, head.requires_grad_(False)), partial(first_step_losses, ppo)
     validation = advantage_validation(others)
     return influences(scorer, samples, BY_TOKEN, validation, Measure(**measure), token_losses=losses)
-
-
-@pytest.mark.usefixtures("plain_advantages")
-def test_without_values_and_kl_it_is_that_of_grpo(exact: Policy, samples: list[Sample], others: list[Sample]) -> None:
-    """V = 0, λ = γ = 1, beta 0, nothing whitened: each token has the reward, as with `advantages: none`."""
-    head = zero_head(exact)
-    ours, theirs = targeted(exact, samples, ppo_params(), head), targeted(exact, others, ppo_params(), head)
-    found = of_ppo(exact, ours, theirs, ppo_params(), head)
-    expected = measured(scorer_of(exact), samples, others)
-    for one, other in zip(found.each, expected.each, strict=True):
-        assert one.influence == pytest.approx(other.influence, rel=1e-6)
-        assert one.gradient_norm == pytest.approx(other.gradient_norm, rel=1e-6)
 
 
 def test_it_predicts_what_a_small_step_does_to_the_validation_loss(
@@ -86,32 +70,6 @@ def test_it_predicts_what_a_small_step_does_to_the_validation_loss(
     assert abs(without.slope + 1) > 1e-2  # of -A_last Σ log p alone: not the loss that was measured
 
 
-def test_what_compares_completions_by_one_advantage_is_refused_in_one_line(
-    exact: Policy, samples: list[Sample]
-) -> None:
-    head = zero_head(exact)
-    with pytest.raises(GraftError, match=r"influence\.similarity: local compares") as error:
-        of_ppo(exact, targeted(exact, samples, ppo_params(), head), samples, ppo_params(), head, similarity="local")
-    assert "\n" not in str(error.value)
-
-
-def test_the_heads_own_weights_are_no_part_of_it(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    """Nor does a sample whose values are right differ from one without a value loss."""
-    policy = make_policy("gpt2", "float64")
-    head, samples = random_head(policy), make_samples()
-    ours = targeted(policy, samples, ppo_params(), head)
-    assert not any(weight.requires_grad for weight in head.parameters()) or head.weight.grad is None
-    values = score_samples(critic_scorer(policy, head), ours, "values")
-    exactly = [
-        replace(s, targets=replace(s.targets, returns=tuple(values[sample_key(s)].tolist()))) for s in ours if s.targets
-    ]
-    found = of_ppo(policy, exactly, samples, ppo_params(value_weight=5.0), head)
-    plain = of_ppo(policy, exactly, samples, ppo_params(value_weight=0.0), head)
-    assert [s.influence for s in found.each] == pytest.approx([s.influence for s in plain.each], rel=1e-9)
-    assert head.weight.grad is None
-    assert all(weight.grad is None for weight in adapter(policy))
-
-
 # --- the stage
 
 
@@ -138,12 +96,3 @@ def test_without_a_measure_every_sample_whose_reward_is_known_is_kept(layout: La
     run_selection(layout, ppo_select(selection="none"), 1)
     assert sum(kept(layout)) == 14
     assert numbers(layout)["samples"] == 18
-
-
-def test_the_kl_to_the_reference_is_in_the_advantages(layout: Layout) -> None:
-    """Of round 1 the reference is the policy itself, and no log-probability is recorded: there is none."""
-    found = []
-    for beta in (0.0, 0.5):
-        run_selection(layout, ppo_select({"beta": beta}, selection="none"), 1)
-        found.append([line.advantage for line in read_jsonl(layout.selection(1), Selected)])
-    assert found[0] == pytest.approx(found[1], abs=1e-4)

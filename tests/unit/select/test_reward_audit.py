@@ -9,6 +9,7 @@ from tasks.select.reward_audit import FEWEST, AuditedRound, audit_in_steps, audi
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import changed, with_rewards
 from tests.support.rollouts import SAMPLES, invert, simulate_round, with_changed_rewards
+from tests.support.tiers import nightly_but_first
 
 TRAIN, VALIDATION = 200, 64
 
@@ -23,15 +24,15 @@ def places_of(audited: AuditedRound) -> set[tuple[str, int]]:
 
 
 def test_right_rewards_look_right_and_nothing_is_rejected() -> None:
-    audits = [audit(seed) for seed in range(20)]
+    audits = [audit(seed) for seed in range(8)]
     assert {found.audit.answer for found in audits} <= {"right", "unclear"}
-    assert sum(found.audit.answer == "right" for found in audits) >= 18
+    assert sum(found.audit.answer == "right" for found in audits) >= 7
     assert not any(found.rejected or found.audit.templates or found.audit.terms for found in audits)
 
 
-@pytest.mark.parametrize(("share", "noticed"), [(0.1, 14), (0.3, 20)])
+@pytest.mark.parametrize(("share", "noticed"), nightly_but_first([(0.3, 8), (0.1, 5)]))
 def test_the_share_of_inverted_rewards_is_noticed_and_estimated(share: float, noticed: int) -> None:
-    audits = [audit(seed, share).audit for seed in range(20)]
+    audits = [audit(seed, share).audit for seed in range(8)]
     assert sum(found.answer == "err" for found in audits) >= noticed
     assert fmean(found.wrong for found in audits) == pytest.approx(share, abs=0.02)
     within = [abs(found.wrong - share) <= 1.96 * found.error for found in audits]
@@ -41,7 +42,7 @@ def test_the_share_of_inverted_rewards_is_noticed_and_estimated(share: float, no
 def test_of_what_is_rejected_at_most_a_third_is_right() -> None:
     """In the mean over rounds; and most of the false successes are rejected."""
     false_shares, noticed = [], []
-    for seed in range(10):
+    for seed in range(4):
         truth = {t.problem_id: [r.reward for r in rewards] for t, rewards in simulate_round(seed, TRAIN)}
         train = invert(simulate_round(seed, TRAIN), 0.3, seed)
         rejected = places_of(audit_rewards(train, simulate_round(seed, VALIDATION, "validation")))

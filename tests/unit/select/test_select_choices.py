@@ -1,7 +1,5 @@
 """The choices of the stage `select`: what it measures by, what it keeps, and from whom the update may learn."""
 
-import logging
-
 import pytest
 
 from tasks.artifacts import read_jsonl
@@ -66,13 +64,3 @@ def test_where_nothing_is_measured_nothing_is_mixed(layout: Layout) -> None:
     run_selection(layout, params(train_on_validation=True, selection="none"), 1)
     assert {line.split for line in read_jsonl(layout.selection(1), Selected)} == {"train"}
     assert numbers(layout)["mixed"] == 0
-
-
-def test_a_warning_says_that_nothing_is_selected(
-    layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
-) -> None:
-    trajectories = [make_trajectory("t", [1.0, 1.0]), make_trajectory("v", [1, 0], split="validation")]
-    write_round(layout, trajectories)
-    with caplog.at_level(logging.WARNING):
-        run_selection(layout, params(), 1)
-    assert "nothing is selected: the update of round 1 will change nothing" in caplog.text

@@ -25,10 +25,8 @@ from tests.support.influence import (
     BY_TOKEN,
     flat,
     gradient_of,
-    loss_of,
     score_rows,
     scorer_of,
-    stepped,
 )
 from tests.support.plain_scores import sample_logprobs
 from tests.support.policies import MakeSamples
@@ -115,38 +113,6 @@ def test_it_is_the_product_of_the_losses_gradients(name: str, exact: Policy, mak
         assert one.influence == one.product == pytest.approx(float(products[place]), rel=1e-9, abs=size)
         assert one.gradient_norm == pytest.approx(float(own[place].norm()), rel=1e-9, abs=1e-15)
     assert (flat(found.train_gradient.values()) - own.sum(0)).norm() <= 1e-9 * own.sum(0).norm()
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_it_predicts_the_effect_of_a_step_on_the_samples_loss(
-    name: str, exact: Policy, make_samples: MakeSamples
-) -> None:
-    samples, others = make_samples(problems=6, seed=1), make_samples(seed=2)
-    losses, averaging = losses_of(exact, samples, **OBJECTIVES[name]), TokenWeights(OBJECTIVES[name]["loss"], 64)
-    validation = advantage_validation(others)
-    found = influences(scorer_of(exact), samples, averaging, validation, token_losses=losses).each
-
-    def loss() -> float:
-        return loss_of(exact, others, loss_denominator(others, BY_TOKEN)).item()
-
-    before, changes = loss(), []
-    for own in loss_rows(exact, samples, averaging, losses):
-        with stepped(exact, own, 1e-4):
-            changes.append(loss() - before)
-    predicted = torch.tensor([1e-4 * s.influence for s in found], dtype=torch.float64)
-    slope = float((torch.tensor(changes, dtype=torch.float64) @ predicted) / (predicted @ predicted))
-    assert -1.01 <= slope <= -0.99
-
-
-def test_at_ratio_1_without_other_terms_it_is_that_of_scores(
-    exact: Policy, samples: list[Sample], others: list[Sample]
-) -> None:
-    samples = mixed(samples)
-    losses, averaging = losses_of(exact, samples, noise=0.0, loss="grpo"), TokenWeights("grpo", 64)
-    given = (scorer_of(exact), samples, averaging, advantage_validation(others))
-    for ours, theirs in zip(influences(*given, token_losses=losses).each, influences(*given).each, strict=True):
-        assert ours.influence == pytest.approx(theirs.influence, rel=1e-9, abs=1e-13)
-        assert ours.gradient_norm == pytest.approx(theirs.gradient_norm, rel=1e-9)
 
 
 def test_a_measure_that_compares_completions_by_their_scores_is_refused(policy: Policy, samples: list[Sample]) -> None:

@@ -54,21 +54,7 @@ def test_a_step_on_a_selected_sample_lowers_the_validation_loss_and_on_a_rejecte
     assert -1.01 <= slope <= -0.99
 
 
-@pytest.mark.parametrize("budget", [1, 2**30], ids=["a row at a time", "in memory"])
-@pytest.mark.parametrize("similarity", ["dot", "local"])
-def test_the_gradients_of_batch_and_validation_are_those_of_the_written_out_losses(
-    similarity: str, budget: int, exact: Policy, samples: list[Sample], others: list[Sample]
-) -> None:
-    samples = [*samples, replace(samples[0], member=99), replace(samples[1], member=98, advantage=0.0)]
-    found = measured(scorer_of(exact), samples, others, similarity=similarity, budget=budget)
-    for gradient, loss in ((found.train_gradient, samples), (found.gradient, others)):
-        expected = gradient_of(exact, batch_loss(exact, loss))
-        assert (flat(gradient.values()) - expected).norm() <= 1e-9 * expected.norm()
-
-
-@pytest.mark.parametrize(
-    ("limit", "budget"), [(1, 2**30), (40, 2**30), (10_000, 2**30), (10_000, 1), (10_000, 500_000)]
-)
+@pytest.mark.parametrize(("limit", "budget"), [(1, 2**30), (40, 500_000), (10_000, 1)])
 def test_micro_batches_order_and_memory_never_change_influence(
     limit: int, budget: int, policy: Policy, samples: list[Sample], make_samples: MakeSamples
 ) -> None:
@@ -82,26 +68,7 @@ def test_micro_batches_order_and_memory_never_change_influence(
         assert scored.influence == pytest.approx(expected[sample].influence, abs=1e-5 * scored.gradient_norm * size)
 
 
-def test_a_sample_without_signal_has_no_influence(policy: Policy, samples: list[Sample], others: list[Sample]) -> None:
-    scorer, silent = scorer_of(policy), [replace(samples[0], advantage=0.0), *samples[1:]]
-    scored = measured(scorer, silent, others).each
-    assert (scored[0].influence, scored[0].gradient_norm) == (0.0, 0.0)
-    assert all(s.influence and s.gradient_norm for s in scored[1:])
-
-
-@pytest.mark.parametrize("similarity", ["dot", "local"])
-@pytest.mark.parametrize("budget", [1, 2**30])
-def test_with_validation_without_a_signal_no_sample_has_influence(
-    budget: int, similarity: Any, policy: Policy, samples: list[Sample]
-) -> None:
-    mute = with_weights(samples, [0.0] * len(samples))
-    found = measured(scorer_of(policy), samples, mute, similarity=similarity, budget=budget)
-    assert all(s.influence == 0 for s in found.each)
-    assert not flat(found.gradient.values()).any()
-
-
-@pytest.mark.parametrize("budget", [100_000, 2**30])
-@pytest.mark.parametrize("similarity", ["dot", "local"])
+@pytest.mark.parametrize(("similarity", "budget"), [("dot", 100_000), ("local", 1), ("local", 2**30)])
 def test_every_measure_is_its_formula(similarity: Any, budget: int, exact: Policy, make_samples: MakeSamples) -> None:
     """Against gradients of one sample at a time, float64."""
     measure = Measure(similarity, budget)
@@ -111,7 +78,11 @@ def test_every_measure_is_its_formula(similarity: Any, budget: int, exact: Polic
     others = with_weights(others, [(-1) ** place * (place % 4) for place in range(len(others))])
     samples = with_weights(samples, [0.0 if place % 5 == 2 else s.advantage for place, s in enumerate(samples)])
     shares = [float(place % 3) for place in range(len(samples))]
-    found = influences(scorer_of(exact), samples, BY_TOKEN, advantage_validation(others), measure, shares).each
+    whole = influences(scorer_of(exact), samples, BY_TOKEN, advantage_validation(others), measure, shares)
+    for gradient, batch in ((whole.train_gradient, samples), (whole.gradient, others)):
+        loss_gradient = gradient_of(exact, batch_loss(exact, batch))
+        assert (flat(gradient.values()) - loss_gradient).norm() <= 1e-9 * loss_gradient.norm()
+    found = whole.each
 
     ours, theirs = score_rows(exact, samples), score_rows(exact, others)
     a = torch.tensor([-s.advantage for s in samples], dtype=torch.float64) / loss_denominator(samples, BY_TOKEN)
@@ -133,7 +104,9 @@ def test_every_measure_is_its_formula(similarity: Any, budget: int, exact: Polic
 
 
 def test_a_gradient_of_zero_is_similar_to_none(policy: Policy, make_samples: MakeSamples) -> None:
-    """B = 0 and A = 0: every gradient is 0, and 0 / 0 no number."""
+    """Without a signal in validation; and B = 0 and A = 0: every gradient is 0, and 0 / 0 no number."""
+    mute = [replace(s, advantage=0.0) for s in make_samples(seed=1)]
+    assert all(s.influence == 0 for s in measured(scorer_of(policy), make_samples(), mute, similarity="local").each)
     with torch.no_grad():
         for weight in adapter(policy):
             weight.zero_()

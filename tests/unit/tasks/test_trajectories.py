@@ -44,7 +44,7 @@ def test_what_is_written_is_read(sizes: list[int], tmp_path: Path) -> None:
     assert [number for number, _ in read_numbered_rewarded(path)] == list(range(2, len(sizes) + 2))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(sizes=sizes, kind=st.sampled_from(["lost", "doubled", "swapped"]), data=st.data())
 def test_a_reward_that_is_lost_doubled_or_swapped_is_named(
     sizes: list[int], kind: str, data: st.DataObject, tmp_path: Path

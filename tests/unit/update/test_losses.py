@@ -78,15 +78,6 @@ def test_at_ratio_one_the_gradient_is_minus_the_advantage(loss: str, importance:
     torch.testing.assert_close(gradient, -rows["advantages"][:, None] * rows["mask"])
 
 
-def test_masked_tokens_count_for_nothing() -> None:
-    rows = random_rows(1)
-    rows["logprobs"].requires_grad_()
-    tokens = token_losses(**rows, objective=objective())
-    (gradient,) = torch.autograd.grad(tokens.loss.sum(), rows["logprobs"])
-    for values in (tokens.loss, tokens.ratio, tokens.clipped, tokens.kl, gradient):
-        assert not values[~rows["mask"]].any()
-
-
 def test_k1_k2_k3_of_a_token_that_the_reference_finds_twice_as_likely() -> None:
     now, reference = torch.tensor([[math.log(0.25)]]), torch.tensor([[math.log(0.5)]])
     mask, gains = torch.ones(1, 1, dtype=torch.bool), torch.zeros(1)

@@ -22,10 +22,6 @@ from tests.support.updates import gradient_of
 TEMPERATURE, BETA = 0.7, 0.1
 
 
-def ours(policy: Policy, samples: list[Sample], scores: tuple[Logprobs, Logprobs], **changes: Any) -> torch.Tensor:
-    return step(policy, samples, scores, **changes)[0]
-
-
 def step(
     policy: Policy, samples: list[Sample], scores: tuple[Logprobs, Logprobs], **changes: Any
 ) -> tuple[torch.Tensor, TokenSums]:

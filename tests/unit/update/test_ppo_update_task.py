@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +83,6 @@ def test_the_head_is_in_the_folder_of_the_policy_and_goes_from_round_to_round(
     assert found["first_ratio"] == pytest.approx(1, abs=0.1)
 
 
-def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
-    digests = []
-    for _ in range(2):
-        run(layout, params(), 1)
-        digests.append([digest_path(p) for p in (layout.policy(1), layout.steps(1), layout.metrics("update", 1))])
-    assert digests[0] == digests[1]
-
-
 @pytest.mark.usefixtures("plain_advantages")
 def test_samples_with_the_reward_0_are_learned_from_too(layout: Layout) -> None:
     """With V = 0, no KL and nothing whitened they have no advantage; their value has to be learned."""
@@ -97,25 +90,21 @@ def test_samples_with_the_reward_0_are_learned_from_too(layout: Layout) -> None:
     assert json.loads(layout.metrics("update", 1).read_text())["samples"] == 12
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"gamma": 0.5}, {"lam": 0.2}, {"clip": 0.01}, {"value_weight": 2.0}, {"value_rate": 0.001}],
-    ids=str,
-)
-def test_each_param_does_something(layout: Layout, changes: dict[str, Any]) -> None:
+def test_each_param_does_something(layout: Layout) -> None:
     """As shipped but for λ = 1, where every reward reaches every token, and steps large enough to be clipped."""
-    base = {"lam": 1.0}
     found = []
-    for own in ({}, changes):
-        run(layout, params(update={"learning_rate": 0.02, "epochs": 4, "beta": 0.3}, ppo=base | own), 1)
-        found.append((digest_path(layout.policy(1) / "adapter"), digest_path(layout.value_head(1))))
-    assert found[0] != found[1]
+    for own in ({}, {"gamma": 0.5}, {"lam": 0.2}, {"clip": 0.01}, {"value_weight": 2.0}, {"value_rate": 0.001}, {}):
+        run(layout, params(update={"learning_rate": 0.02, "epochs": 2, "beta": 0.3}, ppo={"lam": 1.0} | own), 1)
+        found.append([digest_path(p) for p in (layout.policy(1), layout.steps(1), layout.metrics("update", 1))])
+    assert found[0] == found[-1]  # the same bytes again
+    assert all(first != second for part in zip(*found[:-1], strict=True) for first, second in combinations(part, 2))
 
 
 def test_completions_of_the_tree_are_refused(layout: Layout, write_round: Callable[..., None]) -> None:
     write_round(layout, 1, proposer=["sample", "sample", "tree"])
-    with pytest.raises(GraftError, match="completion 2 of problem 'p0' was written by tree"):
+    with pytest.raises(GraftError, match="completion 2 of problem 'p0' was written by tree, but alg") as error:
         run(layout, params(), 1)
+    assert "\n" not in str(error.value)
     assert not layout.policy(1).exists()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tasks.artifacts import digest_path, read_json, write_jsonl
+from tasks.artifacts import read_json, write_jsonl
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, load_policy, save_policy
@@ -132,19 +132,3 @@ def test_a_continued_champion_is_its_own_reference_at_the_first_step(
     expected = divergence(load_policy(layout.policy(1)), champion, given)
     assert expected > 1e-6
     assert numbers(layout, 2)["kl"] == pytest.approx(expected, rel=1e-2)
-
-
-def test_a_second_run_of_full_fine_tuning_writes_the_same_bytes(
-    layout: Layout, put: Put, make_policy: MakePolicy
-) -> None:
-    save_rounds(layout, 1, True, make_policy)
-    put(1)
-    digests = set()
-    for _ in range(2):
-        run(layout, params(epochs=3, prompts_per_step=1), 1)
-        digests.add((digest_path(layout.policy(1)), digest_path(layout.metrics("update", 1))))
-    assert len(digests) == 1
-    assert not (layout.policy(1) / "adapter").exists()
-
-
-# --- who wrote the trajectories

@@ -6,16 +6,14 @@ have changed between releases.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from datasets import Dataset
-from peft import LoraConfig
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
@@ -23,19 +21,15 @@ from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import advantages_of
-from tasks.objective.groups import sample_groups
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Baseline
 from tasks.params.update import Update
 from tasks.update.gradient import accumulate_gradient
-from tasks.update.groups import weighted_group
 from tasks.update.sampler_correction import correct_groups
 from tasks.update.step_plan import UpdateGroup
-from tests.support.groups import changed
 from tests.support.pairwise import case_name, pairwise_cases
 from tests.support.plain_scores import unpadded_logprobs
-from tests.support.policies import MakePolicy, MakeTrajectory
 from tests.support.update_params import grpo_params
 
 pytestmark = [
@@ -96,7 +90,7 @@ def trainer_of(model: Any, tokenizer: Any, folder: Path, params: Update, **chang
         "use_bias_correction_kl": params.kl_correction,
         "entropy_coef": params.entropy,
     }
-    more = {name: changes.pop(name) for name in ("peft_config", "rollout_func") if name in changes}
+    more = {"rollout_func": changes.pop("rollout_func")} if "rollout_func" in changes else {}
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=changes.pop("reward_funcs", lambda completions, **_: [0.0] * len(completions)),
@@ -256,7 +250,7 @@ def test_the_metrics(tokenizer: Any, tmp_path: Path) -> None:
     assert ours.policy_loss + ours.kl_loss == pytest.approx(trl["policy_loss"], abs=1e-5)  # TRL's holds both
 
 
-# --- the full path: rewards, advantages, loss, gradients of a LoRA adapter
+# --- advantages of rewards
 
 COMPLETIONS = [[[5, 6, 7, 1], [8, 1], [10, 11, 12, 13, 14, 1], [3, 1]], [[5, 5, 5, 1], [9, 9, 9, 1], [4, 1], [7, 8, 1]]]
 SIGNAL = [[1.0, 0.0, 0.5, 1.0], [0.0, 1.0, 1.0, 0.75]]
@@ -264,69 +258,23 @@ SILENT = [[1.0, 0.0, 0.5, 1.0], [0.3, 0.3, 0.3, 0.3]]
 FAILED = [[1.5, 0.0, None, 1.25], [0.0, 0.0, 1.0, None]]
 
 
-@pytest.fixture
-def make_path(
-    make_policy: MakePolicy, make_trajectory: MakeTrajectory, tokenizer: Any, tmp_path: Path
-) -> Callable[..., Any]:
-    """make_path(rewards, params): the policy with its trajectories, and TRL's trainer with what it makes of them."""
-
-    def make(rewards: list[list[float | None]], params: Update) -> Any:
-        policy = make_policy()
-        trajectories = [
-            changed(make_trajectory(f"p{number}", given), tokens=tokens)
-            for number, (given, tokens) in enumerate(zip(rewards, COMPLETIONS, strict=True))
-        ]
-        prompts = [trajectory.prompt_tokens for trajectory, _ in trajectories for _ in range(4)]
-        adapter = LoraConfig(r=4, lora_alpha=8.0, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
-        written = {
-            "prompt_ids": prompts,
-            "completion_ids": [t for group in COMPLETIONS for t in group],
-            "logprobs": None,
-        }
-        trainer = trainer_of(
-            make_policy().model.unload(), tokenizer, tmp_path, params, beta=params.beta, temperature=0.7,
-            scale_rewards=params.advantages, peft_config=adapter,
-            reward_funcs=lambda **_: [r for g in rewards for r in g],
-            rollout_func=lambda *_: written,
-        )  # fmt: skip
-        trained = {name: p for name, p in policy.model.named_parameters() if p.requires_grad}
-        with torch.no_grad():
-            for name, parameter in trainer.model.named_parameters():
-                if parameter.requires_grad:
-                    parameter.copy_(trained[name])
-        batch = trainer._generate_and_score_completions([{"prompt": "never read"}] * 8)
-        return policy, trajectories, trainer, batch
-
-    return make
+@pytest.fixture(scope="module")
+def model() -> Qwen2ForCausalLM:
+    return full_model()
 
 
 @pytest.mark.parametrize("rule", ["group", "batch", "none"])
 @pytest.mark.parametrize("rewards", [SIGNAL, SILENT, FAILED], ids=["signal", "silent", "failed"])
-def test_rewards_to_advantages(rule: Baseline, rewards: Any, make_path: Callable[..., Any]) -> None:
-    _, _, _, batch = make_path(rewards, params_of(advantages=rule))
+def test_rewards_to_advantages(rule: Baseline, rewards: Any, model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    written = {
+        "prompt_ids": [[5, 6]] * 8,
+        "completion_ids": [t for group in COMPLETIONS for t in group],
+        "logprobs": None,
+    }
+    trainer = trainer_of(
+        model, tokenizer, tmp_path, params_of(advantages=rule), temperature=0.7, scale_rewards=rule,
+        reward_funcs=lambda **_: [r for g in rewards for r in g], rollout_func=lambda *_: written,
+    )  # fmt: skip
+    batch = trainer._generate_and_score_completions([{"prompt": "never read"}] * 8)
     ours = [a for given in advantages_of(rule, rewards) for a in given]
     assert ours == pytest.approx(batch["advantages"].tolist(), abs=1e-5)
-
-
-@pytest.mark.parametrize(("rewards", "beta"), [(SILENT, 0.0), (SIGNAL, 0.05)], ids=["silent", "kl"])
-@pytest.mark.parametrize(
-    ("loss", "rule"), [*((loss, "group") for loss in LOSSES), ("dapo", "batch"), ("dr_grpo", "none")]
-)
-def test_the_full_path_from_rewards_to_the_gradients_of_the_adapter(
-    loss: str, rule: Baseline, rewards: Any, beta: float, make_path: Callable[..., Any]
-) -> None:
-    """The reference is the adapter switched off, on both sides."""
-    params = params_of(loss=loss, advantages=rule, beta=beta)
-    policy, trajectories, trainer, batch = make_path(rewards, params)
-    expected, gradients, _ = theirs(trainer, batch)
-
-    given = sample_groups(policy, trajectories, params)
-    groups = [weighted_group(group, [1.0] * len(group.samples), TokenWeights(params.loss, LONGEST)) for group in given]
-    rows = [sample for group in groups for sample in group.samples]
-    score = partial(scores_of, policy.model, rows, 0.7)
-    behaviour = score()
-    with policy.model.disable_adapter():
-        reference = score()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-    sums = accumulate_gradient(scorer, groups, behaviour, reference if beta else None, params)
-    assert_same((sums.loss, gradients_of(policy.model)), (expected, gradients))

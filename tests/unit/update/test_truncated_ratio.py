@@ -4,19 +4,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import scorer_for, with_constant_prompts
-from tasks.objective.recorded_logprobs import behaviour_logprobs, score_samples
+from tasks.objective.recorded_logprobs import score_samples
 from tasks.select.certificate import certify
 from tasks.select.tracin import influences
 from tasks.update.step_plan import plan_steps
 from tasks.update.update import train
 from tests.support.influence import BY_TOKEN, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
-from tests.support.truncated_samples import drawn, kept_scores
+from tests.support.truncated_samples import drawn
 from tests.support.update_params import grpo_params
 from tests.support.updates import groups_of
 from tests.support.validation import advantage_validation
@@ -31,8 +30,7 @@ def first_step(policy: Policy, samples: list[Sample], **changes: Any) -> dict[st
     return train(scorer, steps, params, score_samples(scorer, samples)).rows[0]
 
 
-@pytest.mark.parametrize("own", [None, 1.2])
-@pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
+@pytest.mark.parametrize(("kind", "own"), [("qwen2", None), ("gpt2", 1.2)])
 def test_the_first_ratio_is_one(
     kind: str, own: float | None, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
@@ -44,19 +42,6 @@ def test_the_first_ratio_is_one(
     assert row["kl"] == pytest.approx(0, abs=1e-6)  # the reference is scored over the same sets
     whole = first_step(make_policy(kind), [replace(s, kept=()) for s in samples], beta=0.1)
     assert whole["ratio"] < 0.97  # the kept mass: what others have where 1 belongs
-
-
-def test_the_ratio_of_a_policy_that_has_moved_is_over_the_sampled_sets(
-    make_policy: MakePolicy, make_samples: MakeSamples
-) -> None:
-    samples, moved = drawn(make_policy(), make_samples(), TEMPERATURE), make_policy(seed=3)
-    scores = score_samples(scorer_of(moved, temperature=TEMPERATURE), samples)
-    behaviour = behaviour_logprobs(scorer_of(moved, temperature=TEMPERATURE), samples)
-    for s in samples:
-        expected = kept_scores(moved.model, s, TEMPERATURE)[0].detach()
-        torch.testing.assert_close(scores[s.problem_id, s.member], expected, atol=1e-5, rtol=0)
-        ratios = (scores[s.problem_id, s.member] - behaviour[s.problem_id, s.member]).exp()
-        assert ratios.isfinite().all()
 
 
 @pytest.mark.parametrize("constant", [False, True])

@@ -77,7 +77,7 @@ def check_found(operations: int, expression: Expression, quantities: list[list[f
         assert [ran(code, q) for q in quantities] == pytest.approx(answers, rel=1e-5)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(operations=st.integers(1, 3), data=st.data(), quantities=QUANTITIES)
 def test_whatever_has_an_expression_is_found_in_no_more_operations(
     operations: int, data: st.DataObject, quantities: list[list[float]]
@@ -85,7 +85,7 @@ def test_whatever_has_an_expression_is_found_in_no_more_operations(
     check_found(operations, data.draw(expressions(operations)), quantities)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(expression=expressions(4), quantities=QUANTITIES)
 def test_four_operations_are_met_in_the_middle(expression: Expression, quantities: list[list[float]]) -> None:
     check_found(4, expression, quantities)

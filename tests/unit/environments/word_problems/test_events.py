@@ -94,7 +94,7 @@ def test_a_composition_that_hardly_ever_makes_sense_is_never_drawn() -> None:
     assert all(makes_sense(composition) for composition in drawn)
 
 
-@settings(max_examples=8)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 2**31), operations=st.integers(1, 4))
 def test_each_part_of_a_held_out_composition_occurs_in_another(seed: int, operations: int) -> None:
     pool = [draw_pool(count, seed) for count in range(1, operations + 1)]
@@ -114,7 +114,7 @@ def test_each_telling_of_a_held_out_phrasing_occurs_in_another(seed: int, number
     assert all({choice[at] for choice in known} == set(range(phrasings)) for at in range(len(choices[0])))
 
 
-def test_new_compositions_and_new_phrasings_do_not_occur_in_train() -> None:
+def test_new_compositions_do_not_occur_in_train_and_reference_programs_solve_each_problem_and_its_siblings() -> None:
     splits = generate(SIZES, PARAMS, 0)
     learnt = [problem for split in ("train", "validation") for problem in splits[split]]
     known = defaultdict(set)
@@ -130,10 +130,7 @@ def test_new_compositions_and_new_phrasings_do_not_occur_in_train() -> None:
         assert problem.seen == (problem.novelty is None)
         assert (composition in held_out) == (problem.novelty == "composition")
         assert problem.novelty is None or tellings not in known[name_of(composition)]
-
-
-def test_reference_programs_solve_each_problem_and_its_siblings() -> None:
-    splits = generate(SIZES, PARAMS, 0)
+        assert (problem.novelty is None) == ("novelty" not in problem.model_dump_json())
     problems = [problem for split in splits.values() for problem in split]
     for problem in problems:
         solve = workflow(told(problem)[1], 0)
@@ -142,11 +139,3 @@ def test_reference_programs_solve_each_problem_and_its_siblings() -> None:
     questions = [question for problem in problems for question in problem.questions]
     assert len(set(questions)) == len(questions)
     assert set(Counter(problem.operations for problem in splits["train"]).values()) == {15}
-
-
-def test_no_split_depends_on_the_number_of_train_problems() -> None:
-    fewer, more = generate(SIZES.model_copy(update={"train": 20}), PARAMS, 3), generate(SIZES, PARAMS, 3)
-    assert all(fewer[split] == more[split] for split in ("test", "validation"))
-    assert fewer != generate(SIZES.model_copy(update={"train": 20}), PARAMS, 4)
-    assert '"novelty":"composition"' in next(p for p in more["test"] if p.novelty).model_dump_json()
-    assert "novelty" not in more["train"][0].model_dump_json()

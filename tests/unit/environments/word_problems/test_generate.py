@@ -19,7 +19,7 @@ from tasks.errors import GraftError
 from tasks.programs.answer_check import is_right
 from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import numbers
-from tasks.records import Problem, Result
+from tasks.records import Problem, Result, Split
 from tests.support.stage_params import SHIPPED
 
 SIZES = SHIPPED.problems.model_copy(update={"train": 200, "validation": 128, "test": 200, "dev": 100, "siblings": 2})
@@ -29,6 +29,11 @@ MORE_NUMBER_WORDS = re.compile(rf"\b({WORDS})\b", re.IGNORECASE)
 TEMPLATES = templates()
 NUMBERED = [(template, phrasing) for template in TEMPLATES for phrasing in range(len(template.phrasings))]
 CASES = [pytest.param(*case, id=f"{case[0].name}-{case[1]}") for case in NUMBERED]
+
+
+@pytest.fixture(scope="module")
+def generated() -> dict[Split, list[Problem]]:
+    return generate(SIZES, PARAMS, 0)
 
 
 def workflow(template: Template, phrasing: int) -> Callable[[str], int | float]:
@@ -78,8 +83,8 @@ def test_the_reference_program_gives_the_answer(template: Template, phrasing: in
         assert answer not in values
 
 
-def test_reference_programs_solve_every_problem_and_sibling() -> None:
-    for problem in (problem for problems in generate(SIZES, PARAMS, 0).values() for problem in problems):
+def test_reference_programs_solve_every_problem_and_sibling(generated: dict[Split, list[Problem]]) -> None:
+    for problem in (problem for problems in generated.values() for problem in problems):
         solve = workflow(template_of(problem), phrasing_of(problem))
         assert solves(solve, problem.question, problem.answer)
         assert short_and_positive(problem.answer)
@@ -90,11 +95,10 @@ def test_reference_programs_solve_every_problem_and_sibling() -> None:
             assert phrasing_of(problem, sibling.question) == phrasing_of(problem)
 
 
-def test_siblings_have_names_of_their_own() -> None:
+def test_siblings_have_names_of_their_own(generated: dict[Split, list[Problem]]) -> None:
     """A workflow that looks for a name is right once and wrong on the siblings."""
     families = [
-        [set(question.split()) & set(shared_words().names) for question in p.questions]
-        for p in generate(SIZES, PARAMS, 0)["train"]
+        [set(question.split()) & set(shared_words().names) for question in p.questions] for p in generated["train"]
     ]
     named = [family for family in families if all(family)]
     assert len(named) > 50
@@ -112,7 +116,7 @@ def test_no_fixed_word_is_a_number(template: Template, phrasing: int) -> None:
     assert len(set(template.order(phrasing))) == len(template.order(phrasing))
 
 
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(seed=st.integers(0, 2**31), unseen=st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]), test=st.integers(1, 60))
 def test_the_share_of_unseen_templates(seed: int, unseen: float, test: int) -> None:
     sizes = SIZES.model_copy(update={"test": test, "train": 60, "validation": 30, "siblings": 0})
@@ -133,7 +137,7 @@ def test_no_operator_is_in_held_out_templates_alone(seed: int, operations: int) 
     assert {operator for template in held_out for operator in template.operators} <= seen
 
 
-@pytest.mark.parametrize(("operations", "used", "unseen"), [(1, 8, 2), (2, 24, 6), (3, 38, 10), (4, 48, 12)])
+@pytest.mark.parametrize(("operations", "used", "unseen"), [(2, 24, 6), (4, 48, 12)])
 def test_no_solution_is_longer_than_asked(operations: int, used: int, unseen: int) -> None:
     splits = generate(SIZES, PARAMS.model_copy(update={"operations": operations}), 0)
     problems = [problem for split in splits.values() for problem in split]
@@ -143,10 +147,11 @@ def test_no_solution_is_longer_than_asked(operations: int, used: int, unseen: in
     assert not {p.template for p in splits["train"]} & {p.template for p in splits["test"] if not p.seen}
 
 
-def test_problems_depend_on_the_seed_but_no_split_on_the_number_of_train_problems() -> None:
-    assert generate(SIZES, PARAMS, 7) == generate(SIZES, PARAMS, 7) != generate(SIZES, PARAMS, 8)
-    fewer, all_of_them = generate(SIZES.model_copy(update={"train": 20}), PARAMS, 0), generate(SIZES, PARAMS, 0)
-    assert all(fewer[split] == all_of_them[split] for split in ("test", "validation"))
+def test_problems_depend_on_the_seed_but_no_split_on_the_number_of_train_problems(
+    generated: dict[Split, list[Problem]],
+) -> None:
+    fewer, others = (generate(SIZES.model_copy(update={"train": 20}), PARAMS, seed) for seed in (0, 1))
+    assert all(fewer[split] == generated[split] != others[split] for split in ("test", "validation"))
 
 
 def test_too_many_problems_name_the_template(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,11 +46,3 @@ def test_siblings_pass_only_with_the_answer_right_for_the_right_reason(
 ) -> None:
     ((attempt,),) = run_workflows(WorkflowEnvironment(), [problem], [code], [Counter()], sandbox)
     assert (attempt.right, attempt.siblings_passed) == (right, passed)
-
-
-def test_attempts_stay_with_their_problem(sandbox: Sandbox) -> None:
-    other = ALONE.model_copy(update={"problem_id": "c", "answer": 7})
-    counts = [Counter(), Counter({CONSTANT: 1})]
-    first, second = run_workflows(WorkflowEnvironment(), [ALONE, other], [PRODUCT, PRODUCT], counts, sandbox)
-    assert [a.right for a in first] == [True]
-    assert [(a.problem_id, a.right) for a in second] == [("c", False), ("c", False)]

@@ -48,8 +48,10 @@ FAST = {"qwen2", "gpt2", "mistral", "mamba"}  # one for each way through the bac
 
 
 def cases(rows: dict[str, Any]) -> list[Any]:
-    """(family, value) rows; families that are not `FAST` are slow."""
-    return [pytest.param(kind, value, marks=() if kind in FAST else pytest.mark.slow) for kind, value in rows.items()]
+    """(family, value) rows; families that are not `FAST` are nightly."""
+    return [
+        pytest.param(kind, value, marks=() if kind in FAST else pytest.mark.nightly) for kind, value in rows.items()
+    ]
 
 
 def policy_of(kind: str, make_policy: MakePolicy, lora: bool = False) -> Policy:

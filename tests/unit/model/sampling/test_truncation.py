@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from transformers.generation.logits_process import LogitsProcessorList, TopKLogitsWarper, TopPLogitsWarper
 
 from tasks.model.hf_model import unwrap_model
@@ -36,17 +34,6 @@ def warped(scaled: torch.Tensor, truncation: Truncation) -> torch.Tensor:
 def test_kept_sets_are_those_of_transformers(truncation: Truncation, rows: int, vocabulary: int, spread: float) -> None:
     scaled = spread * torch.randn(rows, vocabulary, generator=torch.Generator().manual_seed(vocabulary))
     assert torch.equal(truncation.kept(scaled), warped(scaled, truncation).isfinite())
-
-
-@given(st.lists(st.floats(-20, 20), min_size=1, max_size=30), st.floats(0, 1, exclude_min=True), st.integers(0, 40))
-def test_the_most_probable_token_is_kept_and_the_set_holds_the_share(
-    logits: list[float], top_p: float, top_k: int
-) -> None:
-    scaled = torch.tensor([logits])
-    kept = Truncation(top_p, top_k).kept(scaled)[0]
-    assert kept[scaled[0].argmax()]
-    if not top_k:
-        assert scaled.softmax(-1)[0][kept].sum() >= top_p - 1e-5
 
 
 def requests() -> list[Request]:

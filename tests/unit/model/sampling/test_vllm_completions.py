@@ -17,17 +17,18 @@ from tasks.model.sampling.vllm import completions
 from tasks.model.sampling.vllm.json_client import JsonClient
 from tasks.model.sampling.vllm.serve import load_sampled_policy
 from tasks.records import Completion, PromptFormat
-from tests.support.policies import VOCABULARY, MakePolicy
+from tests.support.policies import VOCABULARY, tiny_policy
 from tests.support.vllm_server import VllmServer, served, vllm_server
 
 LONGEST = 12
 NAME = "graft-tiny"
 
 
-@pytest.fixture
-def folder(make_policy: MakePolicy, tmp_path: Path) -> Path:
-    save_policy(make_policy(kind="llama"), tmp_path / "policy", parent=None, round=0)
-    return tmp_path / "policy"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("served") / "policy"
+    save_policy(tiny_policy(kind="llama"), folder, parent=None, round=0)
+    return folder
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def choice(**changes: Any) -> dict[str, Any]:
     return {"token_ids": [5, 1], "logprobs": {"token_logprobs": [-1.0, -0.5]}, "finish_reason": "stop", **changes}
 
 
-@pytest.mark.parametrize(("status", "answer", "kind", "message"), [
+FAULTS: list[tuple[int, Any, type[GraftError], str]] = [
     (0, None, TransientError, r"no answer from http://127\.0\.0\.1:\d+/v1 \(.+\); start that server again"),
     (500, {"error": {"message": "EngineCore encountered an issue."}}, TransientError,
      r"/v1/completions answers 500 \(EngineCore encountered an issue\.\); see the log of that server"),
@@ -122,15 +123,17 @@ def choice(**changes: Any) -> dict[str, Any]:
     (200, {"choices": [choice(token_ids=[], logprobs={"token_logprobs": []})]}, GraftError, r"with 0 tokens where 1"),
     (200, {"choices": [choice(token_ids=[5] * 13)]}, GraftError, r"with 13 tokens where 1 to 12 were asked for"),
     (200, {"choices": [choice(token_ids=[5, 6])]}, GraftError, r"neither ends nor was cut \(finish_reason stop\)"),
-])  # fmt: skip
-def test_every_fault_of_a_server_is_one_line(
-    serve: Callable[..., tuple[Policy, VllmServer]], status: int, answer: Any, kind: type[GraftError], message: str
-) -> None:
-    policy, _ = serve(behave=lambda number: (status, answer) if number == 3 else None)
-    with pytest.raises(GraftError, match=rf"^sampler: .*{message}") as error:
-        sample(policy, [Request([5, 6, 7], seed) for seed in range(6)], 1.0, LONGEST, "vllm")
-    assert type(error.value) is kind
-    assert "\n" not in str(error.value)
+]  # fmt: skip
+
+
+def test_every_fault_of_a_server_is_one_line(serve: Callable[..., tuple[Policy, VllmServer]]) -> None:
+    policy, server = serve()
+    for status, answer, kind, message in FAULTS:
+        server.behave = lambda _, given=(status, answer): given  # type: ignore[misc]
+        with pytest.raises(GraftError, match=rf"^sampler: .*{message}") as error:
+            sample(policy, [Request([5, 6, 7], seed) for seed in range(6)], 1.0, LONGEST, "vllm")
+        assert type(error.value) is kind
+        assert "\n" not in str(error.value)
 
 
 def test_the_first_fault_ends_the_other_requests(serve: Callable[..., tuple[Policy, VllmServer]]) -> None:

@@ -17,14 +17,15 @@ from tasks.model.sampling.vllm.serve import serve_policy
 from tasks.model.sampling.vllm.server import server_command, use_server
 from tasks.params.fields import VllmDtype
 from tasks.records import Engine, Lineage
-from tests.support.policies import MakePolicy
+from tests.support.policies import MakePolicy, tiny_policy
 from tests.support.vllm_server import VllmServer, server_at, vllm_server
 
 
-@pytest.fixture
-def folder(make_policy: MakePolicy, tmp_path: Path) -> Path:
-    save_policy(make_policy(kind="llama"), tmp_path / "policy", parent=None, round=0)
-    return tmp_path / "policy"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("served") / "policy"
+    save_policy(tiny_policy(kind="llama"), folder, parent=None, round=0)
+    return folder
 
 
 @contextmanager

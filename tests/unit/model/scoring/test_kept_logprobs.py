@@ -9,43 +9,13 @@ import torch
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring import limits
-from tasks.model.scoring.logprobs import kept_logprobs_and_entropies, pad_kept
 from tasks.model.scoring.micro_batches import Layout
 from tests.support.influence import scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.truncated_samples import drawn, kept_scores
 from tests.support.updates import TRAINING_LAYOUTS, gradient_of
 
-ROWS, TOKENS = torch.tensor([0, 2, 2, 4]), torch.tensor([3, 1, 1, 5])
-SETS = [[3], [0, 1, 6], [1, 2], [0, 1, 2, 3, 4, 5, 6]]
 TEMPERATURE = 0.7
-
-
-def masked(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    outside = torch.tensor([[token not in own for token in range(7)] for own in SETS])
-    scaled = (logits[ROWS] / TEMPERATURE).masked_fill(outside, -torch.inf).log_softmax(-1)
-    entropies = torch.stack([-(row[own].exp() * row[own]).sum() for row, own in zip(scaled, SETS, strict=True)])
-    return scaled.gather(-1, TOKENS[:, None])[:, 0], entropies
-
-
-@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (0.6, -0.3)])
-def test_values_and_gradients_are_those_of_masked_logits(weights: tuple[float, float]) -> None:
-    drawn = 3 * torch.randn(5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    each = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
-    gradients = []
-    results = []
-    for ours in (True, False):
-        logits = drawn.clone().requires_grad_()
-        found = (
-            kept_logprobs_and_entropies(logits, ROWS, TOKENS, pad_kept(SETS), TEMPERATURE) if ours else masked(logits)
-        )
-        results.append(found)
-        total = sum((weight * each * value).sum() for weight, value in zip(weights, found, strict=True))
-        gradients += torch.autograd.grad(total, logits)
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-11, atol=1e-12)
-    assert results[0][0][0] == results[0][1][0] == 0  # a set of one token is certain
 
 
 def mixed_samples(policy: Policy, samples: Sequence[Sample]) -> list[Sample]:

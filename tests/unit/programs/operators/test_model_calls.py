@@ -147,10 +147,10 @@ def test_mistakes_of_a_program_are_its_errors(tmp_path: Path) -> None:
 
 def test_waiting_for_a_model_does_not_count_as_the_programs_time(tmp_path: Path) -> None:
     def slow(_: Prompt) -> str:
-        time.sleep(0.6)
+        time.sleep(0.4)
         return "x"
 
-    with Sandbox(0.5, 256, allow_weak=True, workers=1, model=served(Function(slow), tmp_path)) as sandbox:
+    with Sandbox(0.3, 256, allow_weak=True, workers=1, model=served(Function(slow), tmp_path)) as sandbox:
         ((result,),) = sandbox.run([Program(solving("return ask('a') + ask('b')"), ("q",))])
     assert result.value == "xx"
 

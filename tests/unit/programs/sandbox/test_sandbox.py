@@ -112,22 +112,6 @@ def test_equal_pairs_run_once(sandbox: Sandbox) -> None:
     assert results == [[ok("a")] * 2, *[[ok("a")]] * 20, [ok("b")]]
 
 
-def test_a_program_keeps_no_state_between_questions(sandbox: Sandbox) -> None:
-    counter = "calls = 0\ndef solve(problem):\n    global calls\n    calls += 1\n    return calls"
-    spoil = "import tasks.programs.operators.builtin as o\ndef solve(problem):\n    o.numbers = None\n    return 1"
-    program = Program(counter, tuple("abcdef"))
-    assert sandbox.run([program, Program(spoil, tuple("abc")), Program(plain("return n[0]"), ("4",)), program]) == [
-        [ok(1)] * 6, [ok(1)] * 3, [ok(4)], [ok(1)] * 6,
-    ]  # fmt: skip
-
-
-def test_chance_and_the_order_of_sets_are_the_same_in_every_run(sandbox: Sandbox) -> None:
-    code = "import random\ndef solve(problem): return f'{random.random()} {set(map(chr, range(97, 123)))}'"
-    with Sandbox(2.0, 256, allow_weak=False, workers=1) as other:
-        assert run_one(sandbox, code) == run_one(other, code)
-    assert run_one(sandbox, code).status == "ok"
-
-
 def statements() -> st.SearchStrategy[str]:
     number = st.integers(0, 99).map(str) | st.sampled_from(["0", "0.5", "1e12"])
     calls = ["calculate('3*4')", "numbers(problem)", "majority([n[0], 3, 3])", "calculate(a)", "majority(n)"]
@@ -140,7 +124,7 @@ def statements() -> st.SearchStrategy[str]:
 
 
 @given(st.lists(st.lists(statements(), min_size=1, max_size=5), min_size=6, max_size=12))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_fast_tier_gives_what_the_fork_tier_gives(sandbox: Sandbox, bodies: list[list[str]]) -> None:
     codes = [plain("\n    ".join([*body, "return a"])) for body in bodies]
     assert all(map(is_plain, codes))
@@ -160,17 +144,6 @@ def test_a_plain_bomb_spoils_no_other_program() -> None:
     assert found[35][0].status in ("timeout", "memory")
     assert found[36][0] == Result(status="memory", error="MemoryError")
     assert [r[0].value for r in found[:35] + found[37:]] == [3 + i for i in range(70)]
-
-
-def test_workers_do_not_change_the_results() -> None:
-    programs = [
-        Program(plain(f"return n[0] * {i} / n[{i % 9}]") + FORKED * (i % 2), (QUESTION, "5")) for i in range(40)
-    ]
-    found = []
-    for workers in (1, 2, 5):
-        with Sandbox(2.0, 256, allow_weak=False, workers=workers) as sandbox:
-            found.append(sandbox.run(programs))
-    assert found[0] == found[1] == found[2]
 
 
 def test_a_busy_machine_does_not_change_the_results() -> None:
@@ -198,14 +171,14 @@ def test_a_zygote_that_dies_between_runs_is_replaced() -> None:
 
 
 def test_a_zygote_that_dies_during_a_program_is_replaced_and_the_program_repeated() -> None:
-    code = "import os, sys, time; pid = int(input()); time.sleep(0.4); os.kill(pid, 9)"
+    code = "import os, sys, time; pid = int(input()); time.sleep(0.2); os.kill(pid, 9)"
     killer = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, text=True)
     with Sandbox(1.0, 256, allow_weak=False, workers=1) as sandbox:
         (before,) = sandbox.pids
         assert killer.stdin
         killer.stdin.write(f"{before}\n")
         killer.stdin.close()
-        slow = "import time\ndef solve(problem):\n    time.sleep(0.8)\n    return 5"
+        slow = "import time\ndef solve(problem):\n    time.sleep(0.5)\n    return 5"
         assert run_one(sandbox, slow) == ok(5)
         assert sandbox.pids != [before]
         assert in_sessions([before]) == []
@@ -220,17 +193,6 @@ def test_a_zygote_that_keeps_dying_costs_only_the_program() -> None:
         results = sandbox.run([Program(kill, ("a", "b")), Program(plain("return 3") + FORKED, ("a",))])
         died = Result(status="failed", error="the sandbox process died")
         assert results == [[died, died], [ok(3)]]
-
-
-def test_no_process_is_left() -> None:
-    with Sandbox(0.3, 256, allow_weak=False, workers=2) as sandbox:
-        loop = "def solve(problem):\n    while True: pass"
-        sandbox.run([Program(loop, tuple("ab")), *(Program(plain(f"return {i}"), (QUESTION,)) for i in range(40))])
-        zygotes = sandbox.pids
-        assert len(zygotes) == 2
-        assert len(in_sessions(zygotes)) == 2  # and no child of theirs
-    assert in_sessions(zygotes) == []
-    sandbox.close()  # twice is no mistake
 
 
 def test_no_process_outlives_a_host_that_is_killed() -> None:

@@ -60,7 +60,7 @@ def test_outcomes_do_not_depend_on_what_ran_before(sandbox: Sandbox) -> None:
     rng = random.Random(0)
     quick = [code for name, code in CHEATS if "loop" not in name and "sleep" not in name and "hangs" not in name]
     jobs = [
-        (code, tests) for code in [*rng.sample(quick, 24), DOUBLE, "def double(x): return x"] for tests in (LIST, CHECK)
+        (code, tests) for code in [*rng.sample(quick, 12), DOUBLE, "def double(x): return x"] for tests in (LIST, CHECK)
     ]
     expected = {job: outcome for job in jobs for outcome in run_unit_tests(sandbox, [job])}
     for _ in range(2):
