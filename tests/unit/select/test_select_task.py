@@ -1,6 +1,7 @@
 """The stage `select` with a real policy folder."""
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.objective.advantages import advantages_of
 from tasks.records import Selected
-from tasks.select import tracin
+from tasks.select import select_samples, tracin
 from tasks.select.gradient_algebra import products
 from tasks.select.task import run_selection
 from tests.support.groups import write_round
@@ -49,6 +50,25 @@ def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
         run_selection(layout, params(), 1)
     assert not layout.selection(1).exists()
     assert not layout.metrics("select", 1).exists()
+
+
+def test_a_small_budget_of_memory_is_kept_to_and_changes_nothing(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured, budgets, found = select_samples.influences, list[int](), list[list[Selected]]()
+
+    def influences(*arguments: Any) -> Any:
+        budgets.append(arguments[4].budget)
+        return measured(*arguments)
+
+    monkeypatch.setattr(select_samples, "influences", influences)
+    monkeypatch.setattr(select_samples, "MEBIBYTE", 10_000)  # one gradient has more: a row at a time
+    for budget in (1, 10_000):
+        run_selection(layout, params(similarity="local", memory_budget=budget), 1)
+        found.append(read_jsonl(layout.selection(1), Selected))
+    assert budgets == [10_000, 100_000_000]
+    for line, other in zip(*found, strict=True):
+        assert line.influence == pytest.approx(other.influence, rel=1e-3, abs=1e-6)
 
 
 def test_selection_none_keeps_all_that_have_a_signal_and_measures_nothing(
