@@ -45,6 +45,7 @@ SMALL = [
     *["evaluation.every=1", "problems.dev=12"],
 ]
 ROUNDS = (1, 2)
+SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
 class Run(NamedTuple):
@@ -111,26 +112,19 @@ def test_every_problem_becomes_a_trajectory_that_holds_its_workflows(first: Run,
 
 
 @pytest.mark.parametrize("round", ROUNDS)
-def test_every_train_member_is_judged_and_what_is_selected_has_influence(first: Run, round: int) -> None:
-    splits: tuple[Split, ...] = ("train", "validation")
-    rewarded = [own for split in splits for own in read_rewarded(first.layout.trajectories(round, split))]
+def test_what_is_selected_has_influence(first: Run, round: int) -> None:
+    """What else is in the file: tests/unit/select/test_select_task.py."""
     lines = read_jsonl(first.layout.selection(round), Selected)
-    members = [(r.split, r.problem_id, r.member, r.workflow_id) for _, rewards in rewarded for r in rewards]
-    assert [(s.split, s.problem_id, s.member, s.workflow_id) for s in lines] == members
+    rewarded = [own for split in SPLITS for own in read_rewarded(first.layout.trajectories(round, split))]
     assert [s.advantage for s in lines] == pytest.approx(
         [a for _, rewards in rewarded for own in advantages_of("group", [[r.reward for r in rewards]]) for a in own]
     )
-    assert all(s.influence is None for s in lines if s.split == "validation")
-    assert all(s.selected == (s.advantage > 0) for s in lines if s.split == "validation")
-    judged = [s.influence is not None for s in lines if s.split == "train"]
-    assert all(judged)
-    numbers, learned = first.metrics(f"select@{round}"), [s for s in lines if s.split == "train" and s.advantage > 0]
-    chosen, others = [s for s in learned if s.selected], [s for s in learned if not s.selected]
-    assert chosen
+    learned = [s for s in lines if s.split == "train" and s.advantage > 0]
+    assert any(s.selected for s in learned)
+    assert all(s.influence is not None and s.selected == (s.influence > 0) for s in learned)
+    numbers = first.metrics(f"select@{round}")
     assert numbers["validation_with_signal"] > 0
     assert numbers["all_kept"] == 0
-    assert all(s.influence > 0 for s in chosen)
-    assert all(s.influence <= 0 for s in others)
 
 
 def test_each_round_starts_from_the_policy_of_the_one_before(first: Run) -> None:

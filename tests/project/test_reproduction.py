@@ -11,14 +11,12 @@ import pytest
 
 from tasks.params.file import override
 from tests.support import tiny_project
-from tests.support.tiny_project import ADDRESSES, NOTHING, dvc, environment, graft, ran, run
+from tests.support.tiny_project import ADDRESSES, EVALUATE, NOTHING, dvc, environment, graft, ran, run
 
 pytestmark = pytest.mark.slow
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@t"]
 NOBODY = 65534
-EVALUATE = ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
-"""What `evaluation.temperature` makes stale."""
 
 
 def cached(root: Path) -> set[str]:
