@@ -11,7 +11,6 @@ import re
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -155,19 +154,6 @@ def test_six_signals_in_a_second_at_any_moment_are_one(
         assert process.returncode == 128 + number
         assert told == "" or re.fullmatch(r"interrupted .*; the same command goes on there\n", told)
     ends_well(fresh)
-
-
-def test_a_stage_that_dvc_runs_stops_cleanly_too(fresh: Path) -> None:
-    graft(fresh, "stage", "problems")
-    ran(fresh)
-    command = [sys.executable, "-m", "flows.stages.run", "coldstart"]
-    process = subprocess.Popen(
-        command, cwd=fresh, env=tiny_project.environment(TINY_HANG="coldstart"), stderr=subprocess.PIPE, text=True
-    )
-    tiny_project.wait_for(fresh, "coldstart", process)
-    process.terminate()
-    _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (143, "")
 
 
 def test_a_run_whose_mlflow_process_is_killed_says_what_is_missing(

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,9 +24,9 @@ from tasks.params.file import override
 from tasks.params.machine import Tracking
 from tests.support.aftermath import left_after_a_while
 from tests.support.champions import promote
-from tests.support.flow_runs import flow_runs, mlflow_states, states, temporary_servers, wait_until
+from tests.support.flow_runs import flow_runs, mlflow_states, states, temporary_servers
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import EVALUATE, begin, commit, dvc, environment, graft, ran, run
+from tests.support.tiny_project import begin, commit, dvc, graft, ran, run
 from tests.support.webhooks import Webhook, webhook
 from tests.support.workspace_holder import holding
 
@@ -193,25 +192,6 @@ def test_a_run_at_work_is_not_taken_for_dead_where_the_clock_is_set(
             later.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
             assert mark_crashed(tmp_path, tracking) == []
             assert client.read_flow_run(started.id).state.is_running()
-
-
-@pytest.mark.nightly
-def test_a_served_schedule_fires_and_without_news_does_nothing(done: Path, prefect_api: str) -> None:
-    override(done / "params.yaml", ["evaluation.temperature=0.5"])
-    command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "20"]
-    quick = environment(PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="2")
-    with (done / "serve.log").open("w+") as log:
-        process = subprocess.Popen(command, cwd=done, env=quick, stdout=log, stderr=log, start_new_session=True)
-        try:
-            wait_until(lambda: "nothing new since" in (done / "serve.log").read_text(), process)
-        finally:
-            process.terminate()
-            process.wait(60)
-    first, *told = (done / "serve.log").read_text().splitlines()
-    assert first.startswith("scheduled every 20 s as scheduled/project-")
-    assert "the first scheduled run here. Promoted: as ever" in told
-    assert not [line for line in told if "Warning" in line]
-    assert ran(done) == EVALUATE
 
 
 @pytest.mark.parametrize("cron", ["61 * * * *", "every night", "* * *", ""])

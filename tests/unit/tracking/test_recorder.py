@@ -13,7 +13,6 @@ from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
 from tasks.params.params import dump_stage_params
 from tasks.promotion_records import Champion
-from tasks.tracking.metrics import valid_name
 from tasks.tracking.recorder import Recorder, update_registry
 from tasks.tracking.tags import LOCK, RUN_NAME
 from tests.support.mlflow_runs import POLICY, REASON, children, decide, record, store, tracking
@@ -127,10 +126,6 @@ def test_an_empty_uri_records_nothing(layout: Layout) -> None:
 def test_the_main_process_never_imports_mlflow() -> None:
     script = "import tasks.tracking.recorder, sys; sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
-
-
-def test_mlflow_accepts_the_names() -> None:
-    assert valid_name("out.run/metrics/search@1.json") == "out.run/metrics/search_1.json"
 
 
 def test_params_are_flattened_by_their_dotted_names() -> None:
