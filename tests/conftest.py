@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from flows.process import settings as process_settings
 from tests.support.policies import make_policy, make_samples, make_solver, make_trajectory, save_tiny  # noqa: F401
-from tests.support.projects import by_dvc, by_graft, copy, database, done, on_postgres, on_sqlite, prefect_api  # noqa: F401
+from tests.support.projects import by_graft, copy, database, done, on_postgres, on_sqlite, prefect_api  # noqa: F401
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers on two cores

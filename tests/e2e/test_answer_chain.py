@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SMALL = [
     *["environment=answer", "problems.source=jsonl", "problems.path=sums.jsonl", "rounds=2"],
-    *["problems.train=60", "problems.validation=16", "problems.test=20"],
+    *["problems.train=60", "problems.validation=16", "problems.test=4"],
     *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=400", "bootstrap.epochs=12"],
     *["bootstrap.learning_rate=0.004", "policy.max_new_tokens=48"],
     *["algorithm=ppo", "influence.similarity=dot", "influence.n=8", "update.epochs=8"],
     *["influence.selection=positive", "influence.completions=4"],
-    *["evaluation.samples=10", "evaluation.ks=[1, 5]"],
+    *["evaluation.samples=2", "evaluation.ks=[1]"],
     *["machine.tracking.uri=", "machine.contract.action=none"],  # sums of two numbers nearly repeat each other
 ]
 
@@ -34,7 +34,7 @@ SMALL = [
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """Two rounds from scratch."""
     root = make_workspace(tmp_path_factory.mktemp("answers") / "project", SMALL)
-    write_sums(root / "sums.jsonl", 96, siblings=3, seed=0)
+    write_sums(root / "sums.jsonl", 80, siblings=3, seed=0)
     return retrained(root)
 
 

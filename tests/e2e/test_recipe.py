@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.workspace import graft, make_workspace
+from benchmarks.support.workspace import make_workspace
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.records import Problem
@@ -87,7 +87,3 @@ def test_a_recipe_is_one_folder(tmp_path: Path) -> None:
     assert "letters" in read_jsonl(layout.rewards(1), Reward)[0].terms
     assert read_metrics(layout, "bootstrap")["pairs"] == 200
     assert read_metrics(layout, "evaluate@after")["problems"] == 8
-    assert "param         times: 3  # how often" in graft(root, "environments", "recipes.repetition:Repetition").stdout
-    refused = graft(root, "retrain", "-S", "environment.times=9")
-    assert refused.returncode == 2
-    assert "environment.times: " in refused.stderr

@@ -25,11 +25,14 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield disk
 
 
-def test_a_full_disk_at_each_stage(new: Path, disk: Path, ends_well: Callable[[Path], None]) -> None:
+def test_a_full_disk_at_every_other_stage(new: Path, disk: Path, ends_well: Callable[[Path], None]) -> None:
     """Full from the start, or as soon as the stage has written a little: its outputs, the cache, dvc.lock."""
     root = Path(shutil.copytree(new, disk / "project"))
     ballast, rng, stopped = Ballast(disk), random.Random(0), 0
-    for address in ADDRESSES:
+    for place, address in enumerate(ADDRESSES):
+        if place % 2:
+            graft(root, "stage", address)
+            continue
         before = (root / "dvc.lock").read_bytes() if (root / "dvc.lock").exists() else b""
         ballast.fill(leave=rng.choice([0, 4, 8, 16, 24, 32, 40]) << 10)
         told = graft(root, "stage", address, code=None)
@@ -43,7 +46,7 @@ def test_a_full_disk_at_each_stage(new: Path, disk: Path, ends_well: Callable[[P
         assert line["file"].startswith(str(root))
         assert ((root / "dvc.lock").read_bytes() if (root / "dvc.lock").exists() else b"") == before
         graft(root, "stage", address)
-    assert stopped > len(ADDRESSES) // 2
+    assert stopped > len(ADDRESSES) // 4
     ran(root)
     ends_well(root)
     assert ran(root) == []

@@ -7,18 +7,14 @@ import socket
 import socketserver
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
-import psutil
 import pytest
 
 from flows.prefect_runs.server_address import REMEDY
-from flows.prefect_runs.temporary_server import TemporaryServer
 from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, overwrite, punch_a_hole
 from tests.support.flow_runs import temporary_servers
 from tests.support.tiers import nightly_but_first
@@ -109,38 +105,20 @@ def test_a_server_that_is_broken_from_the_start_is_named(fresh: Path, proxy: Pro
     assert ran(fresh) == []
 
 
-def test_the_temporary_server_is_started_anew(fresh: Path, undisturbed: Bytes) -> None:
-    process = begin(fresh, "reward@1", "retrain", TINY_SECONDS="2")
-    (server,) = temporary_servers(process.pid)
-    server.kill()
-    _, told = process.communicate(timeout=400)
-    assert (process.returncode, told) == (0, "")
-    assert bytes_of(fresh) == undisturbed
-    with sqlite3.connect(fresh / ".graft" / "prefect" / "prefect.db") as database:
-        assert database.execute("select state_type from flow_run").fetchall() == [("COMPLETED",)]
-
-
-def test_a_temporary_server_that_is_killed_before_it_ever_answered_is_started_anew(tmp_path: Path) -> None:
-    before = set(psutil.Process().children())
-    server = TemporaryServer(tmp_path)
-    (process,) = set(psutil.Process().children()) - before
-    process.kill()
-    while process.status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.01)
-    with server as url:
-        assert httpx.get(f"{url}/health").json() is True
-
-
 @pytest.mark.parametrize("harm", nightly_but_first([punch_a_hole, overwrite]))
-def test_a_damaged_database_is_set_aside(
+def test_a_damaged_database_is_set_aside_and_a_killed_server_started_again(
     fresh: Path, harm: Callable[[Path], None], prefect_database: bytes, undisturbed: Bytes
 ) -> None:
     database = fresh / ".graft" / "prefect" / "prefect.db"
     database.parent.mkdir(parents=True)
     database.write_bytes(prefect_database)
     harm(database)
-    told = graft(fresh, "retrain")
-    assert told.stderr == f"warning: {database}: damaged; set aside as prefect.db.damaged\n"
+    process = begin(fresh, "reward@1", "retrain", TINY_SECONDS="2")
+    (server,) = temporary_servers(process.pid)
+    server.kill()
+    _, told = process.communicate(timeout=400)
+    assert process.returncode == 0
+    assert told == f"warning: {database}: damaged; set aside as prefect.db.damaged\n"
     assert bytes_of(fresh) == undisturbed
     with sqlite3.connect(database) as found:
         assert found.execute("select state_type from flow_run").fetchall() == [("COMPLETED",)]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -43,20 +43,28 @@ def with_a_dead_run(done: Path) -> Path:
     return done
 
 
-@pytest.fixture
-def serving(with_a_dead_run: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "20"]
+@contextmanager
+def serving(root: Path, *schedule: str, **more: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """`graft serve`, whose words are in `serve.log` there, with a Prefect server that looks for runs each second."""
     port = str(free_port())  # another test may take 4200 while the server is gone
-    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=port)
-    with (with_a_dead_run / "serve.log").open("w") as log:
-        process = subprocess.Popen(
-            command, cwd=with_a_dead_run, env=quick, stdout=log, stderr=log, start_new_session=True
-        )
+    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=port, **more)
+    command = [sys.executable, "-m", "flows.cli.main", "serve", *schedule]
+    with (root / "serve.log").open("w") as log:
+        process = subprocess.Popen(command, cwd=root, env=quick, stdout=log, stderr=log, start_new_session=True)
     try:
         yield process
     finally:
         process.kill()
         process.wait()
+
+
+def address_and_deployment(root: Path, process: "subprocess.Popen[bytes]") -> tuple[str, str]:
+    """Of the server's API, and of what creates a run of the schedule, once there is one."""
+    log = root / "serve.log"
+    wait_until(lambda: "scheduled every" in log.read_text(), process)
+    url = log.read_text().split()[-1]
+    (deployment,) = httpx.post(f"{url}/deployments/filter", json={}).json()
+    return url, f"{url}/deployments/{deployment['id']}/create_flow_run"
 
 
 @pytest.fixture
@@ -69,22 +77,14 @@ def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path, alerts: Webho
     daily = IntervalSchedule(interval=timedelta(days=1))
     memory = Memory(until=datetime.now(UTC) - timedelta(days=3.5), schedules=(daily.model_dump_json(),))
     write_json(done / ".graft" / "alerts.json", memory)
-    port = str(free_port())
-    command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "86400"]
-    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=port, GRAFT_ALERTS=alerts.address())
-    log = done / "serve.log"
-    with log.open("w") as file:
-        serving = subprocess.Popen(command, cwd=done, env=quick, stdout=file, stderr=file, start_new_session=True)
-    try:
-        wait_until(lambda: "scheduled every" in log.read_text(), serving)
-        url = log.read_text().split()[-1]
-        (deployment,) = httpx.post(f"{url}/deployments/filter", json={}).json()
+    with serving(done, "--every", "86400", GRAFT_ALERTS=alerts.address()) as process:
+        url, deployment = address_and_deployment(done, process)
         begun = datetime.now(UTC)
 
         def is_created(days: int) -> bool:
             """False where Prefect's server says 503, try again: another writer has its database."""
             state = {"type": "SCHEDULED", "state_details": {"scheduled_time": str(begun - timedelta(days=days))}}
-            answer = httpx.post(f"{url}/deployments/{deployment['id']}/create_flow_run", json={"state": state})
+            answer = httpx.post(deployment, json={"state": state})
             if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
                 return False
             answer.raise_for_status()
@@ -92,20 +92,17 @@ def test_of_all_runs_that_a_downtime_missed_one_starts(done: Path, alerts: Webho
 
         write_json(done / ".graft" / "alerts.json", memory)  # as if nobody had looked when it started
         for days in (3, 2, 1):
-            wait_until(partial(is_created, days), serving)
+            wait_until(partial(is_created, days), process)
 
         def ended() -> list[str]:
             runs = httpx.post(f"{url}/flow_runs/filter", json={}).json()
             due = [run for run in runs if datetime.fromisoformat(run["expected_start_time"]) < begun]
             return sorted(run["state"]["type"] for run in due)
 
-        wait_until(lambda: ended() == ["CANCELLED", "CANCELLED", "COMPLETED"], serving)
-        assert "the first scheduled run here" in log.read_text()
+        wait_until(lambda: ended() == ["CANCELLED", "CANCELLED", "COMPLETED"], process)
+        assert "the first scheduled run here" in (done / "serve.log").read_text()
         assert alerts.titles() == ["runs missed", "runs missed", "policy promoted"]  # by the start, by the run
         assert all("3 scheduled runs from 20" in post.body["message"] for post in alerts.posted[:2])
-    finally:
-        serving.kill()
-        serving.wait()
 
 
 def test_what_arrives_starts_a_run_and_during_a_run_one_after_it(done: Path) -> None:
@@ -113,59 +110,37 @@ def test_what_arrives_starts_a_run_and_during_a_run_one_after_it(done: Path) -> 
     data, log = done / "data", done / "serve.log"
     data.mkdir()
     (data / "a.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
-    override(
-        done / "params.yaml", ["problems.path=data", "problems.source=jsonl", "machine.contract.action=none"]
-    )  # the tiny stages read no problems
-    command = [sys.executable, "-m", "flows.cli.main", "serve", "--watch", "data/"]
-    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=str(free_port()))
+    read_by_no_stage = ["problems.path=data", "problems.source=jsonl", "machine.contract.action=none"]
+    override(done / "params.yaml", read_by_no_stage)
     ran(done)
-    with log.open("w") as file:
-        serving = subprocess.Popen(
-            command, cwd=done, env=quick | {"TINY_HANG": "promote", "TINY_SECONDS": "20"}, stdout=file, stderr=file
-        )
-    try:
-        wait_until(lambda: "scheduled when problems arrive in data/ as scheduled/" in log.read_text(), serving)
-        wait_until(lambda: "promote" in ran(done), serving)  # the first run began by itself
-        for name in (".b.jsonl.swp", "b.jsonl.tmp", "b.jsonl", "c.jsonl"):
+    with serving(done, "--watch", "data/", TINY_HANG="promote", TINY_SECONDS="12") as process:
+        wait_until(lambda: "scheduled when problems arrive in data/ as scheduled/" in log.read_text(), process)
+        wait_until(lambda: "promote" in ran(done), process)  # the first run began by itself
+        for name, seconds in ((".b.jsonl.swp", 0), ("b.jsonl.tmp", 0), ("b.jsonl", STILL / 2), ("c.jsonl", 0)):
             (data / name).write_text(f'{{"question": "Of {name}?", "answer": 4}}\n')
-            time.sleep(STILL / 2)
-        wait_until(lambda: "problems 1 → 3. Promoted" in log.read_text(), serving)
+            time.sleep(seconds)
+        wait_until(lambda: "problems 1 → 3. Promoted" in log.read_text(), process)
         (data / "d.jsonl").write_text('{"question": "3 and 3?", "answer": 6}\n')
-        wait_until(lambda: "problems 3 → 4. Promoted" in log.read_text(), serving)
+        wait_until(lambda: "problems 3 → 4. Promoted" in log.read_text(), process)
         url = log.read_text().splitlines()[0].split()[-1]
         runs = httpx.post(f"{url}/flow_runs/filter", json={"sort": "EXPECTED_START_TIME_ASC"}).json()
         ended = [run["state"]["message"].partition(".")[0] for run in runs if run["state"]["type"] != "RUNNING"]
         assert ended == ["the first scheduled run here", "problems 1 → 3", "problems 3 → 4"][: len(ended)]
         assert len(runs) == 3
-        serving.send_signal(signal.SIGINT)
-        assert serving.wait(60) == 0
-    finally:
-        serving.kill()
-        serving.wait()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
 
 
 def test_a_run_that_is_killed_is_an_alert_at_once(done: Path, alerts: Webhook) -> None:
     """The next run would send it, too, but is a day away."""
     override(done / "params.yaml", ["evaluation.temperature=0.5"])
-    log = done / "serve.log"
-    more = {"PREFECT_SERVER_API_PORT": str(free_port()), "GRAFT_ALERTS": alerts.address(), "TINY_HANG": "promote"}
-    with log.open("w") as file:
-        command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "86400"]
-        quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", **more)
-        serving = subprocess.Popen(command, cwd=done, env=quick, stdout=file, stderr=file, start_new_session=True)
-    try:
-        wait_until(lambda: "scheduled every" in log.read_text(), serving)
-        url = log.read_text().split()[-1]
-        (deployment,) = httpx.post(f"{url}/deployments/filter", json={}).json()
-        address = f"{url}/deployments/{deployment['id']}/create_flow_run"
-        wait_until(lambda: httpx.post(address, json={}).is_success, serving)
-        wait_until(lambda: ran(done)[-1:] == ["promote"], serving)
+    with serving(done, "--every", "86400", GRAFT_ALERTS=alerts.address(), TINY_HANG="promote") as process:
+        _, deployment = address_and_deployment(done, process)
+        wait_until(lambda: httpx.post(deployment, json={}).is_success, process)
+        wait_until(lambda: ran(done)[-1:] == ["promote"], process)
         (note,) = (done / ".graft" / "flows").iterdir()
         psutil.Process(read_json(note, Note).process.pid).kill()
-        wait_until(lambda: alerts.titles() == ["run killed"], serving)
-    finally:
-        serving.kill()
-        serving.wait()
+        wait_until(lambda: alerts.titles() == ["run killed"], process)
 
 
 def answers(url: str) -> bool:
@@ -175,29 +150,26 @@ def answers(url: str) -> bool:
         return False
 
 
-def test_it_sweeps_keeps_its_server_up_and_leaves_none(
-    with_a_dead_run: Path, serving: "subprocess.Popen[bytes]"
-) -> None:
+def test_it_sweeps_keeps_its_server_up_and_leaves_none(with_a_dead_run: Path) -> None:
     """What died is marked at the start; a schedule outlives its server, at its birth too; a server no `kill -9`."""
     root, log = with_a_dead_run, with_a_dead_run / "serve.log"
-    wait_until(lambda: "marked as crashed" in log.read_text(), serving)
-    (first,) = temporary_servers(serving.pid)
-    first.kill()  # it is about to be told of the schedule
-    wait_until(lambda: "scheduled every 20 s as " in log.read_text(), serving)
-    swept, told = log.read_text().splitlines()
-    assert swept == "marked as crashed, their processes being gone: 1 · first run"
-    assert states(root, "", own_server=True)[0] == "CRASHED"
-    assert mlflow_states(root)[0] == "KILLED"
-    url = told.rpartition(" ")[2]
-    assert httpx.post(f"{url}/deployments/count").json() == 1
-    (second,) = temporary_servers(serving.pid)
-    second.kill()
-    wait_until(lambda: not is_alive(second.pid), serving)
-    wait_until(lambda: answers(url), serving)
-    (third,) = temporary_servers(serving.pid)
-    wait_until(lambda: "the first scheduled run here. Promoted: as ever" in log.read_text(), serving)
-    assert ran(root)[-1] == "promote"
-    serving.kill()
-    serving.wait()
+    with serving(root, "--every", "20") as process:
+        wait_until(lambda: "marked as crashed" in log.read_text(), process)
+        (first,) = temporary_servers(process.pid)
+        first.kill()  # it is about to be told of the schedule
+        wait_until(lambda: "scheduled every 20 s as " in log.read_text(), process)
+        swept, told = log.read_text().splitlines()
+        assert swept == "marked as crashed, their processes being gone: 1 · first run"
+        assert states(root, "", own_server=True)[0] == "CRASHED"
+        assert mlflow_states(root)[0] == "KILLED"
+        url = told.rpartition(" ")[2]
+        assert httpx.post(f"{url}/deployments/count").json() == 1
+        (second,) = temporary_servers(process.pid)
+        second.kill()
+        wait_until(lambda: not is_alive(second.pid), process)
+        wait_until(lambda: answers(url), process)
+        (third,) = temporary_servers(process.pid)
+        wait_until(lambda: "the first scheduled run here. Promoted: as ever" in log.read_text(), process)
+        assert ran(root)[-1] == "promote"
     wait_until(lambda: not is_alive(third.pid))
     assert not answers(url)

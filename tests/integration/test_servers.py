@@ -8,12 +8,13 @@ import httpx
 import pytest
 
 from flows.prefect_runs.crashed_runs import workspace_tag
+from flows.stages.dvc_yaml import stage_ids
 from tests.support import tiny_project
 from tests.support.postgres import Postgres
 from tests.support.servers import Servers
-from tests.support.tiny_project import ADDRESSES
 
 pytestmark = pytest.mark.slow
+ADDRESSES = stage_ids(1)
 FLOW_RUNS, TASK_RUNS, ARTIFACTS = "flow_runs", "task_runs", "artifacts"
 
 
@@ -64,7 +65,7 @@ def tags(run: dict[str, Any]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def operated(on_postgres: Servers, tmp_path_factory: pytest.TempPathFactory) -> Operated:
     servers = on_postgres
-    root = tiny_project.make(tmp_path_factory.mktemp("operated") / "project")
+    root = tiny_project.make(tmp_path_factory.mktemp("operated") / "project", rounds=1)
     for _ in range(2):
         told = tiny_project.graft(
             root,

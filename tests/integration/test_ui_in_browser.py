@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from flows.prefect_runs.temporary_server import PORT as PREFECT_PORT
+from flows.stages.dvc_yaml import stage_ids
 from tasks.params.file import override
 from tests.support import tiny_project
 from tests.support.aftermath import left_after_a_while
@@ -40,7 +41,7 @@ class Shown(NamedTuple):
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """With Prefect's usual port taken."""
-    root = tiny_project.make(tmp_path_factory.mktemp("ui") / "project")
+    root = tiny_project.make(tmp_path_factory.mktemp("ui") / "project", rounds=1)
     tiny_project.graft(
         root, "retrain", "-S", "machine.tracking.uri=sqlite:///mlflow.db", "-S", "seed=5", TINY_WARN="update@1"
     )
@@ -93,6 +94,7 @@ def test_prefects_page_shows_the_run_and_the_lines_of_its_stages(shown: Shown, p
 
 
 @needed
+@pytest.mark.nightly
 def test_mlflows_page_opens_on_the_runs(shown: Shown, page: Page) -> None:
     page.open(shown.addresses["MLflow"], width=1600)  # columns out of sight are not in the document
     page.wait_for("Run Name", "matching runs")
@@ -102,6 +104,7 @@ def test_mlflows_page_opens_on_the_runs(shown: Shown, page: Page) -> None:
     assert "Metric\nValue\ngreedy\n" in page.value("document.body.innerText")  # the headline comes first
 
 
+@pytest.mark.nightly
 def test_a_run_beside_it_is_on_its_pages(shown: Shown) -> None:
     """With a server of its own on the same database: the end of `graft ui` costs it nothing."""
     before = flow_runs(f"{shown.prefect}/api", shown.root)
@@ -112,7 +115,7 @@ def test_a_run_beside_it_is_on_its_pages(shown: Shown) -> None:
     assert new["state_name"] == "Completed"
     asked = {"flow_runs": {"id": {"any_": [new["id"]]}}}
     tasks = httpx.post(f"{shown.prefect}/api/task_runs/filter", json=asked).json()
-    assert sorted(task["name"] for task in tasks) == sorted(tiny_project.ADDRESSES)
+    assert sorted(task["name"] for task in tasks) == sorted(stage_ids(1))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""`promotion.approve` person, as a person uses it: a policy waits, and `graft promote` makes it champion."""
+"""`promotion.approve` person, as a person uses it: a policy waits, and `graft promote` makes it champion.
+
+And `graft rollback` and `graft champion`.
+"""
 
 import sys
 from pathlib import Path
@@ -11,8 +14,9 @@ from tasks.artifacts import digest_path, read_json
 from tasks.layout import Layout
 from tasks.params.file import override
 from tasks.promote.challenger import read_challenger
-from tasks.promote.champion import champion_version
+from tasks.promote.champion import champion_version, current_champion, previous_champions
 from tasks.promotion_records import Promotion
+from tests.support.champions import promote_weights
 from tests.support.tiny_project import ADDRESSES, commit, graft, ran, run
 
 PERSON = ["-S", "promotion.approve=person"]
@@ -100,3 +104,28 @@ def test_scheduled_runs_go_on_from_the_champion_and_not_from_what_waits(
     assert champion_version(layout.champion) == second
     assert read_json(layout.promotion, Promotion).champion_version == second
     assert [entry.nothing_new for entry in entries(root)] == [1, 0, 0]
+
+
+def test_a_promotion_is_taken_back_and_put_back_by_one_command_each(done: Path) -> None:
+    assert "there is no champion yet; graft retrain" in graft(done, "rollback", code=2).stderr
+    first, second = promote_weights(done, "one"), promote_weights(done, "two")
+    champion = done / "champion"
+    good = digest_path(champion / "policy")
+    told = graft(done, "rollback", "--reason", "rambles\nand worse").stdout
+    assert told.startswith(f"champion: {first}, rolled back (rambles and worse); {second} was taken back and is kept\n")
+    assert f"to undo this: graft rollback {second}\n" in told
+    assert (current_champion(champion).version, list(previous_champions(champion))) == (first, [second])
+    for arguments in ([], [first]):
+        assert graft(done, "rollback", *arguments, code=2).stderr.count("\n") == 1
+
+    shown = graft(done, "champion", COLUMNS="120").stdout
+    assert f"champion: {first} in champion/policy" in shown
+    assert f"kept, for graft rollback VERSION: {second}\n" in shown
+    rows = [line.split() for line in shown.splitlines() if line.startswith("20")]
+    assert [row[1] for row in rows] == [first, second, first]
+    assert rows[0][2:] == ["rolled", "back", second, "rambles", "and", "worse"]
+    assert rows[1][2:] == ["promoted", first, "promoted:", "[two]", "is", "better"]
+
+    assert "rolled back (no reason given)" in graft(done, "rollback", second).stdout
+    assert digest_path(champion / "policy") == good
+    assert (current_champion(champion).version, list(previous_champions(champion))) == (second, [first])

@@ -1,5 +1,7 @@
 """`graft compare`, on runs that lie in folders, in files, in the history and in DVC."""
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
@@ -8,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from flows.history.run_history import Entry, lock_digest, write_entry
+from flows.history.run_history import lock_digest, write_entry
+from flows.reports.compare_command import compare as compare_runs
 from flows.reports.html.page import write_page
 from flows.reports.publish import publish_page
 from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.core.console import PlainConsole
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records import Problem
@@ -19,30 +24,24 @@ from tasks.tracking.recorder import Recorder
 from tests.support import finished_run
 from tests.support.stage_params import REPOSITORY
 from tests.support.tiny_project import commit, dvc, run
+from tests.support.valid_files import ENTRY
 
 GRAFT = "import os, sys; from flows.cli.main import main; os.chdir(sys.argv.pop(1)); main()"
 
 
-def compare(project: Path, *arguments: str, code: int = 0, **more: str) -> "subprocess.CompletedProcess[str]":
-    """`graft compare …` as someone who stands in `project` types it."""
-    done = subprocess.run(
-        [sys.executable, "-c", GRAFT, str(project), "compare", *arguments],
-        cwd=REPOSITORY,
-        env={**os.environ, "COLUMNS": "80", **more},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
-    return done
+def compare(project: Path, *names: str, html: str | None = None) -> str:
+    """What `graft compare …` prints to someone who stands in `project`."""
+    stream = io.StringIO()
+    with contextlib.chdir(project):
+        compare_runs(names, project, Path(html) if html else None, PlainConsole(file=stream, width=80))
+    return stream.getvalue()
 
 
-def refused(project: Path, *arguments: str, **more: str) -> str:
-    told = compare(project, *arguments, code=2, **more)
-    assert told.stdout == ""
-    assert told.stderr.startswith("graft: ")
-    assert told.stderr.count("\n") == 1
-    return told.stderr
+def refused(project: Path, *names: str, html: str | None = None) -> str:
+    with pytest.raises(GraftError) as error:
+        compare(project, *names, html=html)
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
 @pytest.fixture
@@ -53,84 +52,60 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_two_folders_side_by_side(runs: Path) -> None:
-    told = compare(runs, "first", "second")
-    assert told.stderr == ""
+def test_two_folders_side_by_side_and_on_a_page(runs: Path) -> None:
+    asked = [sys.executable, "-c", GRAFT, str(runs), "compare", "first", "second", "--html", "pages/compared.html"]
+    told = subprocess.run(asked, cwd=REPOSITORY, env={**os.environ, "COLUMNS": "80"}, capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "")
     lines = [line.rstrip() for line in told.stdout.splitlines()]
     assert lines[:8] == FIRST_LINES
     greedy = "pass@1 greedy 0.542 0.833 +0.292 (+0.00 … +0.54) 0.092"
     assert greedy in [" ".join(line.split()) for line in lines]
     assert max(map(len, lines)) <= 80
-    assert not (runs / "page.html").exists()
-    assert sorted(path.name for path in runs.iterdir()) == ["first", "second"]
-
-
-def test_a_page_is_written_where_it_is_asked_for(runs: Path) -> None:
-    told = compare(runs, "first", "second", "--html", "pages/compared.html")
-    assert told.stdout.endswith("\nThe page: pages/compared.html\n")
+    assert lines[-1] == "The page: pages/compared.html"
     assert "2 runs on 24 test problems" in (runs / "pages" / "compared.html").read_text()
-    alone = compare(runs, "first", "--html", "alone.html").stdout
-    assert alone.startswith("\n24 test problems")
+    assert sorted(path.name for path in runs.iterdir()) == ["first", "pages", "second"]
+
+
+def test_one_run_alone_has_a_page_and_one_file_is_enough(runs: Path) -> None:
+    assert compare(runs, "first", html="alone.html").startswith("\n24 test problems")
     assert "A run of 2 rounds on 24 test problems" in (runs / "alone.html").read_text()
-
-
-def test_what_the_run_left_in_one_file_is_enough(runs: Path) -> None:
     write_page(Layout(runs / "second"))
     shutil.copy(runs / "second" / "run" / "account.json", runs / "kept.json")
-    by_folder, by_file = (compare(runs, "first", name).stdout for name in ("second", "kept.json"))
+    by_folder, by_file = (compare(runs, "first", name) for name in ("second", "kept.json"))
     assert by_folder.replace("B  second", "") == by_file.replace("B  kept.json", "")
 
 
-def test_runs_on_other_problems_are_refused(runs: Path) -> None:
+def test_what_cannot_be_compared_is_told_in_one_line(runs: Path) -> None:
+    for names, html, told in (
+        (["first"], None, "first: one run alone; name another to compare it with, or --html FILE for its page"),
+        (["first", "third"], None, "third: no such run; name a folder with run/ in it, an account.json, a DVC experi"),
+        (["first", "."], None, "no finished run, run/promotion.json is missing; run graft retrain there"),
+        (["first"] * 9, None, "9 runs are more than can be told apart; name at most 8"),
+        (["first", "first/params.yaml"], None, "first/params.yaml: Invalid JSON"),
+        (["first", "second"], "second", "--html second: is a folder; name a file"),
+        (["first", "second"], "first/params.yaml/page", "a file is in the way of its folder; name another place"),
+    ):
+        assert told in refused(runs, *names, html=html)
     path = Layout(runs / "second").problems("test")
     write_jsonl(path, read_jsonl(path, Problem)[:-1])
-    told = refused(runs, "first", "second", "--html", "page.html")
-    assert "first and second: tested on different problems (run/problems/test.jsonl has sha256 " in told
+    assert "first and second: tested on different problems" in refused(runs, "first", "second", html="page.html")
     assert not (runs / "page.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["first"], "first: one run alone; name another to compare it with, or --html FILE for its page"),
-        (["first", "third"], "third: no such run; name a folder with run/ in it, an account.json, a DVC experiment"),
-        (["first", "."], "no finished run, run/promotion.json is missing; run graft retrain there"),
-        (["first"] * 9, "9 runs are more than can be told apart; name at most 8"),
-        (["first", "first/params.yaml"], "first/params.yaml: Invalid JSON"),
-        (["first", "second", "--html", "second"], "--html second: is a folder; name a file"),
-        (
-            ["first", "second", "--html", "first/params.yaml/page"],
-            "a file is in the way of its folder; name another place",
-        ),
-    ],
-)
-def test_what_cannot_be_compared_is_told_in_one_line(runs: Path, arguments: list[str], told: str) -> None:
-    assert told in refused(runs, *arguments)
 
 
 def test_runs_are_found_by_their_number_and_shown_by_their_name(runs: Path) -> None:
     project, layout = runs / "second", Layout(runs / "second")
     lock = b"schema: '2.0'\n"
     (project / "dvc.lock").write_bytes(lock)
-    entry = Entry(
-        when="2026-11-22",
-        done=True,
-        line="promoted",
-        flow_run="f",
-        mlflow_run=None,
-        number=12,
-        name="12 · beta 0.05 · 0.300 → 0.900",
-        scheduled=False,
-        dvc_lock_md5=lock_digest(lock),
-    )
+    made = {"dvc_lock_md5": lock_digest(lock), "number": 12, "name": "12 · beta 0.05 · 0.300 → 0.900"}
+    entry = ENTRY.model_copy(update=made)
     write_entry(project, entry)
     write_entry(project, entry.model_copy(update={"number": 13, "name": "13 · seed 1", "dvc_lock_md5": None}))
     publish_page(layout, Recorder(layout, load_params(project / "params.yaml"), {}), 12)
-    lines = compare(project, "12", ".", str(runs / "first")).stdout.splitlines()
+    lines = compare(project, "12", ".", str(runs / "first")).splitlines()
     assert lines[:3] == [f"A  {entry.name}", f"B  . ({entry.name})", f"C  {runs / 'first'}"]
     shutil.rmtree(project / "run")
     (project / "dvc.lock").unlink()
-    assert f"A  {entry.name}\n" in compare(project, "12", str(runs / "first")).stdout
+    assert f"A  {entry.name}\n" in compare(project, "12", str(runs / "first"))
     assert "13 · seed 1: " in (told := refused(project, "13", "12"))
     assert "accounts/13.json is missing; name its folder" in told
     assert "14: no such run" in refused(project, "14", "12")
@@ -176,10 +151,9 @@ def test_commits_and_experiments_are_runs(versioned: Path) -> None:
     shutil.rmtree(versioned / "run")
 
     told = compare(versioned, "HEAD", "stronger")
-    assert told.stderr == ""
-    assert "update.beta         0.01  0.05" in told.stdout
-    expected = compare(versioned, "first", "second").stdout
-    assert told.stdout[told.stdout.index("24 test") :] == expected[expected.index("24 test") :]
+    assert "update.beta         0.01  0.05" in told
+    expected = compare(versioned, "first", "second")
+    assert told[told.index("24 test") :] == expected[expected.index("24 test") :]
     assert not (versioned / "run").exists()
 
     shutil.rmtree(versioned / ".dvc" / "cache")

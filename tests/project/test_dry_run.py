@@ -31,7 +31,7 @@ def contents(root: Path) -> dict[str, str]:
     return {str(p): digest_path(p) for p in files if not p.is_relative_to(root / ".dvc" / "tmp")}
 
 
-def test_a_param_that_is_not_written(done: Path) -> None:
+def test_a_param_that_is_not_written_and_what_never_ran(done: Path) -> None:
     """Neither Prefect nor MLflow is started."""
     for address in ADDRESSES:
         record_duration(Layout(done), address, 90.0)
@@ -43,6 +43,20 @@ def test_a_param_that_is_not_written(done: Path) -> None:
     assert rest.startswith("11 stages: 990.0 s when they last ran here.")
     assert not (done / "mlflow.db").exists()
     assert not (done / ".graft" / "prefect").exists()
+    (done / "dvc.lock").unlink()
+    shutil.rmtree(done / ".graft" / "seconds")
+    steps, rest = told(done)
+    assert steps == dict.fromkeys(ADDRESSES, ("unknown", "never run"))
+    assert rest.startswith("19 stages: 0.0 s when they last ran here.")
+
+
+def test_what_would_stop_a_run_stops_a_dry_one(by_graft: Path) -> None:
+    """The messages: tests/unit/flows/test_preflight.py."""
+    before = contents(by_graft)
+    assert (
+        "no folder ./nowhere" in graft(by_graft, "retrain", "--dry-run", "-S", "policy.base=./nowhere", code=2).stderr
+    )
+    assert contents(by_graft) == before
 
 
 @pytest.mark.slow
@@ -51,21 +65,3 @@ def test_more_rounds_and_a_preset_count_too(done: Path) -> None:
     assert steps["search@3"][1] == "never run"
     assert steps["validate@1"][1] == "param rounds.last: 2 → 3"
     assert "search@6" in told(done, "--preset", "small", "-S", "rounds=6")[0]
-
-
-def test_what_never_ran_is_unknown(done: Path) -> None:
-    (done / "dvc.lock").unlink()
-    shutil.rmtree(done / ".graft" / "seconds")
-    steps, rest = told(done)
-    assert steps == dict.fromkeys(ADDRESSES, ("unknown", "never run"))
-    assert rest.startswith("19 stages: 0.0 s when they last ran here.")
-
-
-@pytest.mark.parametrize(
-    ("assignment", "expected"),
-    [("update.betta=1", "did you mean 'update.beta'?"), ("policy.base=./nowhere", "no folder ./nowhere")],
-)
-def test_what_would_stop_a_run_stops_a_dry_one(done: Path, assignment: str, expected: str) -> None:
-    before = contents(done)
-    assert expected in graft(done, "retrain", "--dry-run", "-S", assignment, code=2).stderr
-    assert contents(done) == before

@@ -1,13 +1,14 @@
 """Laws: the records that an older Prefect or MLflow wrote are all there after an upgrade, and one line says so.
 
-Here the older tables are made by the migrations that the libraries ship; at night by the older versions themselves.
+And Prefect's temporary server forgets nothing that it has received, however soon it ends.
+
+The older tables are made by the migrations that the libraries ship; benchmarks.nights upgrades servers of both.
 """
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,73 +104,39 @@ def test_a_temporary_server_upgrades_the_history_of_an_older_prefect(
     assert capsys.readouterr().err == f"{database}: {UPGRADED}"
 
 
-OLD_PREFECT = """
+TASKS = 120
+SERVER = """
+import os
+import time
+from flows.process.settings import set_environment
+set_environment()
+from flows.prefect_runs.temporary_server import TemporaryServer
+server = TemporaryServer()
+os.environ["PREFECT_API_URL"] = server.url()
 from prefect import flow, task
-@task
-def nothing(): pass
-@flow
-def old():
-    for _ in range(5): nothing()
-    import time; time.sleep(3)  # its server loses what it has not written when the flow ends
-old()
 """
+MANY_TASKS = f"""
+@task(persist_result=False)
+def nothing():
+    pass
 
-OLD_MLFLOW = """
-import sys
-import mlflow
-mlflow.set_tracking_uri(sys.argv[1])
-mlflow.set_experiment("old")
-with mlflow.start_run(run_name="old"):
-    mlflow.log_metric("pass_at_1", 0.5)
+@flow(persist_result=False)
+def many():
+    for _ in range({TASKS}):
+        nothing()
+
+many()
 """
 
 
-def python_with(folder: Path, *packages: str) -> str:
-    """The Python of a new environment with these packages, from the package index."""
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    python = str(folder / "bin" / "python")
-    ended = subprocess.run([python, "-m", "pip", "install", "-q", *packages], capture_output=True, text=True)
-    if ended.returncode:
-        pytest.skip(f"the package index does not have {packages[0]}: {ended.stderr[-300:]}")
-    return python
+def rows(home: Path, program: str, query: str) -> list[Any]:
+    """What is in the server's database after a program that started it."""
+    ended = tiny_project.run(tiny_project.REPOSITORY, "python", "-c", SERVER + program, PREFECT_HOME=str(home))
+    assert "Traceback" not in ended.stderr
+    with closing(sqlite3.connect(home / "prefect.db")) as database:
+        return database.execute(query).fetchall()
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("server", [False, True], ids=["sqlite", "postgres"])
-@pytest.mark.parametrize("version", ["3.10.0", "3.16.1"])
-def test_what_an_older_mlflow_recorded_is_there_after_the_upgrade(
-    tmp_path: Path, version: str, server: bool, request: pytest.FixtureRequest
-) -> None:
-    from mlflow import MlflowClient
-
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
-    if server:
-        uri = f"postgresql://{request.getfixturevalue('database').make(f'mlflow {version}')}"
-    python = python_with(tmp_path / "old", f"mlflow=={version}", "sqlalchemy<2.1", "psycopg2-binary")
-    tiny_project.run(tmp_path, python, "-c", OLD_MLFLOW, uri)
-    if server:
-        tiny_project.run(tmp_path, "mlflow", "db", "upgrade", uri)
-    with store_lock(uri):
-        client = MlflowClient(uri)
-        (run,) = client.search_runs([client.get_experiment_by_name("old").experiment_id])
-    assert (run.info.run_name, run.data.metrics) == ("old", {"pass_at_1": 0.5})
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("server", [False, True], ids=["sqlite", "postgres"])
-def test_what_prefect_3_8_recorded_is_there_after_the_upgrade(
-    tmp_path: Path, server: bool, request: pytest.FixtureRequest
-) -> None:
-    settings = {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120"}
-    if server:
-        address = request.getfixturevalue("database").make("prefect 3.8.8")
-        settings["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = f"postgresql+asyncpg://{address}"
-    python = python_with(tmp_path / "old", "prefect==3.8.8", "fastapi<0.151", "sqlalchemy<2.1")
-    tiny_project.run(tmp_path, python, "-c", OLD_PREFECT, **settings)
-    query = "SELECT state_type, count(*) FROM task_run GROUP BY 1"
-    if server:
-        tiny_project.run(tmp_path, "prefect", "server", "database", "upgrade", "-y", **settings)
-        assert request.getfixturevalue("database").sql(query, "prefect 3.8.8") == "COMPLETED|5"
-        return
-    with TemporaryServer(home=tmp_path), closing(sqlite3.connect(tmp_path / "prefect.db")) as connection:
-        assert connection.execute(query).fetchall() == [("COMPLETED", 5)]
+def test_each_task_of_a_run_that_ends_at_once_is_in_its_history(tmp_path: Path) -> None:
+    found = rows(tmp_path, MANY_TASKS, "select state_type, count(*) from task_run group by 1")
+    assert found == [("COMPLETED", TASKS)]

@@ -11,14 +11,12 @@ import pytest
 
 from tasks.params.file import override
 from tests.support import tiny_project
-from tests.support.tiny_project import ADDRESSES, NOTHING, dvc, environment, graft, ran, run
+from tests.support.tiny_project import ADDRESSES, EVALUATE, NOTHING, dvc, environment, graft, ran, run
 
 pytestmark = pytest.mark.slow
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@t"]
 NOBODY = 65534
-EVALUATE = ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
-"""What `evaluation.temperature` makes stale."""
 
 
 def cached(root: Path) -> set[str]:
@@ -55,16 +53,25 @@ def origin(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_a_clone_elsewhere_computes_the_same_lock(origin: Path, tmp_path: Path) -> None:
-    """With another locale, time zone and umask, below a name with a space in it."""
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_clone_elsewhere_computes_the_same_bytes(origin: Path, tmp_path: Path) -> None:
+    """By `dvc repro`, what `graft` computed: with another locale, time zone and umask, below a name with a space."""
     root = clone(origin, tmp_path / "an other place" / "été")
     repro = ["sh", "-c", 'umask 077; exec "$@"', "sh", str(Path(sys.executable).with_name("dvc")), "repro", "-q"]
     run(root, *repro, LC_ALL="C", TZ="Asia/Tokyo", PYTHONHASHSEED="7")
     assert ran(root) == ADDRESSES
     assert (root / "dvc.lock").read_bytes() == (origin / "dvc.lock").read_bytes()
+    results = files_of(root / "run")
+    assert results == files_of(origin / "run")
+    assert {"promotion.json", "rounds/2/policy/weights.bin", "metrics/evaluate@after.json"} <= results.keys()
+    assert files_of(root / ".dvc" / "cache").items() <= files_of(origin / ".dvc" / "cache").items()
     assert run(root, "git", "status", "--porcelain").stdout == ""
 
 
+@pytest.mark.nightly
 def test_another_user_computes_the_same_lock(origin: Path) -> None:
     """And finds nothing to do after the flow has run, nor does the flow after `dvc repro`."""
     with tiny_project.public_folder() as folder:

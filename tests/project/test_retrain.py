@@ -14,11 +14,13 @@ from flows.history.run_history import entries
 from flows.reports.html.page import write_page
 from flows.reports.publish import publish_page
 from flows.run_session import retry_delays
+from flows.stages.dvc_yaml import stage_ids
 from tasks.params.file import load_params
 from tasks.tracking.recorder import Recorder
 from tests.support import finished_run, tiny_project
-from tests.support.tiny_project import ADDRESSES, graft, ran, start
+from tests.support.tiny_project import graft, ran, start
 
+ADDRESSES = stage_ids(1)
 BEFORE_FAILURE = ADDRESSES[: ADDRESSES.index("update@1")]
 
 
@@ -33,10 +35,10 @@ class History(NamedTuple):
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     """One run that fails at update@1, and the next one, which goes on to the end."""
-    root = tiny_project.make(tmp_path_factory.mktemp("prefect") / "project")
+    root = tiny_project.make(tmp_path_factory.mktemp("prefect") / "project", rounds=1)
     failed = graft(root, "retrain", "-S", "seed=0", code=2, TINY_FAIL="update@1")
     before = ran(root)
-    finished = graft(root, "retrain", "-S", "seed=0", "--rounds", "2", TINY_WARN="update@1")
+    finished = graft(root, "retrain", "-S", "seed=0", "--rounds", "1", TINY_WARN="update@1")
     after = ran(root)
     return History(root, failed, before, finished, after)
 
@@ -131,16 +133,6 @@ def test_the_report_comes_last_and_stderr_is_quiet(history: History) -> None:
     assert history.finished.stderr == ""
 
 
-def test_the_flow_writes_the_lock_that_dvc_writes(history: History, by_dvc: Path) -> None:
-    assert (history.root / "dvc.lock").read_bytes() == (by_dvc / "dvc.lock").read_bytes()
-
-
-def test_a_server_that_does_not_answer_is_named(done: Path) -> None:
-    told = graft(done, "retrain", code=2, PREFECT_API_URL="http://127.0.0.1:9/api")
-    assert told.stderr.startswith("graft: prefect: no answer from http://127.0.0.1:9/api; start that server")
-    assert not (done / ".graft" / "prefect").exists()
-
-
 @pytest.mark.slow
 def test_what_may_pass_is_tried_again_and_nothing_else(done: Path, prefect_api: str) -> None:
     """A server that comes back while the run waits; the first failure of this project, a GraftError, had one try."""
@@ -172,17 +164,12 @@ def test_the_delay_doubles_up_to_an_hour() -> None:
 
 @pytest.mark.slow
 def test_problem_files_that_break_the_contract_stop_a_run_before_its_first_stage(done: Path) -> None:
-    lines = [
-        f'{{"question": "Of {n} pens 2 are red, and how many are not?", "answer": {n - 2}}}\n' for n in range(3, 6)
-    ]
-    (done / "pens.jsonl").write_text("".join(lines))
+    """That are an alert and no more: tests/project/test_scheduled_run.py."""
+    rows = [f'{{"question": "Of {n} pens 2 are red, and how many are not?", "answer": {n - 2}}}\n' for n in (3, 4, 5)]
+    (done / "pens.jsonl").write_text("".join(rows))
     sizes = [f"problems.{split}=1" for split in ("train", "validation", "test")]
-    given = ["problems.source=jsonl", "problems.path=pens.jsonl", *sizes]
-    options = [option for assignment in given for option in ("-S", assignment)]
-    told = graft(done, "retrain", *options, "-S", "machine.contract.action=stop", code=2).stderr.splitlines()[-1]
-    breach = "pens.jsonl: 1 of 1 test problems nearly repeat one that is learnt from"
-    assert breach in told
+    given = ["problems.source=jsonl", "problems.path=pens.jsonl", *sizes, "machine.contract.action=stop"]
+    told = graft(done, "retrain", *(option for own in given for option in ("-S", own)), code=2).stderr.splitlines()[-1]
+    assert "pens.jsonl: 1 of 1 test problems nearly repeat one that is learnt from" in told
     assert told.endswith("; correct the files, or run with -S machine.contract.action=warn")
     assert ran(done) == []
-    assert f"warning: {breach}" in graft(done, "retrain", "-S", "machine.contract.action=warn").stderr
-    assert ran(done)[0] == "problems"

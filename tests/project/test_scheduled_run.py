@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,11 +22,11 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import override
 from tasks.params.machine import Tracking
+from tests.support.aftermath import left_after_a_while
 from tests.support.champions import promote
-from tests.support.flow_runs import flow_runs, mlflow_states, states, temporary_servers, wait_until
-from tests.support.processes import is_alive
+from tests.support.flow_runs import flow_runs, mlflow_states, states, temporary_servers
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import begin, commit, dvc, environment, graft, ran, run
+from tests.support.tiny_project import begin, commit, dvc, graft, ran, run
 from tests.support.webhooks import Webhook, webhook
 from tests.support.workspace_holder import holding
 
@@ -195,25 +194,6 @@ def test_a_run_at_work_is_not_taken_for_dead_where_the_clock_is_set(
             assert client.read_flow_run(started.id).state.is_running()
 
 
-@pytest.mark.slow
-def test_a_served_schedule_fires_and_without_news_does_nothing(done: Path, prefect_api: str) -> None:
-    override(done / "params.yaml", ["evaluation.temperature=0.5"])
-    command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "20"]
-    quick = environment(PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="2")
-    with (done / "serve.log").open("w+") as log:
-        process = subprocess.Popen(command, cwd=done, env=quick, stdout=log, stderr=log, start_new_session=True)
-        try:
-            wait_until(lambda: "nothing new since" in (done / "serve.log").read_text(), process)
-        finally:
-            process.terminate()
-            process.wait(60)
-    first, *told = (done / "serve.log").read_text().splitlines()
-    assert first.startswith("scheduled every 20 s as scheduled/project-")
-    assert "the first scheduled run here. Promoted: as ever" in told
-    assert not [line for line in told if "Warning" in line]
-    assert ran(done) == ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
-
-
 @pytest.mark.parametrize("cron", ["61 * * * *", "every night", "* * *", ""])
 def test_a_schedule_that_is_none_is_named(cron: str) -> None:
     with pytest.raises(GraftError, match=r'^--cron ".*": .*; write minute, hour, day, month and weekday: '):
@@ -244,12 +224,11 @@ def test_a_killed_run_is_marked_by_the_next_one(done: Path, prefect_api: str, ow
     """In Prefect, on a server or in the temporary one's database, and in MLflow."""
     override(done / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     where = {} if own_server else {"PREFECT_API_URL": prefect_api}
-    process = begin(done, "promote", "retrain", "-S", "evaluation.temperature=0.5", **where)
-    servers = [server.pid for server in temporary_servers(process.pid)]
-    assert len(servers) == own_server
+    process = begin(done, "promote", "retrain", "-S", "evaluation.temperature=0.5", TINY_MARK=str(done), **where)
+    assert len(temporary_servers(process.pid)) == own_server
     process.kill()
     process.wait()
-    wait_until(lambda: not any(map(is_alive, servers)))
+    assert left_after_a_while(str(done)) == []  # neither Prefect's server nor what talks to MLflow
     assert len(list((done / ".graft" / "flows").iterdir())) == 1
     graft(done, "retrain", **where)
     assert list((done / ".graft" / "flows").iterdir()) == []

@@ -9,7 +9,7 @@ import pytest
 from flows.prefect_runs.server_address import REMEDY
 from tests.support.small_disk import mounted
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import ADDRESSES, begin, environment, graft, ran, run
+from tests.support.tiny_project import EVALUATE, begin, environment, graft, ran, run
 
 DEAD = "http://127.0.0.1:9/api"
 
@@ -87,21 +87,21 @@ def test_others_do_no_harm(done: Path, variables: dict[str, str]) -> None:
     """In a process of its own: locale and encoding of the output are settled when Python starts."""
     with (done / "params.yaml").open("a", encoding="utf-8") as stream:
         stream.write("# é, in a line that a diff to the last commit shows\n")
-    command = [sys.executable, "-m", "flows.cli.main", "retrain", "-S", "problems.train=7"]
+    command = [sys.executable, "-m", "flows.cli.main", "retrain", "-S", "evaluation.temperature=0.5"]
     ended = subprocess.run(command, cwd=done, env=environment(**variables), capture_output=True, timeout=400)
     assert (ended.returncode, ended.stderr) == (0, b"")
-    assert ran(done) == ADDRESSES
+    assert ran(done) == EVALUATE
     assert b"report: 19 stages" in ended.stdout
 
 
 @pytest.mark.slow
 def test_a_lock_file_that_is_removed_during_the_last_stage_is_an_error(done: Path, prefect_api: str) -> None:
     where = {"PREFECT_API_URL": prefect_api}
-    process = begin(done, "promote", "retrain", "-S", "problems.train=7", TINY_SECONDS="3", **where)
+    process = begin(done, "promote", "retrain", "-S", "evaluation.temperature=0.5", TINY_SECONDS="3", **where)
     (done / "dvc.lock").unlink()
     _, told = process.communicate(timeout=300)
     assert process.returncode == 2
     assert "dvc.lock: problems is not in it, so the file was removed or replaced during this run" in told
-    assert ran(done) == ADDRESSES
+    assert ran(done) == EVALUATE
     assert "restored" in graft(done, "retrain", **where).stdout
     assert ran(done) == []

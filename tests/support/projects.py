@@ -10,15 +10,6 @@ from tests.support import postgres, servers, tiny_project
 
 
 @pytest.fixture(scope="session")
-def by_dvc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project that `dvc repro` computed, a process for each stage. Not to be changed."""
-    root = tiny_project.make(tmp_path_factory.mktemp("dvc") / "project")
-    tiny_project.dvc(root, "repro", "-q")
-    assert tiny_project.ran(root) == tiny_project.ADDRESSES
-    return root
-
-
-@pytest.fixture(scope="session")
 def by_graft(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that `graft` computed, all stages in one process. Not to be changed."""
     root = tiny_project.make(tmp_path_factory.mktemp("graft") / "project")

@@ -28,6 +28,9 @@ ADDRESSES = [
 ]
 """The picture, for two rounds."""
 
+EVALUATE = ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
+"""What `evaluation.temperature` makes stale."""
+
 TINY = '''
 """What every stage of the tiny project computes: a digest of its inputs and params."""
 

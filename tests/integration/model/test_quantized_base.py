@@ -23,15 +23,11 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.file import load_params
 from tasks.params.sections import Lora
 from tasks.records import Engine, Quantization
-from tasks.select.certificate import certify
-from tasks.select.tracin import Measure, influences
 from tasks.update.gradient import accumulate_gradient
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import WIDE, MakePolicy, MakeSamples
-from tests.support.process_group import in_processes
 from tests.support.update_params import grpo_params
 from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, random_logprobs, weights_of
-from tests.support.validation import advantage_validation
 from tests.support.vllm_server import served, vllm_server
 
 pytest.importorskip("bitsandbytes", reason="make nf4 installs bitsandbytes")
@@ -88,29 +84,6 @@ def test_layouts_give_the_same_gradient_and_the_base_never_changes(base: Path, m
         torch.testing.assert_close(row, scores[2][key], atol=1e-5, rtol=0)
     for name, weight in policy.model.named_parameters():
         assert weight.requires_grad or torch.equal(weight, frozen[name])
-
-
-def gradient_in(folder: Path, samples: list[Sample]) -> torch.Tensor:
-    policy = load_policy(folder)
-    scorer = scorer_for(policy, samples, TEMPERATURE, 64)
-    accumulate_gradient(scorer, groups_of(samples), random_logprobs(samples, 1), None, grpo_params(beta=0.0))
-    return gradient_of(policy)
-
-
-def test_two_processes_give_the_gradient_of_one(tmp_path: Path, base: Path, make_samples: MakeSamples) -> None:
-    save_policy(trained(base), tmp_path / "policy", parent=None, round=0)
-    samples = make_samples(problems=7)
-    alone = gradient_in(tmp_path / "policy", samples)
-    for found in in_processes(2, tmp_path, gradient_in, tmp_path / "policy", samples):
-        assert (found - alone).abs().max() < 1e-5 * alone.abs().max()
-
-
-def test_influence_says_what_a_step_does(base: Path, make_samples: MakeSamples) -> None:
-    policy, samples = trained(base), make_samples(problems=7)
-    train, held_out = samples[:15], samples[15:]
-    scorer, validation = scorer_for(policy, samples, TEMPERATURE), advantage_validation(held_out)
-    products = [own.product or 0.0 for own in influences(scorer, train, BY_TOKEN, validation, Measure()).each]
-    assert certify(scorer, train, products, BY_TOKEN, validation, seed=0).slope == pytest.approx(-1, abs=0.01)
 
 
 def test_a_policy_scores_what_it_sampled_with_the_same_probabilities(base: Path) -> None:

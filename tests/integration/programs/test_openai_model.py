@@ -36,17 +36,13 @@ def replies(url: str, *texts: str, retries: int = 2, seconds: float = 5.0, **cha
     return [reply for _, reply in sorted(model.complete(prompts), key=lambda r: r[0])]
 
 
-def test_each_prompt_has_its_own_reply_with_its_tokens() -> None:
+def test_each_prompt_has_its_own_reply_with_its_tokens_and_the_params_arrive() -> None:
     with chat_server(lambda prompt, _: (200, prompt.upper())) as server:
-        assert replies(server.url, "a", "b", "c") == [Reply(x, prompt_tokens=10, completion_tokens=3) for x in "ABC"]
+        given = replies(server.url, "a", "b", "c", temperature=0.3, max_tokens=17)
+    assert given == [Reply(x, prompt_tokens=10, completion_tokens=3) for x in "ABC"]
     assert set(server.keys) == {"Bearer sk-test"}
-
-
-def test_the_params_arrive_at_the_server() -> None:
-    with chat_server(lambda *_: (200, "x")) as server:
-        replies(server.url, "a", temperature=0.3, max_tokens=17)
-    (request,) = server.requests
-    assert (request["model"], request["temperature"], request["max_tokens"]) == ("tiny", 0.3, 17)
+    asked = {(each["model"], each["temperature"], each["max_tokens"]) for each in server.requests}
+    assert asked == {("tiny", 0.3, 17)}
 
 
 def test_asked_again_it_is_another_sample() -> None:
@@ -58,7 +54,7 @@ def test_asked_again_it_is_another_sample() -> None:
     assert seeds[0] == seeds[2] != seeds[1]
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [429, 500])
 def test_what_can_pass_is_tried_again(status: int) -> None:
     with chat_server(lambda _, before: (200, "fine") if before else (status, "busy")) as server:
         assert replies(server.url, "a")[0].text == "fine"
@@ -80,7 +76,7 @@ def test_a_server_that_is_down_is_a_failure_and_is_not_asked_for_ever() -> None:
     assert sum("times in a row" in str(reply.failed) for reply in given) == 12 - GIVE_UP
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
+@pytest.mark.parametrize("status", [400, 401])
 def test_what_cannot_pass_stops_at_once(status: int) -> None:
     with chat_server(lambda *_: (status, "no such thing")) as server:
         with pytest.raises(GraftError, match=r"refuses .*no such thing.*fix OPENAI_API_KEY or the params") as error:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.artifacts import digest_path, write_jsonl
 from tasks.layout import Layout
 from tasks.model.policy import save_policy
 from tasks.params.params import Params
-from tasks.records import Problem, Workflow
+from tasks.records import Problem
 from tasks.search.journal import Batch, Journal
 from tasks.search.task import run
 from tests.support.real_project import adder
@@ -26,11 +26,10 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "difference": lambda a, b: a - b,
     "hopeless": lambda a, b: 1000 * a + b,
 }
-PROBLEMS = [
+TRAIN = [
     Problem(problem_id=name, question="7 pens and 3 cups?", answer=operation(7, 3), source="test")
     for name, operation in OPERATIONS.items()
 ]
-TRAIN = PROBLEMS
 
 
 @pytest.fixture(scope="module")
@@ -70,16 +69,6 @@ def forget(layout: Layout) -> None:
     shutil.rmtree(layout.workflows(1))
     layout.tree(1).unlink()
     layout.metrics("search", 1).unlink()
-
-
-def completions(layout: Layout) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for workflow in read_jsonl(layout.workflows(1) / "index.jsonl", Workflow):
-        counts[workflow.problem_id] = counts.get(workflow.problem_id, 0) + len(workflow.completions)
-    return counts
-
-
-# --- cut short
 
 
 class Cut(Exception):
@@ -135,6 +124,3 @@ def test_a_journal_is_not_believed_for_other_inputs(
     run(layout, other, 1)
     assert capfd.readouterr().err == ""
     assert not left.exists()  # the round is searched, nobody comes back to it
-
-
-# --- shown

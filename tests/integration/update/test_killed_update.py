@@ -22,7 +22,7 @@ from tests.support.process_group import SERVER
 from tests.support.selections import selected
 from tests.support.tiers import nightly_but_first
 
-MOMENTS = {"grpo": 20, "ppo": 6}
+MOMENTS = {"grpo": 10, "ppo": 6}
 PARAMS = ["update.epochs=6", "update.prompts_per_step=2", "update.negative_weight=1.0", "update.beta=0.05"]
 PARAMS += ["update.learning_rate=0.01", "update.truncated=learn"]
 PPO = ["algorithm=ppo", "search.simulations=8"]

@@ -1,4 +1,7 @@
-"""`make docs` builds a page for each file of docs/, and no page loads a script, style, font or image from a network."""
+"""`make docs` builds a page for each file of docs/, and no page loads a script, style, font or image from a network.
+
+The schedule of docs/operations.md is that of prefect.yaml, and systemd accepts its units.
+"""
 
 import re
 import shutil
@@ -37,3 +40,36 @@ def test_no_page_loads_anything_from_a_network(site: Path) -> None:
         assert [tag for tag in tags if re.search(r"(?:src|href|data)=[\"']?(?:\w+:)?//", tag)] == []
     for style in site.rglob("*.css"):
         assert re.findall(r"(?:@import|url\()\s*[\"']?(?:https?:)?//[^)\"']*", style.read_text(encoding="utf-8")) == []
+
+
+PAGE = (REPOSITORY / "docs" / "operations.md").read_text(encoding="utf-8")
+UNITS = dict(re.findall(r"user/([\w-]+\.service)`[^`]*```ini\n(.*?)```", PAGE, re.DOTALL))
+
+
+def test_its_schedule_is_that_of_prefects_file() -> None:
+    recipe = (REPOSITORY / "prefect.yaml").read_text()
+    assert "prefect deployment run scheduled/nightly" in PAGE
+    assert "- name: nightly" in recipe
+    assert "flows/scheduling/scheduled_run.py:scheduled" in recipe
+    assert "name: graft" in recipe
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_systemd_accepts_its_units(tmp_path: Path) -> None:
+    assert sorted(UNITS) == ["graft-mlflow.service", "graft-prefect.service", "graft-worker.service"]
+    for name, text in UNITS.items():
+        here = text.replace("%h/graft/.venv/bin", str(Path(sys.executable).parent))  # systemd looks for them
+        (tmp_path / name).write_text(here)
+    done = subprocess.run(
+        ["systemd-analyze", "--user", "verify", "--man=no", *(tmp_path / name for name in UNITS)],
+        env={
+            "HOME": str(tmp_path),
+            "XDG_RUNTIME_DIR": str(tmp_path),
+            "PATH": "/usr/bin:/bin",
+            "SYSTEMD_LOG_LEVEL": "warning",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -76,31 +76,17 @@ def test_a_full_folder_of_temporary_files(tmp_path: Path, monkeypatch: pytest.Mo
         Ballast(disk).fill(leave=8 << 10)
         monkeypatch.setenv("TMPDIR", str(disk))
         found = of("temporary files", params_of())
-    assert found == Finding(
-        "temporary files",
-        f"TMPDIR: {disk}: No space left on device",
-        "free some space there, or name another",
-        "a run",
-    )
+    line = f"TMPDIR: {disk}: No space left on device"
+    assert found == Finding("temporary files", line, "free some space there, or name another", "a run")
 
 
 SEMAPHORES = {
     "unused": ([], "warning"),
-    "one shard": (["machine.runner.kind=processes"], "warning"),
     "processes": (["machine.runner.kind=processes", "shard_size=100"], "wrong"),
-    "dask here": (["machine.runner.kind=dask", "shard_size=100"], "wrong"),
     "dask there": (["machine.runner.kind=dask", "machine.runner.address=tcp://a:1", "shard_size=100"], "warning"),
-    "ray": (["machine.runner.kind=ray", "shard_size=100"], "warning"),
+    "validation": (["machine.runner.kind=processes", "shard_size=100", "search.problems=100"], "wrong"),
     "a sample": (
         ["machine.runner.kind=processes", "shard_size=100", "search.problems=100", "influence.selection=none"],
-        "warning",
-    ),
-    "validation": (
-        ["machine.runner.kind=processes", "shard_size=100", "search.problems=100"],
-        "wrong",
-    ),
-    "stages of one shard each": (
-        ["machine.runner.kind=processes", "shard_size=340", "influence.selection=positive"],
         "warning",
     ),
 }
@@ -175,7 +161,6 @@ def write(path: Path, text: str) -> None:
 
 GROUPS: dict[str, tuple[str, dict[str, str], float]] = {
     "version 2": ("0::/a/b\n", {"a/memory.max": "1073741824\n", "a/b/memory.max": "max\n"}, 1 << 30),
-    "version 2 in a container": ("0::/\n", {"memory.max": "536870912\n"}, 1 << 29),
     "version 1": (
         "4:cpu,cpuacct:/x\n3:memory:/docker/c0de\n0::/\n",
         {"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/docker/c0de/memory.limit_in_bytes": "4096\n"},
@@ -183,7 +168,6 @@ GROUPS: dict[str, tuple[str, dict[str, str], float]] = {
     ),
     "version 1 in a container": ("3:memory:/docker/c0de\n", {"memory/memory.limit_in_bytes": "8192\n"}, 8192),
     "no limit": ("0::/a\n", {"a/memory.max": "max\n"}, math.inf),
-    "none": ("", {}, math.inf),
 }
 
 

@@ -10,7 +10,6 @@ from flows.preflight import write_params
 from flows.stages.run import run
 from flows.stages.sources import write as write_sources
 from tasks.errors import GraftError
-from tasks.params.file import load_params
 
 ROOT = Path(__file__).parents[3]
 
@@ -24,14 +23,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_back_and_forth_leaves_the_file_as_it_was(root: Path) -> None:
-    before = (root / "params.yaml").read_text()
-    write_params(root, ["policy.base=base", "rounds=1"], print)
-    assert (root / "params.yaml").read_text() != before
-    write_params(root, ["policy.base=scratch", f"rounds={load_params(ROOT / 'params.yaml').rounds.last}"], print)
-    assert load_params(root / "params.yaml") == load_params(ROOT / "params.yaml")
-
-
 @pytest.mark.parametrize(
     ("assignment", "named"),
     [("policy.base=./bass", "./bass"), ("problems.path=none.jsonl", "none.jsonl"), ("problems.path=base", "base")],
@@ -41,13 +32,6 @@ def test_a_missing_file_is_named_and_params_are_unchanged(root: Path, assignment
     with pytest.raises(GraftError, match=named):
         write_params(root, ["seed=3", assignment], print)
     assert (root / "params.yaml").read_text() == before
-
-
-def test_a_changed_param_is_printed_once(root: Path) -> None:
-    printed: list[str] = []
-    for _ in range(2):
-        write_params(root, ["policy.base=base"], printed.append)
-    assert printed == ["params.yaml: policy.base: scratch → base"]
 
 
 def test_a_card_that_is_not_there_is_named_and_params_are_unchanged(

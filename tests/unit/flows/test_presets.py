@@ -37,12 +37,6 @@ def test_a_problems_file_that_is_not_there_is_one_line(file: Path) -> None:
     assert write_params(file.parent, given, print).problems.source == "jsonl"
 
 
-@pytest.mark.parametrize("name", presets())
-def test_each_changes_the_shipped_params(file: Path, name: str) -> None:
-    override(file, preset(name))
-    assert load_params(file) != load_params(SHIPPED)
-
-
 @pytest.mark.parametrize(("name", "problems"), [("exact", AUDITED), ("noisy", 128)])
 def test_there_are_as_many_trusted_problems_as_selection_asks_for(file: Path, name: str, problems: int) -> None:
     override(file, preset(name))

@@ -22,7 +22,7 @@ def test_telemetry_is_off_and_threads_wait(monkeypatch: pytest.MonkeyPatch) -> N
     assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
-def test_a_policy_is_trained_to_the_same_bits_by_one_two_or_four_threads() -> None:
+def test_a_policy_is_trained_to_the_same_bits_by_one_or_four_threads() -> None:
     """Where products are MKL's, whose sums hang on the number of threads unless this is prevented."""
     import torch
 
@@ -43,12 +43,12 @@ def test_a_policy_is_trained_to_the_same_bits_by_one_two_or_four_threads() -> No
         "print(torch.get_num_threads(), loss, *(float(w.double().sum()) for w in model.parameters()))"
     )
     found = []
-    for threads in "124":
+    for threads in "14":
         kept = {**os.environ, "OMP_NUM_THREADS": threads}
         ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=kept, capture_output=True, text=True)
         assert ended.stdout.startswith(f"{threads} "), ended.stderr
         found.append(ended.stdout.split(maxsplit=1)[1])
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 def test_values_that_the_user_set_and_the_folder_of_a_user_with_a_server_are_kept(

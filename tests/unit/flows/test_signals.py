@@ -16,6 +16,7 @@ import pytest
 from flows.process.exit_codes import exit_code
 from flows.process.signals import ENDING, GRACE, SignalHandler, Terminated, defer_signals, handle_as_command
 from tasks.errors import GraftError
+from tests.support.tiers import nightly_but_first
 
 CODE = Path(__file__).parents[3]
 
@@ -102,38 +103,10 @@ def test_ignored_signals_stay_ignored_and_nothing_ends_without_a_signal() -> Non
     assert signal.getsignal(SIGHUP) is signal.SIG_IGN
 
 
-@pytest.mark.parametrize("number", RAISED)
-def test_a_deferred_signal_is_raised_after_the_block(number: Signals) -> None:
-    done = []
-
-    def work() -> None:
-        with defer_signals():
-            os.kill(os.getpid(), number)
-            done.append("written")
-        done.append("gone on")
-
-    with pytest.raises(RAISED[number]):
-        work()
-    assert done == ["written"]
-
-
 def test_a_deferred_signal_outlasts_an_error_of_the_block() -> None:
     with pytest.raises(KeyboardInterrupt), defer_signals():  # noqa: PT012
         os.kill(os.getpid(), SIGINT)
         raise ValueError("of the block")
-
-
-def test_further_signals_do_not_disturb_the_end(handler: SignalHandler) -> None:
-    tidied = []
-    with pytest.raises(Terminated):  # noqa: PT012
-        try:
-            os.kill(os.getpid(), SIGTERM)
-        finally:
-            for number in (SIGINT, SIGTERM, SIGHUP) * 2:
-                os.kill(os.getpid(), number)
-                tidied.append(number)
-    assert len(tidied) == 6
-    assert handler.number == SIGTERM
 
 
 def replaced(command: Callable[[], None]) -> Callable[[], None]:
@@ -223,8 +196,8 @@ def test_a_closed_terminal_ends_a_command_by_its_signal(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "tidied"
 
 
-@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
-def test_closed_streams_are_not_taken_by_files(tmp_path: Path, closed: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("closed", nightly_but_first([[0, 1, 2], [0], [1], [2]]), ids=str)
+def test_closed_streams_are_not_taken_by_files(tmp_path: Path, closed: list[int]) -> None:
     """`2>&-`: what is printed there goes nowhere."""
     file = tmp_path / "file"
     code = (

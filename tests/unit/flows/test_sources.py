@@ -133,10 +133,9 @@ PARITY = (
 )
 
 
-@pytest.mark.parametrize(("environment", "used"), [
-    ("workflow", {STORIES}), ("answer", {STORIES, TAGS}), ("code", set()), ("recipes.civil:Civil", set()),
-    ("parity:Parity", {STORIES}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("environment", "used"), [("answer", {STORIES, TAGS}), ("parity:Parity", {STORIES}), ("code", set())]
+)
 def test_a_stage_depends_on_the_environment_that_is_named_and_on_no_other(
     tmp_path: Path, environment: str, used: set[str]
 ) -> None:

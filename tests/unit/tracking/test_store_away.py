@@ -1,7 +1,5 @@
 """Stores that do not answer: real servers and sockets."""
 
-import os
-import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from tasks.tracking.recorder import Recorder, update_registry
 from tasks.tracking.store import store_lock
 from tests.support.mlflow_runs import children, record, store, tracking
 from tests.support.servers import free_port, mlflow_server
+from tests.support.tiers import nightly_but_first
 
 LOCAL = "sqlite:///mlflow.db"
 
@@ -59,37 +58,20 @@ def test_a_registry_that_never_answers_costs_the_limit_and_no_more(
     assert update_registry(layout, tracking("")) is None
 
 
+@pytest.mark.parametrize(
+    ("uri", "remedy"), nightly_but_first([("http://127.0.0.1:9", "start the server"), (LOCAL, "not a database")])
+)
 def test_a_dead_port_and_a_file_that_is_no_database_are_warnings(
-    layout: Layout, capfd: pytest.CaptureFixture[str]
+    layout: Layout, uri: str, remedy: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (layout.root / "mlflow.db").write_text("this is no database, " * 100)
-    for uri, remedy in ((f"http://127.0.0.1:{free_port()}", "start the server"), (LOCAL, "not a database")):
-        assert record(layout, tracking(uri)) is None
-        (warning,) = capfd.readouterr().err.splitlines()
-        assert remedy in warning
+    assert record(layout, tracking(uri)) is None
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert remedy in warning
 
 
 @pytest.mark.slow
-def test_an_experiment_that_was_deleted_is_restored_and_has_the_run(
-    layout: Layout, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Until then a line says so, and nothing is lost."""
-    from mlflow import MlflowClient
-
-    client = MlflowClient(f"sqlite:///{layout.root}/mlflow.db")
-    number = client.create_experiment("graft")
-    client.delete_experiment(number)
-    assert record(layout, tracking(), cached=True) is None
-    *_, warning = capfd.readouterr().err.splitlines()
-    assert f"its experiment 'graft' was deleted; restore it: mlflow experiments restore -x {number}. The" in warning
-    client.restore_experiment(number)
-    run_id = record(layout, tracking(), cached=True)
-    assert run_id is not None
-    assert len(children(client, run_id)) == 7
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("deleted", ["run", "experiment"])
+@pytest.mark.parametrize("deleted", nightly_but_first(["experiment", "run"]))
 def test_what_is_deleted_during_a_run_costs_one_line_and_the_next_run_is_recorded(
     layout: Layout, deleted: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,33 +138,3 @@ def test_a_server_receives_what_was_recorded_while_it_was_away(
     assert client.get_run(run_id).data.metrics["greedy"] == 0.7
     assert len(children(client, run_id)) == 7
     assert client.get_model_version_by_alias("graft", "champion").tags["version"] == "aaaa"
-
-
-@pytest.mark.slow
-def test_a_server_that_is_killed_keeps_what_it_had_received(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from mlflow import MlflowClient
-
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with mlflow_server(tmp_path) as server:
-        server.ready()
-        recorder = Recorder(layout, tracking(server.url), {})
-        recorder.stage("reward@1", 2.0, False, {}, {})
-        client: Any = MlflowClient(server.url)
-        limit = time.monotonic() + 120
-        while not (taken := _finished_stages(client)) and time.monotonic() < limit:
-            time.sleep(0.1)
-        os.killpg(server.process.pid, signal.SIGKILL)
-        recorder.stage("reward@2", 2.0, False, {}, {})
-        recorder.finish("FINISHED")
-        printed = capfd.readouterr().err
-        assert printed.startswith(f"warning: MLflow ({server.url}): ")
-        assert "The results under" in printed
-    assert _finished_stages(store(layout)) == taken == ["reward@1"]
-
-
-def _finished_stages(client: Any) -> list[str]:
-    found = client.search_experiments(filter_string="name = 'graft'")
-    runs = client.search_runs([found[0].experiment_id], "attributes.status = 'FINISHED'") if found else []
-    return [run.info.run_name for run in runs]

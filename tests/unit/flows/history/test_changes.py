@@ -2,11 +2,19 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from flows.history.changes import RunInputs, list_changes, read_scheduled_inputs, scheduled_base, summarise_change
+from flows.history.changes import (
+    RunInputs,
+    list_changes,
+    overrides,
+    read_scheduled_inputs,
+    scheduled_base,
+    summarise_change,
+)
 from flows.history.run_history import run_name
 from flows.stages.user_files import CHAMPION
 from tasks.layout import Layout
@@ -56,14 +64,10 @@ def test_changes_of_problems_are_counted(layout: Layout) -> None:
     assert changes(layout, None) == "first run"
     data, before = layout.root / "data", seen(layout)
     write_problems(data / "b.jsonl", 120)
-    assert changes(layout, before) == "problems 3 → 123"
-    (data / "b.jsonl").rename(data / "c.jsonl")
-    write_problems(data / "a.jsonl", 2)
-    write_problems(data / "b.jsonl", 1)
-    assert changes(layout, before) == "problems 3 → 123"
-    before = seen(layout)
+    now = seen(layout)
+    assert summarise_change(before, now) == "problems 3 → 123"
     (data / "b.jsonl").rename(data / "d.jsonl")
-    assert changes(layout, before) == "other problems"
+    assert changes(layout, now) == "other problems"
 
 
 PARAMS = {
@@ -116,20 +120,13 @@ def test_a_name_is_completed_by_the_result() -> None:
     assert run_name(12, "beta 0.05", {"before": 0.4951, "greedy": 0.575}) == "12 · beta 0.05 · 0.495 → 0.575"
 
 
-@pytest.mark.parametrize("assignment", ["machine.tracking.experiment=other", "machine.schedule.retries=0"])
-def test_params_of_no_stage_are_not_listed(layout: Layout, assignment: str) -> None:
-    before = seen(layout)
-    change(layout.root, assignment)
-    assert changes(layout, before) == ""
-
-
-def test_sources_of_stages_are_listed_and_others_are_not(layout: Layout) -> None:
+def test_params_of_no_stage_and_other_sources_are_not_listed(layout: Layout) -> None:
     before, root = seen(layout), layout.root
     for name in ("tasks", "flows"):
         (root / name).unlink()
         shutil.copytree(REPOSITORY / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    assert changes(layout, before) == ""
     (root / "flows" / "reports" / "terminal.py").write_text("# another report\n")
+    change(root, "machine.tracking.experiment=other", "machine.schedule.retries=0")
     assert changes(layout, before) == ""
     losses = root / "tasks" / "objective" / "losses.py"
     losses.write_text(losses.read_text() + "# another remark\n")
@@ -146,18 +143,13 @@ def test_its_own_promotion_is_no_change(layout: Layout) -> None:
         assert changes(layout, before) == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [("run/rounds/1/examples.jsonl", ""), ("mine.jsonl", "other file")],
-)
-def test_a_file_is_listed_unless_the_run_writes_it(layout: Layout, name: str, found: str) -> None:
-    file = layout.root / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("one\n")
-    change(layout.root, f"policy.prompt.file={name}")
+def test_a_file_is_listed_unless_the_run_writes_it(layout: Layout) -> None:
+    """One that it writes is the champion, above."""
+    (layout.root / "mine.jsonl").write_text("one\n")
+    change(layout.root, "policy.prompt.file=mine.jsonl")
     before = seen(layout)
-    file.write_text("two\n")
-    assert changes(layout, before) == found
+    (layout.root / "mine.jsonl").write_text("two\n")
+    assert changes(layout, before) == "other file"
 
 
 def test_a_run_starts_from_the_champion_of_the_base_that_is_named(layout: Layout) -> None:
@@ -189,3 +181,22 @@ def test_the_tag_depends_on_the_name_and_content_of_every_file(layout: Layout) -
     assert len({tag["problems_sha256"] for tag in tags}) == 3
     change(layout.root, "problems.source=environment")
     assert problems_tag(layout.root, load_params(layout.root / "params.yaml")) == {}
+
+
+def git(root: Path, *arguments: str) -> None:
+    author = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *author, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def test_only_what_differs_from_the_commit_is_listed(tmp_path: Path) -> None:
+    project = tmp_path / "a project inside a repository"
+    project.mkdir()
+    path = Path(shutil.copy(REPOSITORY / "params.yaml", project))
+    override(path, ["seed=3"])
+    assert overrides(project, load_params(path)) == ""  # there is no commit to compare with
+    git(tmp_path, "init")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-m", "params")
+    assert overrides(project, load_params(path)) == ""
+    override(path, ["seed=4", "rounds=2", "machine.tracking.uri=sqlite:///mlflow.db"])
+    assert overrides(project, load_params(path)) == "rounds.last=2 seed=4"

