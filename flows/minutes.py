@@ -15,6 +15,7 @@ from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.task import BATCH
 from tasks.errors import GraftError
 from tasks.params.params import Params
+from tasks.select.reward_audit import AUDITED
 
 REFERENCE_STEP = 0.165
 """Seconds of a step of the bootstrap where the seconds of `run_seconds` were measured."""
@@ -92,7 +93,8 @@ def run_seconds(size: RunSize, params: Params, step_seconds: float) -> float:
     updated = params.update.epochs / 6 * params.update.group_size / 12
     steps = params.bootstrap.epochs * -(-problems // BATCH)
     search = min(3.1 + 0.0243 * problems * simulations, 8.5 + 0.011 * problems * simulations)
-    update = min(0.047 * problems, 32) * updated
+    learnt = problems + AUDITED * (params.influence.selection == "audit" and params.influence.train_on_validation)
+    update = min(0.047 * learnt, 32) * updated
     one_round = search + update + 4.3 + 0.0038 * problems
     evaluate = 2 * (1.6 + 0.025 * params.problems.test * params.evaluation.samples / 20)
     seconds = 19 + 0.14 * steps + size.rounds * one_round + evaluate

@@ -32,7 +32,7 @@ HELD_OUT = 64
 INVERTED = (10, 30)
 """Per cent of the rewards."""
 
-REVISION = 1
+REVISION = 2
 """Raised with each change of code or of a shipped param after which the rounds give something else."""
 
 

@@ -49,8 +49,8 @@ GRPO = (
 """GRPO as published, at a constant rate, but from successes alone (`update.negative_weight` 0, as shipped): with
 failures at full weight, this policy unlearns in a few rounds."""
 
-REVISION = 3
-"""Raised with each change of code or of a shipped param after which a run gives something else."""
+REVISION, AUDIT_REVISION = 3, 4
+"""Raised with each change of code or of a shipped param after which a run, or an audited one, gives something else."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ class TrainingRun:
         rule, condition = self.variant.rule, str(self.condition)
         if rule == "trusted_alone" or (rule == "majority" and condition != "answer_only"):  # which has its own problems
             condition = ""
-        return short_runs.digest(self.assignments, REVISION, condition, rule, ROUNDS)
+        revision = AUDIT_REVISION if rule == "audit" else REVISION
+        return short_runs.digest(self.assignments, revision, condition, rule, ROUNDS)
 
     def run(self) -> Figures:
         """Train from the workspace's first policy.

@@ -82,7 +82,7 @@ def select_samples(
         ]
         numbers |= audited.metrics
     mixed: list[Selected] = []
-    if own.train_on_validation and (own.selection == "positive" or (audited and audited.audit.answer == "err")):
+    if own.train_on_validation and own.selection != "none":
         trusted = samples_in(validation)
         mixed = _lines(validation, [NOT_MEASURED] * len(trusted), _with_signal(trusted), "validation")
     lines = _lines(train, influence, kept)
