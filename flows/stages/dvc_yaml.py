@@ -2,6 +2,7 @@
 that a stage may see."""
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,15 @@ def declared_params(root: Path, stage: str) -> list[str]:
     """The param keys that `dvc.yaml` lists for a stage."""
     path = root / "dvc.yaml"
     try:
-        return _PARAMS.validate_python(definition(parse(path), stage)["params"])
+        return _PARAMS.validate_python(definition(_document(path, read_text(path)), stage)["params"])
     except (AttributeError, LookupError, TypeError, ValidationError):
         raise GraftError(f"{path}: no list of params for {stage}; restore the file: git checkout dvc.yaml") from None
+
+
+@lru_cache(maxsize=1)
+def _document(path: Path, text: str) -> Any:
+    """A `dvc.yaml` with this text: one command asks for the params of each stage several times."""
+    return load_yaml(path, text)
 
 
 def definition(document: Any, stage: str) -> Any:

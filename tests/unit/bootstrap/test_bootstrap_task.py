@@ -1,6 +1,7 @@
 """Stage `bootstrap`, through its files."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,17 @@ def test_a_second_run_writes_the_same_bytes_and_another_seed_others(layout: Layo
         written.append((digest_path(layout.policy(0)), digest_path(layout.metrics("bootstrap"))))
     assert written[0] == written[1]
     assert written[0][0] != written[2][0]
+
+
+@pytest.mark.slow
+def test_an_earlier_policy_is_continued_and_named_as_parent(layout: Layout, tmp_path: Path) -> None:
+    run(layout, params(), None)
+    earlier = shutil.copytree(layout.policy(0), tmp_path / "earlier")
+    run(layout, params(str(earlier)).model_copy(update={"seed": 5}), None)
+    before, after = (read_json(folder / "lineage.json", Lineage) for folder in (earlier, layout.policy(0)))
+    assert (after.parent, after.round, after.base, after.holds) == (before.version, 0, "scratch", before.holds)
+    for part in ("adapter", "model.safetensors"):
+        assert digest_path(layout.policy(0) / part) == digest_path(earlier / part)
 
 
 def test_without_solutions_it_fails_and_writes_nothing(layout: Layout) -> None:
