@@ -46,6 +46,7 @@ def test_it_sleeps_between_stages_and_ends_with_the_run(tmp_path: Path, stage: S
     assert (tmp_path / "base.log").read_text().split() == ["/sleep?level=1", "/wake_up", "/sleep?level=1"]
 
 
+@pytest.mark.slow
 def test_another_base_has_another_server_and_there_is_one_at_a_time(tmp_path: Path, stage: Stage) -> None:
     with keep_server():
         with stage(SLEEP):
@@ -54,6 +55,7 @@ def test_another_base_has_another_server_and_there_is_one_at_a_time(tmp_path: Pa
             assert has_ended(first, 0)
 
 
+@pytest.mark.slow
 def test_one_that_died_in_its_sleep_or_does_not_sleep_is_replaced(tmp_path: Path, stage: Stage) -> None:
     with keep_server():
         with stage(SLEEP):
@@ -63,6 +65,7 @@ def test_one_that_died_in_its_sleep_or_does_not_sleep_is_replaced(tmp_path: Path
         assert has_ended(deaf, 5)
 
 
+@pytest.mark.slow
 def test_without_a_run_or_without_the_flag_it_ends_with_its_stage(tmp_path: Path, stage: Stage) -> None:
     with stage(SLEEP):
         pids = [pid(tmp_path)]
