@@ -56,13 +56,16 @@ def test_another_base_has_another_server_and_there_is_one_at_a_time(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_one_that_died_in_its_sleep_or_does_not_sleep_is_replaced(tmp_path: Path, stage: Stage) -> None:
+def test_one_that_died_or_does_not_sleep_or_whose_stage_failed_is_replaced(tmp_path: Path, stage: Stage) -> None:
     with keep_server():
         with stage(SLEEP):
             psutil.Process(pid(tmp_path)).kill()
         with stage(SLEEP, "--deaf"):
             deaf = pid(tmp_path)
         assert has_ended(deaf, 5)
+        with pytest.raises(ZeroDivisionError), stage(SLEEP):
+            raise ZeroDivisionError
+        assert has_ended(pid(tmp_path), 5)
 
 
 @pytest.mark.slow

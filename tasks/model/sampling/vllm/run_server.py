@@ -31,8 +31,10 @@ class RunServer:
         client = self._wake(command) or self._start(command, start)
         try:
             yield client.address
-        finally:
-            self._ask(client, "//sleep?level=1")
+        except BaseException:  # of the stage, which may be that the server does not answer
+            self._end()
+            raise
+        self._ask(client, "//sleep?level=1")
 
     def _wake(self, command: Sequence[str]) -> JsonClient | None:
         if self._client is None or self._command != command:
@@ -73,9 +75,7 @@ def keep_server() -> Iterator[None]:
             _current.reset(token)
 
 
-def awake_server(
-    command: Sequence[str], start: Callable[[], AbstractContextManager[str]]
-) -> AbstractContextManager[str]:
+def awake_server(command: Sequence[str], start: Start) -> AbstractContextManager[str]:
     """A server of `command` during a block: the run's, where there is a run and the server can sleep, or a new one."""
     server = _current.get()
     return server.awake(command, start) if server and SLEEP in command else start()
