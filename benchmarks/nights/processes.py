@@ -15,7 +15,8 @@ import httpx
 import psutil
 
 from benchmarks.nights.clock import Clock
-from tests.support.servers import answers, mlflow_service, prefect_service
+from tasks.core.loopback import answers
+from tests.support.servers import mlflow_service, prefect_service
 from tests.support.tiny_project import environment
 
 PATIENCE = 180.0
@@ -29,6 +30,7 @@ from mlflow.store.db.utils import _get_alembic_config
 
 command.downgrade(_get_alembic_config("sqlite:///mlflow.db"), "-1")
 """
+"""Program that takes MLflow's database back by one migration; its command line can only go forward."""
 
 
 class Processes:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from pwd import getpwnam
 
-from tests.support.servers import free_port
+from tasks.core.loopback import free_port
 
 DEBIAN = Path("/usr/lib/postgresql")  # keeps each version's programs off PATH
 

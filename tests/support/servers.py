@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from urllib.error import URLError
-from urllib.request import urlopen
 
+from tasks.core.loopback import answers, free_port
 from tests.support import tiny_project
 
 PATIENCE = 240  # seconds for a server on a busy machine; a quiet one needs 10
@@ -51,13 +49,6 @@ def both(folder: Path, prefect: str = "", mlflow: str = "") -> Iterator[Servers]
     """Started at the same moment, which halves the wait; on Postgres where addresses of its databases are given."""
     with prefect_server(folder, prefect) as first, mlflow_server(folder, mlflow) as second:
         yield Servers(first.ready(), second.ready(), "postgres" if prefect else "sqlite")
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
 
 
 class Service(NamedTuple):
@@ -135,14 +126,6 @@ def _running(service: Service, folder: Path) -> Iterator[Server]:
         yield Server(service.url, service.health, process, service.log(folder))
     finally:
         _end(process)
-
-
-def answers(address: str) -> bool:
-    try:
-        with urlopen(address, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import write_json, write_text
+from tasks.core.loopback import free_port
 from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
 from tasks.params.params import dump_stage_params
@@ -16,7 +17,6 @@ from tasks.promotion_records import Champion
 from tasks.tracking.recorder import Recorder, update_registry
 from tasks.tracking.tags import LOCK, RUN_NAME
 from tests.support.mlflow_runs import POLICY, REASON, children, decide, record, store, tracking
-from tests.support.servers import free_port
 
 
 @pytest.mark.slow

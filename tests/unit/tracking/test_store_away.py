@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from tasks.core.loopback import free_port
 from tasks.layout import Layout
 from tasks.tracking import recorder as recorder_module
 from tasks.tracking.mlflow_ledger import MlflowLedger
 from tasks.tracking.recorder import Recorder, update_registry
 from tasks.tracking.store import store_lock
 from tests.support.mlflow_runs import children, record, store, tracking
-from tests.support.servers import free_port, mlflow_server
+from tests.support.servers import mlflow_server
 from tests.support.tiers import nightly_but_first
 
 LOCAL = "sqlite:///mlflow.db"

@@ -8,9 +8,9 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.alerts.alert import Alert
 from flows.alerts.channels import send, try_channels
+from tasks.core.loopback import free_port
 from tasks.errors import GraftError
 from tests.support.drip_server import ANSWERS, drip_server
-from tests.support.servers import free_port
 from tests.support.webhooks import webhook
 
 SECRET = "g3heim-k4Zq"
