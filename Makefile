@@ -1,7 +1,7 @@
 # Each target does all of its own set-up, the virtual environment in .venv included.
 #   make retrain                          run the main job; ARGS="--rounds 1 -S seed=1" are handed to graft retrain
 #   make test                             lint, types, import contracts, every law in its cheapest instance: 10 minutes
-#   make test-all                         and the slow tests: faults, real servers, browser, clusters, all chains
+#   make test-all                         the same and the slow tests: faults, real servers, browser, clusters, all chains
 #   make test-nightly                     and many more examples and broken files
 #   make browser                          chromium, which some tests look at pages in; by apt-get, as root
 #   make postgres                         Postgres, which some tests start servers on; the same way
@@ -108,10 +108,6 @@ test: setup
 	@start=$$(date +%s); $(MAKE) --no-print-directory lint && \
 	  $(PYTEST) -m "not slow and not nightly" $(ARGS) && $(call SECONDS_SINCE,$$start)
 
-test-slow: setup
-	@start=$$(date +%s); HYPOTHESIS_PROFILE=ci GRAFT_BROKEN_FILES=200 \
-	  $(PYTEST) -m "slow and not nightly" $(ARGS) && $(call SECONDS_SINCE,$$start)
-
 # The sandbox and its attacks, params, the command line, and what an installation consists of.
 PYTHON_TESTS := tests/attacks tests/unit/programs tests/unit/params tests/project/test_cli.py \
   tests/unit/environments/test_environments.py tests/unit/evaluators/test_unit_tests.py tests/unit/flows/test_doctor.py
@@ -125,8 +121,8 @@ python-tests: setup
 	  $(call SECONDS_SINCE,$$start)
 
 test-all: setup
-	@start=$$(date +%s); $(MAKE) --no-print-directory test && $(MAKE) --no-print-directory test-slow && \
-	  $(call SECONDS_SINCE,$$start)
+	@start=$$(date +%s); $(MAKE) --no-print-directory lint && \
+	  $(PYTEST) -m "not nightly" $(ARGS) && $(call SECONDS_SINCE,$$start)
 
 test-nightly: setup
 	@start=$$(date +%s); HYPOTHESIS_PROFILE=nightly GRAFT_BROKEN_FILES=10000 $(PYTEST) $(ARGS) && \

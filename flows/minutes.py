@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from tasks.bootstrap.scratch_model import build_scratch_model
-from tasks.bootstrap.supervised import TrainingExample, train_supervised
+from tasks.bootstrap.supervised import FEWEST_STEPS, PASSES, TrainingExample, train_supervised
 from tasks.bootstrap.task import BATCH
 from tasks.errors import GraftError
 from tasks.params.params import Params
@@ -91,7 +91,8 @@ def run_seconds(size: RunSize, params: Params, step_seconds: float) -> float:
     """
     problems, simulations = size.problems, size.simulations / 16
     updated = params.update.epochs / 6 * params.update.group_size / 12
-    steps = params.bootstrap.epochs * -(-problems // BATCH)
+    batches, epochs = -(-problems // BATCH), params.bootstrap.epochs
+    steps = max(PASSES * batches, FEWEST_STEPS) if epochs == "auto" else epochs * batches
     search = min(3.1 + 0.0243 * problems * simulations, 8.5 + 0.011 * problems * simulations)
     learnt = problems + AUDITED * (params.influence.selection == "audit" and params.influence.train_on_validation)
     update = min(0.047 * learnt, 32) * updated

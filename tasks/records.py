@@ -286,7 +286,7 @@ class RewardAudit(Record):
             return f"rewards look right: {shares}"
         if self.answer == "err":
             return f"rewards err, about {self.wrong:.0%} of them (± {1.96 * self.error:.0%}): {shares}"
-        return f"cannot tell whether rewards err; about {self.needed} validation problems (influence.n) would tell"
+        return f"cannot tell whether rewards err; problems.validation and influence.n of about {self.needed} would tell"
 
 
 class Selected(Record):

@@ -15,7 +15,7 @@ from tests.support.projects import by_graft, copy, database, done, on_postgres, 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers on two cores
 process_settings.set_environment()  # before torch, dvc or prefect is imported by any test
-for profile, examples in {"fast": 25, "ci": 100, "nightly": 1000}.items():
+for profile, examples in {"fast": 25, "nightly": 1000}.items():
     settings.register_profile(profile, deadline=None, derandomize=True, max_examples=examples)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.core.progress import show_progress
 from tasks.model.scoring.layouts import collate
@@ -10,6 +10,9 @@ from tasks.seeds import derive_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+PASSES, FEWEST_STEPS = 8, 150
+"""Of `epochs: auto`: a few dozen demonstrations give too few steps in as many passes as hundreds."""
 
 WARMUP = 0.05  # share of the steps over which the learning rate rises
 PROMPT_WEIGHT = 0.1  # a small loss on the prompt teaches the model to read words
@@ -21,6 +24,11 @@ class TrainingExample:
 
     prompt: list[int]
     completion: list[int]
+
+
+def epochs_for(epochs: int | Literal["auto"], batches: int) -> int:
+    """The passes over demonstrations that make `batches` steps each."""
+    return max(PASSES, -(-FEWEST_STEPS // batches)) if epochs == "auto" else epochs
 
 
 def train_supervised(

@@ -10,7 +10,7 @@ from tasks.bootstrap.choose_prompt import choose_format
 from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.solved_problems import select_solutions
 from tasks.bootstrap.start import attach_lora, load_start
-from tasks.bootstrap.supervised import TrainingExample, train_supervised
+from tasks.bootstrap.supervised import TrainingExample, epochs_for, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
@@ -84,7 +84,7 @@ def _train_from_scratch(layout: Layout, params: Params, metrics: dict[str, float
     metrics["loss"] = train_supervised(
         model,
         examples,
-        params.bootstrap.epochs,
+        epochs_for(params.bootstrap.epochs, -(-len(examples) // BATCH)),
         params.bootstrap.learning_rate,
         BATCH,
         tokenizer.pad_token_id,

@@ -154,7 +154,7 @@ class Bootstrap(Section):
     hidden: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
     layers: Annotated[int, Field(ge=1, le=24)]
     vocabulary: Annotated[int, Field(ge=300, le=8192)]
-    epochs: Annotated[int, Field(ge=1, le=1000)]
+    epochs: Annotated[int, Field(ge=1, le=1000, strict=True)] | Literal["auto"]
     learning_rate: LearningRate
 
 

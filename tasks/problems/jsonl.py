@@ -244,9 +244,11 @@ def split_problems(name: str, problems: list[Problem], params: Problems, seed: i
     asked = sum(sizes.values())
     if len(problems) < asked:
         names, counts = " + ".join(reversed(sizes)), " + ".join(str(size) for size in reversed(sizes.values()))
+        fewer = [(split, sizes[split] * len(problems) // asked) for split in reversed(sizes)]
+        example = "".join(f" -S problems.{split}={size}" for split, size in fewer)
         raise GraftError(
             f"{name}: {len(problems)} problems, but problems.{names} ask for {asked} ({counts}); "
-            "ask for fewer or add lines"
+            f"add lines or ask for fewer{f':{example}' if all(size for _, size in fewer) else ''}"
         )
     order = sorted(problems, key=lambda problem: derive_seed(seed, "problems", problem.problem_id))
     held_out = list[Problem]()

@@ -113,7 +113,7 @@ def test_what_arrives_starts_a_run_and_during_a_run_one_after_it(done: Path) -> 
     read_by_no_stage = ["problems.path=data", "problems.source=jsonl", "machine.contract.action=none"]
     override(done / "params.yaml", read_by_no_stage)
     ran(done)
-    with serving(done, "--watch", "data/", TINY_HANG="promote", TINY_SECONDS="12") as process:
+    with serving(done, "--watch", "data/", TINY_HANG="promote", TINY_SECONDS="8") as process:
         wait_until(lambda: "scheduled when problems arrive in data/ as scheduled/" in log.read_text(), process)
         wait_until(lambda: "promote" in ran(done), process)  # the first run began by itself
         for name, seconds in ((".b.jsonl.swp", 0), ("b.jsonl.tmp", 0), ("b.jsonl", STILL / 2), ("c.jsonl", 0)):

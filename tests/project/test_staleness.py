@@ -172,8 +172,8 @@ class Own(Direct):
         return text
 """
 USER_FILES = [
-    (["environment.name=manners:Own"], "manners.py", set(ADDRESSES) - {"choose"} - rounds_of("update")),
     (['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'], "words.py", rounds_of("reward", "select")),
+    (["environment.name=manners:Own"], "manners.py", set(ADDRESSES) - {"choose"} - rounds_of("update")),
     (["policy.base=base"], "base/config.json", {"bootstrap"}),
 ]
 

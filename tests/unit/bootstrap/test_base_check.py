@@ -22,7 +22,7 @@ from tests.support.tiny_gguf import write_gguf
 
 FILES = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
 FILES += ["model.safetensors", "adapter_config.json", "adapter_model.safetensors", "tiny.gguf"]
-MANY = case_numbers(100)
+MANY = case_numbers()
 IN_CI = ["config.json", "tokenizer.json", "adapter_config.json", "adapter_model.safetensors", "tiny.gguf"]
 
 

@@ -31,7 +31,7 @@ PRODUCT, SUM = (HEADER + f"    a = n[0] {symbol} n[1]\n    return a\n" for symbo
 LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 
 
-def params(base: str = "scratch", epochs: int = 2, lora: Lora | None = LORA) -> Params:
+def params(base: str = "scratch", epochs: int | str = 2, lora: Lora | None = LORA) -> Params:
     small = {"hidden": 32, "layers": 1, "vocabulary": 300, "epochs": epochs, "learning_rate": 0.02}
     prompt = SHIPPED.policy.prompt.model_copy(update={"style": "plain", "examples": 1})
     policy = SHIPPED.policy.model_copy(update={"base": base, "lora": lora, "prompt": prompt})
@@ -72,7 +72,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def test_a_policy_from_scratch_learns_the_solutions_and_its_folder_is_as_documented(layout: Layout) -> None:
-    run(layout, params(epochs=80), None)
+    run(layout, params(epochs="auto"), None)
     policy = load_policy(layout.policy(0))
     asked = [Request(encode_prompt(policy, f"{p.question}\n"), 0) for p in PROBLEMS[:2]]
     written = sample(policy, asked, 0.0, 64, "test")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tasks.bootstrap.scratch_model import build_scratch_model
-from tasks.bootstrap.supervised import PROMPT_WEIGHT, TrainingExample, _loss, train_supervised
+from tasks.bootstrap.supervised import FEWEST_STEPS, PROMPT_WEIGHT, TrainingExample, _loss, epochs_for, train_supervised
 from tasks.model.scoring.layouts import collate
 from tests.support.plain_scores import completion_logprobs
 
@@ -48,6 +48,13 @@ def test_a_few_examples_are_memorised() -> None:
     assert float(after.min()) > -0.1
     assert loss < 0.5  # the rest is the prompts', which are not predictable
     assert not model.training
+
+
+def test_few_demonstrations_are_passed_over_more_often() -> None:
+    for batches in (1, 2, 19, 1000):
+        steps = epochs_for("auto", batches) * batches
+        assert max(8 * batches, FEWEST_STEPS) <= steps < max(8 * batches + 1, FEWEST_STEPS + batches)
+        assert epochs_for(3, batches) == 3
 
 
 def by_hand(model: Any, rows: list[TrainingExample]) -> float:

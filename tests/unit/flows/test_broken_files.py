@@ -49,7 +49,7 @@ from tests.support.stage_params import REPOSITORY
 from tests.support.valid_files import framed, read_zygote_answer, text_of
 
 FEW = range(20)
-MANY = case_numbers(200)
+MANY = case_numbers()
 
 
 @dataclass

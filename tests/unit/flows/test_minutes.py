@@ -12,7 +12,7 @@ from tasks.params.params import Params
 
 PARAMS_FILE = Path(__file__).parents[3] / "params.yaml"
 STEP = 0.2
-MINUTES = [2, 2.5, 3.5, 5, 8, 12, 20, 60]
+MINUTES = [2.2, 2.5, 3.5, 5, 8, 12, 20, 60]
 
 
 @pytest.fixture(scope="module")

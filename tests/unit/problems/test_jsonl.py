@@ -168,8 +168,11 @@ def test_a_bad_line_is_named(bad: str, message: str) -> None:
 def test_two_problems_with_one_id_and_too_few_lines_are_named() -> None:
     text = "\n".join([line(id="a", question="q", answer=5), "", line(problem_id="a", question="r", answer=6)])
     assert refusal(text).startswith("mine.jsonl:3: line 1 has the problem_id 'a' too")
-    with pytest.raises(GraftError, match=r"x: 1 problems, but .* ask for 9 \(4 \+ 3 \+ 2\)"):
+    with pytest.raises(GraftError, match=r"x: 1 problems, .* ask for 9 \(4 \+ 3 \+ 2\); add lines or ask for fewer$"):
         split([GOOD], params_of(4, 3, 2))
+    fewer = "ask for fewer: -S problems.train=4 -S problems.validation=2 -S problems.test=1$"
+    with pytest.raises(GraftError, match=fewer):
+        split(sums(8), params_of(8, 4, 3))
     message = r"x: 9 problems, but problems\.dev \+ train .* ask for 10 \(1 \+ 4 \+ 3 \+ 2\)"
     with pytest.raises(GraftError, match=message):
         split(sums(9), params_of(4, 3, 2, dev=1))

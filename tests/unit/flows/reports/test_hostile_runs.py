@@ -20,7 +20,7 @@ from tests.support.broken_files import case_numbers
 from tests.support.hostile_values import CONTROLS, ESCAPES, hostile_record
 from tests.support.tiers import nightly_but_first
 
-MANY = case_numbers(200)
+MANY = case_numbers()
 
 
 @pytest.fixture(scope="module")
