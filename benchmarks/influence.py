@@ -2,13 +2,12 @@
 
     python -m benchmarks.influence
 
-A model as Qwen2 is, with random weights and a LoRA adapter on all linear layers, takes the gradient of a batch of rows
-of one length (plain: transformers and peft as they are), and then the influence of each row on the validation loss:
+A model as Qwen2 is, with random weights and a LoRA adapter on all linear layers, and the influence of each row of a
+batch on the loss of as many held-out rows of the same length, for validation:
 
-    plain        forward and backward of the batch: the unit
+    plain        forward and backward of both batches (transformers and peft as they are): the unit
     lean         the same as Graft's update computes it (tasks/model/layers/fast_layers.py)
-    same batch   influence, the batch being its own validation
-    held out     influence on as many other rows
+    influence    Graft's
     loop         a backward pass for each row, and one for validation
     vmap         torch.func: a batch of gradients, eight rows at a time, and validation
     captum, opacus, dattri, dattri-llm: libraries, where they are installed (benchmarks/support/influence_libraries.py)
@@ -18,16 +17,13 @@ dattri-llm, libraries take two at most after their first, at the smaller size al
 together would hold more than 20 GB.
 Processor seconds are medians; memory is the most above what the process held before its first turn, one thread.
 
-Numbers are compared with a loop's on the same validation: the relative error of all of them, as one vector; the
-greatest of a single one, which is rounding where an influence is all but 0; and the share of equal signs. Same batch,
-loop, vmap and dattri-llm have the batch itself for validation. Held out and the other libraries have other rows,
-because a row's own vote drowns the others': with it every sign is right even where numbers are as wrong as dattri's
-projection makes them.
+Numbers are compared with the loop's: the relative error of all of them, as one vector; the greatest of a single one,
+which is rounding where an influence is all but 0; and the share of equal signs. Of dattri-llm the batch is its own
+validation, so its numbers are compared with a loop's on that, and its seconds are of half the rows.
 
-The last line of standard output is one JSON object: `same_batch_ratio` and `held_out_excess`,
-(held out / plain - 1) · n_train / n_val, the worse of the two sizes; `peak_memory_ratio` of the same batch to plain,
-the worse of the two; `max_relative_error` and `sign_agreement` of the same batch against the loop;
-`dattri_llm_ratio`, dattri-llm's `same_batch_ratio`, null where it is not installed.
+The last line of standard output is one JSON object: `influence_ratio`, influence's seconds over plain's, and
+`peak_memory_ratio`, the worse of the two sizes each; `relative_error`, the greater, and `sign_agreement` against the
+loop; `dattri_llm_ratio`, dattri-llm's seconds over those of plain on its rows, null where it is not installed.
 """
 
 import argparse
@@ -50,8 +46,8 @@ from flows.process.exit_codes import exit_code
 if TYPE_CHECKING:
     from rich.table import Table
 
-WAYS = ("plain", "lean", "same batch", "held out", "loop", "vmap")
-HELD_OUT_LOOP = "loop, held out"
+WAYS = ("plain", "lean", "influence", "loop", "vmap")
+SAME_BATCH_LOOP = "loop, same batch"
 LIBRARY_TURNS = 2
 
 SMALL = Shape(rows=64, tokens=128, rank=8, hidden=128, layers=4, vocabulary=2048)
@@ -65,14 +61,18 @@ def way_of(name: str, shape: Shape) -> Callable[[], Any]:
     others = samples_of(shape, 1)
     if name in LIBRARIES:
         return LIBRARIES[name](scorer, samples, others)
+
+    def both(pass_over: Callable[[Any, Any], object]) -> None:
+        for rows in (samples, others):
+            pass_over(scorer, rows)
+
     ways: dict[str, Callable[[], Any]] = {
-        "plain": lambda: plain(scorer, samples) and None,
-        "lean": lambda: lean_pass(scorer, samples),
-        "same batch": lambda: ours(scorer, samples, None),
-        "held out": lambda: ours(scorer, samples, others),
-        "loop": lambda: loop(scorer, samples, samples),
-        "vmap": lambda: vmap(scorer, samples, samples),
-        HELD_OUT_LOOP: lambda: loop(scorer, samples, others),
+        "plain": lambda: both(plain),
+        "lean": lambda: both(lean_pass),
+        "influence": lambda: ours(scorer, samples, others),
+        "loop": lambda: loop(scorer, samples, others),
+        "vmap": lambda: vmap(scorer, samples, others),
+        SAME_BATCH_LOOP: lambda: loop(scorer, samples, samples),
     }
     return ways[name]
 
@@ -146,22 +146,22 @@ def compared(found: Sequence[float], exact: Sequence[float]) -> list[tuple[float
     return [(abs(a - b) / abs(b), (a > 0) == (b > 0)) for a, b in zip(found, exact, strict=True)]
 
 
-def agreement(name: str, sides: dict[str, Turns], held_out: Sequence[float]) -> tuple[str, str, str]:
-    """Table cells on the agreement of a way's numbers; `held_out` are a loop's on other rows."""
+def relative_error(found: Sequence[float], exact: Sequence[float]) -> float:
+    """Of all numbers, as one vector."""
+    return dist(found, exact) / hypot(*exact)
+
+
+def agreement(name: str, sides: dict[str, Turns], same_batch: Sequence[float]) -> tuple[str, str, str]:
+    """Table cells on the agreement of a way's numbers; `same_batch` are a loop's with the batch for validation."""
     found = sides[name][-1]["found"]
     if found is None or name == "loop":
         return "", "", ""
-    exact = held_out if judged_by_others(name) else sides["loop"][-1]["found"]
+    exact = same_batch if name == SAME_BATCH else sides["loop"][-1]["found"]
     errors, signs = zip(*compared(found, exact), strict=True)
-    return f"{dist(found, exact) / hypot(*exact):.0e}", f"{max(errors):.0e}", f"{100 * sum(signs) / len(signs):.0f} %"
+    return f"{relative_error(found, exact):.0e}", f"{max(errors):.0e}", f"{100 * sum(signs) / len(signs):.0f} %"
 
 
-def judged_by_others(name: str) -> bool:
-    """True if a way's validation consists of other rows than the batch."""
-    return name == "held out" or (name in LIBRARIES and name != SAME_BATCH)
-
-
-def table(shape: Shape, sides: dict[str, Turns], held_out: Sequence[float]) -> "Table":
+def table(shape: Shape, sides: dict[str, Turns], same_batch: Sequence[float]) -> "Table":
     from rich.table import Table
 
     made = Table(title=title_of(shape), title_justify="left")
@@ -171,21 +171,21 @@ def table(shape: Shape, sides: dict[str, Turns], held_out: Sequence[float]) -> "
     for name, side in sides.items():
         ratios = f"{side.cpu / unit.cpu:.2f}", f"{side.memory / unit.memory:.2f}"
         cells = f"{side.cpu:.3f}", ratios[0], f"{side.memory:,.0f}", ratios[1]
-        made.add_row(name, *cells, *agreement(name, sides, held_out))
+        made.add_row(name, *cells, *agreement(name, sides, same_batch))
     return made
 
 
 def figures(both: Sequence[dict[str, Turns]]) -> dict[str, float | None]:
     """The worse of the sizes."""
-    theirs = [sides[SAME_BATCH].cpu / sides["plain"].cpu for sides in both if SAME_BATCH in sides]
-    same = [(sides["same batch"], sides["plain"]) for sides in both]
-    rows = [row for sides in both for row in compared(sides["same batch"][-1]["found"], sides["loop"][-1]["found"])]
+    theirs = [sides[SAME_BATCH].cpu / (sides["plain"].cpu / 2) for sides in both if SAME_BATCH in sides]
+    ours_and_unit = [(sides["influence"], sides["plain"]) for sides in both]
+    pairs = [(sides["influence"][-1]["found"], sides["loop"][-1]["found"]) for sides in both]
+    signs = [right for found, exact in pairs for _, right in compared(found, exact)]
     return {
-        "same_batch_ratio": round(max(side.cpu / unit.cpu for side, unit in same), 3),
-        "held_out_excess": round(max(sides["held out"].cpu / sides["plain"].cpu - 1 for sides in both), 3),
-        "peak_memory_ratio": round(max(side.memory / unit.memory for side, unit in same), 3),
-        "max_relative_error": float(f"{max(error for error, _ in rows):.2g}"),
-        "sign_agreement": sum(right for _, right in rows) / len(rows),
+        "influence_ratio": round(max(side.cpu / unit.cpu for side, unit in ours_and_unit), 3),
+        "peak_memory_ratio": round(max(side.memory / unit.memory for side, unit in ours_and_unit), 3),
+        "relative_error": float(f"{max(relative_error(*pair) for pair in pairs):.2g}"),
+        "sign_agreement": sum(signs) / len(signs),
         "dattri_llm_ratio": round(max(theirs), 3) if theirs else None,
     }
 
@@ -204,17 +204,17 @@ def main(arguments: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     both = []
     for shape in (SMALL, LARGE):
-        held_out = measured(shape, [HELD_OUT_LOOP], 0)[HELD_OUT_LOOP][0]["found"]
+        same_batch = measured(shape, [SAME_BATCH_LOOP], 0)[SAME_BATCH_LOOP][0]["found"]
         both.append(measured(shape, names_of(shape), options.turns))
-        console.print(table(shape, both[-1], held_out))
+        console.print(table(shape, both[-1], same_batch))
     if absent := absence():
         console.print(absent, markup=False, highlight=False)
-    grown = Table(title="same batch, as the batch, its length and the rank grow", title_justify="left")
-    for column in ("", "plain, CPU s", "same batch, CPU s", "× plain"):
+    grown = Table(title="influence, as the batch, its length and the rank grow", title_justify="left")
+    for column in ("", "plain, CPU s", "influence, CPU s", "× plain"):
         grown.add_column(column, justify="left" if not column else "right")
     for shape in GROWN:
-        sides = measured(shape, ("plain", "same batch"), max(options.turns // 2, 1))
-        cells = (sides["plain"].cpu, sides["same batch"].cpu, sides["same batch"].cpu / sides["plain"].cpu)
+        sides = measured(shape, ("plain", "influence"), max(options.turns // 2, 1))
+        cells = (sides["plain"].cpu, sides["influence"].cpu, sides["influence"].cpu / sides["plain"].cpu)
         grown.add_row(f"{shape.rows} × {shape.tokens}, r = {shape.rank}", *(f"{x:.2f}" for x in cells))
     console.print(grown)
     print(json.dumps(figures(both)))

@@ -94,14 +94,13 @@ def lean_pass(scorer: "Scorer", samples: "Sequence[Sample]") -> None:
         plain(scorer, samples)
 
 
-def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample] | None") -> list[float]:
+def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]") -> list[float]:
     from tasks.objective.token_weights import TokenWeights
     from tasks.select.losses import Validation
     from tasks.select.tracin import influences
 
     averaging = TokenWeights("dapo", longest=1)
-    judges = samples if validation is None else validation
-    loss = Validation(judges, [s.advantage for s in judges])
+    loss = Validation(validation, [s.advantage for s in validation])
     return [float(s.influence or 0) for s in influences(scorer, samples, averaging, loss).each]
 
 

@@ -1,6 +1,6 @@
 """Phase influence/SHAPE: influence of 64 samples on as many others, in seconds and as a multiple of a plain pass.
 
-A plain pass is forward and backward over the 64 rows. `rows` measures gradients of all positions, `constant` and
+A plain pass is forward and backward over all 128 rows. `rows` measures gradients of all positions, `constant` and
 `local` those of the completions alone, as the stage select does.
 """
 
@@ -24,7 +24,8 @@ def run(phase: Phase) -> None:
     policy, (count, length) = policy_of(phase.shape), (8, 8) if phase.is_tiny else (64, 128)
     train, held_out = (samples_of(random_groups(phase.shape, count // 4, 4, (length,) * 2, seed)) for seed in (0, 1))
     scorer = Scorer(policy.model, PAD, 1.0, "rows", tokens=8192)
-    plain_s = median_seconds(lambda: [plain(scorer, train[i : i + ROWS]) for i in range(0, count, ROWS)], 2)
+    parts = [rows[i : i + ROWS] for rows in (train, held_out) for i in range(0, count, ROWS)]
+    plain_s = median_seconds(lambda: [plain(scorer, part) for part in parts], 2)
     phase.figure(plain_s=plain_s)
     constant, validation = (
         with_constant_prompts(scorer, [*train, *held_out]),
@@ -39,5 +40,6 @@ def run(phase: Phase) -> None:
         with phase.part(name):
             measure = Measure(similarity=similarity, budget=2**35)
             work = partial(influences, use, train, TokenWeights("dapo", length), validation, measure)
+            work()  # the plain passes were not the first either
             seconds, memory = cost_of(work)
             phase.figure(f"{name}_", s=seconds, ratio=seconds / plain_s, gib=memory)
