@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).parents[1]
 CODES = [HEADER + f"    return n[0] {sign} n[1]\n" for sign in "+-*"]
-HELD_OUT = 128  # validation problems
 ROUND = 1
 
 
@@ -67,7 +66,7 @@ class StageCost:
 def make(layout: Layout, count: int) -> None:
     """Write the files of a round after its search."""
     codes = read_json(layout.root / "codes.json", Codes).codes
-    write_jsonl(_problems(layout), (_asked(number, count) for number in range(count + HELD_OUT)))
+    write_jsonl(_problems(layout), (_asked(number) for number in range(count)))
     write_jsonl(layout.workflows(ROUND) / "index.jsonl", _index(codes, count))
 
 
@@ -89,14 +88,12 @@ def _problems(layout: Layout) -> Path:
     return layout.workflows(ROUND) / "problems.jsonl"
 
 
-def _asked(number: int, count: int) -> AskedProblem:
+def _asked(number: int) -> AskedProblem:
     """A problem as the round asks it, with a token for each byte of its prompt."""
     problem = _problem(number).rotated(ROUND)
     prompt = f"{problem.question}\n"
     tokens = list(prompt.encode())
-    return AskedProblem(
-        split="train" if number < count else "validation", problem=problem, prompt=prompt, prompt_tokens=tokens
-    )
+    return AskedProblem(split="train", problem=problem, prompt=prompt, prompt_tokens=tokens)
 
 
 def _problem(number: int) -> Problem:
@@ -107,8 +104,8 @@ def _problem(number: int) -> Problem:
 
 
 def _index(codes: Sequence[Code], count: int) -> Iterator[Workflow]:
-    for number in range(count + HELD_OUT):
-        asked = _asked(number, count)
+    for number in range(count):
+        asked = _asked(number)
         for code in (codes[number % 2], codes[2]):
             right = code is codes[2]
             results = [Result(status="ok", value=answer if right else 0) for answer in asked.problem.numbers]
@@ -151,7 +148,7 @@ def select(layout: Layout, shard: int | None) -> None:
     """Its reading: as it is, or into a list."""
     from tasks.objective.groups import read_trajectories
 
-    read = read_trajectories(layout, ROUND, ["train", "validation"])
+    read = read_trajectories(layout, ROUND, ["train"])
     found = sum(len(each.rewards) for each in (list(read) if shard else read))
     expected = 4 * sum(1 for _ in stream_jsonl(_problems(layout), AskedProblem))
     assert found == expected, f"{found} completions came through, not {expected}"
@@ -192,7 +189,7 @@ def _step(step: str, root: Path, count: int, whole: bool) -> None:
     elif step == "make":
         make(layout, count)
     else:
-        STAGES[step](layout, count + HELD_OUT if whole else None)
+        STAGES[step](layout, count if whole else None)
     print(json.dumps([_peak(), time.perf_counter() - started]))
 
 

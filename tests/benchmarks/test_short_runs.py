@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.nights.month import Month
+from benchmarks.nights.clock import Clock
+from benchmarks.nights.month import ZONE, Month
 from benchmarks.nights.plan import NIGHTS
 from benchmarks.streaming import measure
 from benchmarks.support.short_runs import draw_problems, read_problems
@@ -20,6 +21,7 @@ from tasks.search.task import run
 from tasks.select.validation_rollout import write_validation
 from tasks.trajectories import Trajectory
 from tests.support import real_project
+from tests.support.webhooks import webhook
 
 pytestmark = pytest.mark.nightly
 
@@ -43,7 +45,9 @@ def test_a_short_run_draws_the_problems_that_the_stages_do(tmp_path: Path) -> No
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler here")
 def test_a_promotion_and_a_run_that_is_killed_have_their_alerts(tmp_path: Path) -> None:
-    figures = Month(tmp_path, None).run(dict(enumerate(NIGHTS[number] for number in (5, 8, 9))))
+    clock = Clock(tmp_path, ZONE)
+    with webhook(now=clock.now) as alerts:
+        figures = Month(tmp_path, None, clock, alerts).run(dict(enumerate(NIGHTS[number] for number in (5, 8, 9))))
     assert figures.right == 3, figures.nights
     assert (figures.double, figures.alerts_missed, figures.alerts_false, figures.lost) == (0, 0, 0, 0)
     assert 0 <= figures.alert_seconds < 60
@@ -54,7 +58,7 @@ ROOM = 20  # MiB by which two peaks may differ: what the allocator keeps
 
 
 def test_four_times_the_problems_need_no_more_memory() -> None:
-    few, many = measure(3_000), measure(12_000)
+    few, many = measure(6_000), measure(24_000)  # three shards and twelve
     for one, other in zip(few, many, strict=True):
         assert other.peak < min(LIMIT, one.peak + ROOM), other.stage
     assert [row.stage for row in many] == ["collect", "reward", "select"]
