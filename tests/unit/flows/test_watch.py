@@ -1,6 +1,8 @@
 """Files that arrive: which count, and when."""
 
 import asyncio
+import os
+import time
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -34,10 +36,10 @@ def test_files_that_a_run_reads_count_and_temporary_hidden_and_its_own_do_not(
 
 
 def notices(root: Path, path: Path, *acts: Callable[[], object]) -> bool:
-    """True after each act is noticed; never, if one is not."""
+    """True after each act is noticed; raises TimeoutError if one is not."""
 
     async def watching() -> bool:
-        async with aclosing(watch.arrivals(root, path)) as changes:
+        async with asyncio.timeout(60), aclosing(watch.arrivals(root, path)) as changes:
             while await anext(changes):  # what was written before
                 pass
             for act in acts:
@@ -53,12 +55,17 @@ def notices(root: Path, path: Path, *acts: Callable[[], object]) -> bool:
 
 @pytest.mark.parametrize("polling", ["", "true"])
 def test_what_arrives_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polling: str) -> None:
-    """Polling is for drives of a network, which send no events."""
+    """Polling is for drives of a network, which send no events; it compares the seconds of two times."""
     monkeypatch.setenv("WATCHFILES_FORCE_POLLING", polling)
     (tmp_path / "data").mkdir()
     file, temporary = tmp_path / "data/a.jsonl", tmp_path / "data/a.jsonl.tmp"
     temporary.write_text("{}\n")
-    acts = [lambda: temporary.rename(file), lambda: file.write_text("{}\n{}\n")]
+
+    def write_later() -> None:
+        file.write_text("{}\n{}\n")
+        os.utime(file, (time.time() + 1,) * 2)
+
+    acts = [lambda: temporary.rename(file), write_later]
     assert notices(tmp_path, tmp_path / "data", *acts)
 
 
