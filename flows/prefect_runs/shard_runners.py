@@ -231,7 +231,7 @@ def _ray(address: str | None, workers: int) -> Any:
         return RayTaskRunner(address=address, init_kwargs={"log_to_driver": False})
     options: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False}
     options["runtime_env"] = {"env_vars": {"PYTHONPATH": python_path()}}
-    return RayTaskRunner(init_kwargs=options)
+    return RayTaskRunner(address="local", init_kwargs=options)  # else Ray would use one that was started here before
 
 
 def _is_worker_loss(error: Exception) -> bool:

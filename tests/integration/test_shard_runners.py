@@ -117,8 +117,9 @@ def files(root: Path) -> dict[str, bytes]:
 def test_the_bytes_are_the_same_whoever_computes_and_an_error_is_its_own_line(
     kind: str, root: Path, here: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Dask in a cluster that is there already, Ray in one of its own; processes: the test below."""
-    address = request.getfixturevalue("cluster") if kind == "dask" else ""
+    """Dask in a cluster that is there already, Ray in one of its own beside it; processes: the test below."""
+    there = request.getfixturevalue("cluster" if kind == "dask" else "ray_cluster")
+    address = there if kind == "dask" else ""
     check(started(root, kind, *STAGES, "fail", address=address), root, here)
 
 
