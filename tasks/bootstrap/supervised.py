@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PASSES, FEWEST_STEPS = 8, 150
-"""Of `epochs: auto`: a few dozen demonstrations give too few steps in as many passes as hundreds."""
+"""Least passes and steps with `epochs: auto`: eight passes over a few dozen demonstrations are too few steps."""
 
 WARMUP = 0.05  # share of the steps over which the learning rate rises
 PROMPT_WEIGHT = 0.1  # a small loss on the prompt teaches the model to read words
@@ -27,7 +27,7 @@ class TrainingExample:
 
 
 def epochs_for(epochs: int | Literal["auto"], batches: int) -> int:
-    """The passes over demonstrations that make `batches` steps each."""
+    """The number of passes over the demonstrations, each of `batches` steps. `epochs` is the param."""
     return max(PASSES, -(-FEWEST_STEPS // batches)) if epochs == "auto" else epochs
 
 
