@@ -2,8 +2,8 @@
 
     python -m benchmarks.influence
 
-A model as Qwen2 is, with random weights and a LoRA adapter on all linear layers, and the influence of each row of a
-batch on the loss of as many held-out rows of the same length, for validation:
+What is measured is the influence of each row of a batch on the loss of as many held-out rows of the same length, with a
+model of Qwen2's architecture, random weights and a LoRA adapter on all linear layers:
 
     plain        forward and backward of both batches (transformers and peft as they are): the unit
     lean         the same as Graft's update computes it (tasks/model/layers/fast_layers.py)
@@ -147,7 +147,7 @@ def compared(found: Sequence[float], exact: Sequence[float]) -> list[tuple[float
 
 
 def relative_error(found: Sequence[float], exact: Sequence[float]) -> float:
-    """Of all numbers, as one vector."""
+    """Relative error of all numbers, as one vector."""
     return dist(found, exact) / hypot(*exact)
 
 

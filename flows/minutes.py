@@ -92,6 +92,7 @@ def run_seconds(size: RunSize, params: Params, step_seconds: float) -> float:
     problems, simulations = size.problems, size.simulations / 16
     updated = params.update.epochs / 6 * params.update.group_size / 12
     batches, epochs = -(-problems // BATCH), params.bootstrap.epochs
+    # not `epochs_for`, whose whole passes make fewer steps of 289 problems than of 288: seconds never fall here
     steps = max(PASSES * batches, FEWEST_STEPS) if epochs == "auto" else epochs * batches
     search = min(3.1 + 0.0243 * problems * simulations, 8.5 + 0.011 * problems * simulations)
     learnt = problems + AUDITED * (params.influence.selection == "audit" and params.influence.train_on_validation)
