@@ -9,6 +9,7 @@ terminal ends it before the run; and it starts no scheduler.
 
 import asyncio
 import atexit
+import math
 import os
 import subprocess
 import sys
@@ -60,6 +61,7 @@ class TemporaryServer:
         self._schema = schema_revision(self._database)
         self.port = free_port(0 if part == "api" else PORT)
         self._api = f"http://{HOST}:{self.port}/api"
+        self._answered = math.inf
         self._settings = {**_SETTINGS[part], "PREFECT_SERVER_UI_API_URL": self._api}
         self._start()
         atexit.register(self.stop)  # after Prefect's own handlers, which send the last events
@@ -86,6 +88,7 @@ class TemporaryServer:
                     "versions are the pinned ones"
                 )
             time.sleep(0.05)
+        self._answered = time.monotonic()
         report_upgrade(self._database, self._schema)
         self._schema = schema_revision(self._database)
         return self._api
@@ -99,6 +102,10 @@ class TemporaryServer:
             except GraftError as error:
                 print(f"warning: {error}", file=sys.stderr)
 
+    def answers_since(self, moment: float) -> bool:
+        """False if it has ended, or been started again, after `moment` on the monotonic clock."""
+        return self._process.poll() is None and self._answered < moment
+
     def stop(self) -> None:
         """End it, after it has written what it has received."""
         assert self._process.stdin is not None
@@ -109,6 +116,7 @@ class TemporaryServer:
             kill_tree(self._process)
 
     def _start(self) -> None:
+        self._answered = math.inf
         if is_damaged(self._database):
             aside = set_aside(self._database).name
             print(f"warning: {self._database}: damaged; set aside as {aside}", file=sys.stderr)

@@ -28,6 +28,7 @@ from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.scheduling.scheduled_run import scheduled
 from flows.scheduling.watch import run_on_arrival, watched
 from tasks.artifacts import digest_text
+from tasks.core.loopback import answers
 from tasks.errors import GraftError, TransientError
 from tasks.params.file import load_params
 
@@ -51,7 +52,7 @@ def serve(root: Path, cron: str | None, every: float | None, watch: str | None, 
     name = name or deployment_name(root)
     with _server() as (url, ours):
         try:
-            _retry_while_restarting(ours, lambda: _register(root, name, schedule))
+            retry_while_restarting(ours, lambda: _register(root, name, schedule))
             check_schedule(root, [schedule] if schedule else [])
             when = [f'at "{cron}" ({schedule.timezone})'] if isinstance(schedule, CronSchedule) else []
             when += [] if every is None else [f"every {every:g} s"]
@@ -59,10 +60,13 @@ def serve(root: Path, cron: str | None, every: float | None, watch: str | None, 
             print(f"scheduled {' and '.join(when)} as scheduled/{name}; Prefect: {url}", flush=True)
             with suppress(KeyboardInterrupt):
                 # Prefect's runner ends after a few polls without an answer
-                _retry_while_restarting(
+                retry_while_restarting(
                     ours, lambda: asyncio.run(_work(root, name, path, _register(root, name, schedule)))
                 )
-        except httpx.TransportError as error:
+        except Exception as error:
+            refused = isinstance(error, httpx.TransportError)
+            if not refused and (isinstance(error, GraftError) or answers(f"{url}/health")):
+                raise
             why = "run it again" if ours else REMEDY
             raise TransientError(f"prefect: no answer from {url} ({error}); {why}") from error
 
@@ -94,18 +98,22 @@ def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule |
     return runner
 
 
-def _retry_while_restarting(ours: bool, work: Callable[[], Value]) -> Value:
-    """The result of `work`, which is repeated while our own server, which was killed, is being restarted."""
+def retry_while_restarting(ours: TemporaryServer | None, work: Callable[[], Value]) -> Value:
+    """The result of `work`, which is repeated while our own server, which was killed, is being restarted.
+
+    An exception of any type may come of that: Prefect's runner says RuntimeError, its events fail in websockets.
+    """
     limit = time.monotonic() + RETURN
     while True:
         begun = time.monotonic()
         try:
             return work()
-        except httpx.TransportError:
+        except Exception as error:
             now = time.monotonic()
             if now - begun > RETURN:  # it was there until now
                 limit = now + RETURN
-            if not ours or now > limit:
+            refused = isinstance(error, httpx.TransportError)
+            if ours is None or now > limit or (not refused and ours.answers_since(begun)):
                 raise
             time.sleep(TICK)
 
@@ -144,11 +152,11 @@ def deployment_name(root: Path) -> str:
 
 
 @contextmanager
-def _server() -> Iterator[tuple[str, bool]]:
-    """The URL of the user's server, or of our own for as long as the block lasts; and True if it is ours."""
+def _server() -> Iterator[tuple[str, TemporaryServer | None]]:
+    """The URL of the user's server; or of our own, and that server, which lasts as long as the block."""
     known = PREFECT_API_URL.value()
     if known:
-        yield known, False
+        yield known, None
         return
     server, over = TemporaryServer(part="all"), threading.Event()
     with server as url:
@@ -156,7 +164,7 @@ def _server() -> Iterator[tuple[str, bool]]:
         threading.Thread(target=_restart_server, args=(server, over), daemon=True).start()
         with temporary_settings({PREFECT_API_URL: url}):
             try:
-                yield url, True
+                yield url, server
             finally:
                 over.set()
 

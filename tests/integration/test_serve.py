@@ -17,6 +17,8 @@ from prefect.client.schemas.schedules import IntervalSchedule
 
 from flows.alerts.alert import Memory
 from flows.prefect_runs.crashed_runs import Note
+from flows.prefect_runs.temporary_server import TemporaryServer
+from flows.scheduling.serve import retry_while_restarting
 from flows.scheduling.watch import STILL
 from tasks.artifacts import read_json, write_json
 from tasks.core.loopback import free_port
@@ -56,6 +58,7 @@ def serving(root: Path, *schedule: str, **more: str) -> Iterator["subprocess.Pop
     finally:
         process.kill()
         process.wait()
+        print((root / "serve.log").read_text())  # pytest shows it if the test fails
 
 
 def address_and_deployment(root: Path, process: "subprocess.Popen[bytes]") -> tuple[str, str]:
@@ -148,6 +151,35 @@ def answers(url: str) -> bool:
         return httpx.get(f"{url}/health", timeout=5).status_code == 200
     except httpx.TransportError:
         return False
+
+
+def test_an_error_of_any_type_is_repeated_if_the_server_was_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error while the server answers is raised: it would come again."""
+    monkeypatch.setattr("flows.scheduling.serve.TICK", 0.1)
+    server = TemporaryServer(home=tmp_path)
+    calls = 0
+
+    def work() -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            server.stop()
+        elif calls == 2:
+            server.restart_if_gone()
+        elif calls == 3:
+            return "done"
+        raise RuntimeError(f"Runner failed to start, {calls}")
+
+    with server:
+        assert retry_while_restarting(server, work) == "done"
+        with pytest.raises(RuntimeError, match="start, 4"):
+            retry_while_restarting(server, work)
+        server.stop()
+        calls = 0
+        with pytest.raises(RuntimeError, match="start, 1"):
+            retry_while_restarting(None, work)
 
 
 def test_it_sweeps_keeps_its_server_up_and_leaves_none(with_a_dead_run: Path) -> None:
