@@ -13,7 +13,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
 
-REVISION = 1
+REVISION = 2
 """Raised with each change after which the seconds are others."""
 
 
