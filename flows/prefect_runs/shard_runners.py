@@ -176,8 +176,9 @@ class ShardRunner:
                     self._runner = runner.__enter__()
             except (OSError, TimeoutError, ConnectionError) as error:
                 where = self._params.address or "here"
+                token = ", and set RAY_AUTH_MODE=token if it asks for tokens" if self._params.kind == "ray" else ""
                 raise TransientError(
-                    f"runner: no {self._params.kind} ({where}): {error}; see machine.runner.address"
+                    f"runner: no {self._params.kind} ({where}): {error}; see machine.runner.address{token}"
                 ) from error
         return self._runner
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 SMALL = [
     *["environment=code", "problems.train=240", "problems.validation=16"],
     *["problems.test=60", "bootstrap.hidden=128", "bootstrap.layers=3", "bootstrap.vocabulary=320"],
-    *["bootstrap.epochs=22", "bootstrap.learning_rate=0.003", "policy.max_new_tokens=24"],
+    *["bootstrap.epochs=12", "bootstrap.learning_rate=0.003", "policy.max_new_tokens=24"],
     *["influence.selection=none", "update.epochs=3", "evaluation.samples=10", "evaluation.ks=[1, 5]"],
     *["machine.tracking.uri=", "rounds=2"],
 ]

@@ -83,8 +83,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def ray_cluster() -> Iterator[str]:
+def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a Ray cluster that has two cards by its own account."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else a token that Ray has left in the home is asked for
     port = free_port()
     options = ["--head", "--node-ip-address=127.0.0.1", f"--port={port}", "--num-cpus=2", "--num-gpus=2", "--block"]
     program = [sys.executable, "-m", "ray.scripts.scripts", "start", "--include-dashboard=false", *options]
