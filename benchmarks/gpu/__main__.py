@@ -35,7 +35,7 @@ from flows.process.exit_codes import exit_code
 
 PHASES = (
     *("env", "decode/0.5b", "step/0.5b", "trl/0.5b/plain", "trl/0.5b/continuous", "laws", "influence/0.5b"),
-    *("profile/0.5b", "chain/default"),
+    *("step/0.5b/update.checkpointing=true/update.micro_batch_tokens=9216", "profile/0.5b", "chain/default"),
 )
 SHORTEST = 8.0  # seconds left in which a phase is begun
 

@@ -1,5 +1,7 @@
 """Phase step/SHAPE: one GRPO step as Graft takes it: sampling, then the update, with the peak of memory of each.
 
+Words after the shape are params of the update's forward passes: step/0.5b/update.checkpointing=true.
+
 Where the deadline is near, a part is measured and extrapolated: `sample_share` of the tokens of each completion, which
 the update then has alone, `update_share` of the groups.
 
@@ -18,7 +20,7 @@ from benchmarks.gpu.env import limits
 from benchmarks.gpu.phase import Phase, cost_of
 from benchmarks.gpu.policies import base_weights, policy_of, samples_of
 from benchmarks.step_sides import Shape, groups_of, prompts_of, update_params
-from benchmarks.support.workspace import PROJECT
+from benchmarks.support.short_runs import params_of
 
 if TYPE_CHECKING:
     from tasks.model.policy import Policy
@@ -64,13 +66,12 @@ def run(phase: Phase) -> None:
 
 def _update(phase: Phase, policy: "Policy", groups: "list[UpdateGroup]", rate: float, sample_s: float) -> None:
     from tasks.objective.recorded_logprobs import behaviour_logprobs
-    from tasks.params.file import load_params
     from tasks.update.compute import update_scorer
     from tasks.update.step_plan import Step
     from tasks.update.update import optimizer_step, start_training
 
     samples, update = samples_of(groups), update_params()
-    scorer = replace(update_scorer(policy, samples, load_params(PROJECT / "params.yaml")), temperature=1.0)
+    scorer = replace(update_scorer(policy, samples, params_of(phase.arguments[1:])), temperature=1.0)
     training, plan = start_training(policy.model, update, 100), scorer.batches(samples)
     phase.figure(layout=plan[0].layout, micro_batches=len(plan), micro_batch_tokens=max(b.tokens for b in plan))
     length = len(samples[0].completion)
