@@ -136,7 +136,7 @@ class RunSession:
     def _without_prefect(self, error: Exception, problem: str) -> None:
         """Raise what ended the run, or warn if it came to its end."""
         if not self._over:
-            raise GraftError(f"{problem}; {REMEDY}") from error
+            raise GraftError(f"{problem}; {'run it again' if self._server else REMEDY}") from error
         print(f"warning: {problem}, which does not show how this run ended; nothing else is lost", file=sys.stderr)
         if isinstance(self._error, TerminationSignal):
             raise Terminated(self._error.signal) from None

@@ -6,6 +6,7 @@ A run that cannot begin says so; one that has begun goes on to its end, with a l
 import socket
 import socketserver
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,7 +19,7 @@ from flows.prefect_runs.server_address import REMEDY
 from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, overwrite, punch_a_hole
 from tests.support.flow_runs import temporary_servers
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import begin, graft, ran
+from tests.support.tiny_project import begin, graft, ran, run
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +104,38 @@ def test_a_server_that_is_broken_from_the_start_is_named(fresh: Path, proxy: Pro
     told = graft(fresh, "retrain", code=2, PREFECT_API_URL=proxy.url, **SHORT)
     assert told.stderr == f"graft: prefect: status 500 from {proxy.url}; {REMEDY}\n"
     assert ran(fresh) == []
+
+
+OWN_SERVER_KILLED = """
+from pathlib import Path
+
+from flows.process import settings
+from flows.process.exit_codes import exit_code
+
+settings.set_environment()
+settings.set_prefect_home(Path.cwd())
+
+from httpx import ConnectError
+
+from flows.run_session import RunSession
+from flows.dvc_stages.pipeline import DvcPipeline
+from tasks.params.file import load_params
+
+
+def run():
+    session = RunSession(DvcPipeline(Path.cwd()), load_params(Path("params.yaml")), print)
+    with session.connect():
+        raise ConnectError("killed")
+
+
+raise SystemExit(exit_code(run, debug=False))
+"""
+
+
+def test_a_server_of_its_own_that_goes_before_the_first_stage_is_no_setting_to_correct(fresh: Path) -> None:
+    told = run(fresh, sys.executable, "-c", OWN_SERVER_KILLED, code=2).stderr
+    where = fresh / ".graft" / "prefect"
+    assert told == f"graft: prefect: no answer from its temporary server ({where}); run it again\n"
 
 
 @pytest.mark.parametrize("harm", nightly_but_first([punch_a_hole, overwrite]))
