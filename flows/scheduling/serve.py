@@ -63,9 +63,8 @@ def serve(root: Path, cron: str | None, every: float | None, watch: str | None, 
                 retry_while_restarting(
                     ours, lambda: asyncio.run(_work(root, name, path, _register(root, name, schedule)))
                 )
-        except Exception as error:
-            refused = isinstance(error, httpx.TransportError)
-            if not refused and (isinstance(error, GraftError) or answers(f"{url}/health")):
+        except (httpx.TransportError, RuntimeError, ExceptionGroup) as error:
+            if not isinstance(error, httpx.TransportError) and answers(f"{url}/health"):
                 raise
             why = "run it again" if ours else REMEDY
             raise TransientError(f"prefect: no answer from {url} ({error}); {why}") from error

@@ -14,14 +14,16 @@ import httpx
 import psutil
 import pytest
 from prefect.client.schemas.schedules import IntervalSchedule
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.alerts.alert import Memory
 from flows.prefect_runs.crashed_runs import Note
 from flows.prefect_runs.temporary_server import TemporaryServer
-from flows.scheduling.serve import retry_while_restarting
+from flows.scheduling.serve import retry_while_restarting, serve
 from flows.scheduling.watch import STILL
 from tasks.artifacts import read_json, write_json
 from tasks.core.loopback import free_port
+from tasks.errors import TransientError
 from tasks.params.file import override
 from tests.support.flow_runs import mlflow_states, states, temporary_servers, wait_until
 from tests.support.processes import is_alive
@@ -176,10 +178,22 @@ def test_an_error_of_any_type_is_repeated_if_the_server_was_away(
         assert retry_while_restarting(server, work) == "done"
         with pytest.raises(RuntimeError, match="start, 4"):
             retry_while_restarting(server, work)
+
+
+def test_a_server_of_the_users_that_goes_is_named(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = TemporaryServer(home=tmp_path)
+
+    def register(*_: object) -> None:
         server.stop()
-        calls = 0
-        with pytest.raises(RuntimeError, match="start, 1"):
-            retry_while_restarting(None, work)
+        raise RuntimeError("Runner failed to start")
+
+    monkeypatch.setattr("flows.scheduling.serve._register", register)
+    with (
+        server as url,
+        temporary_settings({PREFECT_API_URL: url}),
+        pytest.raises(TransientError, match=f"^prefect: no answer from {url} .*; start that server"),
+    ):
+        serve(done, None, 3600.0, None, None)
 
 
 def test_it_sweeps_keeps_its_server_up_and_leaves_none(with_a_dead_run: Path) -> None:
