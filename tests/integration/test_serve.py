@@ -22,7 +22,7 @@ from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.scheduling.serve import retry_while_restarting, serve
 from flows.scheduling.watch import STILL
 from tasks.artifacts import read_json, write_json
-from tasks.core.loopback import free_port
+from tasks.core.loopback import answers, free_port
 from tasks.errors import TransientError
 from tasks.params.file import override
 from tests.support.flow_runs import mlflow_states, states, temporary_servers, wait_until
@@ -148,13 +148,6 @@ def test_a_run_that_is_killed_is_an_alert_at_once(done: Path, alerts: Webhook) -
         wait_until(lambda: alerts.titles() == ["run killed"], process)
 
 
-def answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health", timeout=5).status_code == 200
-    except httpx.TransportError:
-        return False
-
-
 def test_an_error_of_any_type_is_repeated_if_the_server_was_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,9 +174,11 @@ def test_an_error_of_any_type_is_repeated_if_the_server_was_away(
 
 
 def test_a_server_of_the_users_that_goes_is_named(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once: nobody starts it again."""
     server = TemporaryServer(home=tmp_path)
 
     def register(*_: object) -> None:
+        assert answers(f"{url}/health"), "tried again"
         server.stop()
         raise RuntimeError("Runner failed to start")
 
@@ -213,9 +208,9 @@ def test_it_sweeps_keeps_its_server_up_and_leaves_none(with_a_dead_run: Path) ->
         (second,) = temporary_servers(process.pid)
         second.kill()
         wait_until(lambda: not is_alive(second.pid), process)
-        wait_until(lambda: answers(url), process)
+        wait_until(lambda: answers(f"{url}/health"), process)
         (third,) = temporary_servers(process.pid)
         wait_until(lambda: "the first scheduled run here. Promoted: as ever" in log.read_text(), process)
         assert ran(root)[-1] == "promote"
     wait_until(lambda: not is_alive(third.pid))
-    assert not answers(url)
+    assert not answers(f"{url}/health")
