@@ -79,7 +79,7 @@ def _update(phase: Phase, policy: "Policy", groups: "list[UpdateGroup]", rate: f
 
     def take(count: int) -> None:
         step = Step(1, groups[:count])
-        optimizer_step(training, scorer, step, behaviour_logprobs(scorer, step.samples), None, update)
+        optimizer_step(training, scorer, step, behaviour_logprobs(scorer, step.samples, later=()), None, update)
 
     take(1)
     count, following = 0, 1

@@ -40,17 +40,20 @@ def score_samples(
     return {key: row for scores in parts for key, row in scores.items()}
 
 
-def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample]) -> Logprobs:
+def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample], later: Sequence[Sample] | None = None) -> Logprobs:
     """Recorded log-probabilities; where a sample has none, the model's own as it is now.
 
     In 16 bits all are its own: compared with those that the sampler's kernels gave, no ratio would start at 1.
+    `later`: the samples of the steps after the first, None: all. The model's own are left out for the others, as before
+    the first step they are what the gradient computes (`pad_behaviour`).
     """
     import torch
 
     narrow = scorer.bf16 or has_narrow_weights(scorer.model)
-    known = [s for s in samples if s.behaviour and not narrow]
+    known = [s for s in samples if s.behaviour and (s.token_weights or not narrow)]  # with weights they are its own
     recorded = {sample_key(s): torch.tensor(s.behaviour) for s in known}
-    unknown = [s for s in samples if sample_key(s) not in recorded]
+    needed = {sample_key(s) for s in (samples if later is None else later)}
+    unknown = [s for s in samples if sample_key(s) in needed - recorded.keys()]
     return recorded | (score_samples(scorer, unknown) if unknown else {})
 
 
@@ -62,6 +65,20 @@ def pad_logprobs(scores: Logprobs, samples: Sequence[Sample], like: "Tensor") ->
     for row, sample in zip(rows, samples, strict=True):
         row[: len(sample.completion)] = scores[sample_key(sample)]
     return to_device([rows], like.device)[0]
+
+
+def pad_behaviour(behaviour: Logprobs, samples: Sequence[Sample], logprobs: "Tensor") -> "Tensor":
+    """The denominators [R, C] of the samples' ratios; for a sample without one its present log-probabilities."""
+    import torch
+
+    missing = {sample_key(s): torch.zeros(len(s.completion)) for s in samples if sample_key(s) not in behaviour}
+    if len(missing) == len(samples):
+        return logprobs.detach()
+    padded = pad_logprobs(behaviour | missing, samples, logprobs)
+    if not missing:
+        return padded
+    (known,) = to_device([torch.tensor([[sample_key(s) in behaviour] for s in samples])], logprobs.device)
+    return torch.where(known, padded, logprobs.detach())
 
 
 def sample_key(sample: Sample) -> SampleKey:

@@ -19,7 +19,7 @@ from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.losses import Objective, TokenLosses, reduce, token_losses
-from tasks.objective.recorded_logprobs import Logprobs, pad_logprobs
+from tasks.objective.recorded_logprobs import Logprobs, pad_behaviour, pad_logprobs
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.ppo import Ppo
 from tasks.params.update import Update
@@ -93,8 +93,8 @@ def accumulate_gradient(
 ) -> TokenSums:
     """Add the gradient of one step's loss to the weights.
 
-    With `ppo` the samples have targets and the scorer has a value head, whose loss is added. Raises FloatingPointError
-    that names the samples whose loss is not finite.
+    A sample that `behaviour` lacks has a ratio of 1. With `ppo` the samples have targets and the scorer has a value
+    head, whose loss is added. Raises FloatingPointError that names the samples whose loss is not finite.
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, ppo, sum(g.denominator for g in step))
     batches = scorer.batches([s for g in step for s in g.samples], world_size())
@@ -134,7 +134,7 @@ def _loss_of(
     targets = pad_targets(samples, logprobs) if ppo else None
     tokens = token_losses(
         logprobs,
-        pad_logprobs(behaviour, samples, logprobs),
+        pad_behaviour(behaviour, samples, logprobs),
         None if reference is None else pad_logprobs(reference, samples, logprobs),
         scored.entropies if params.entropy > 0 else None,
         pad_advantages(samples, logprobs, targets),

@@ -32,6 +32,7 @@ from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.model.device import memory_note
 from tasks.model.distributed.collectives import rank
+from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.fields import Schedule
@@ -67,7 +68,8 @@ def train(
     With a checkpoint it goes on where an earlier update of the same arguments was ended. `live` has the rows so far.
     Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
     """
-    behaviour = behaviour_logprobs(scorer, list({sample_key(s): s for step in steps for s in step.samples}.values()))
+    every, later = (_distinct_samples(some) for some in (steps, steps[1:]))
+    behaviour = behaviour_logprobs(scorer, every, later)
     head_rate = (scorer.value_head, ppo.value_rate) if ppo else None
     training = start_training(scorer.model, params, len(steps), head_rate)
     if checkpoint and (state := checkpoint.load()):
@@ -93,6 +95,10 @@ def train(
             speed = tokens / max(time.monotonic() - started, 1e-9)
             advance(note=f"{speed:.0f} tokens/s{memory_note(scorer.model.device)}")
     return UpdateSteps(training.rows, speed)
+
+
+def _distinct_samples(steps: Sequence[Step]) -> list[Sample]:
+    return list({sample_key(s): s for step in steps for s in step.samples}.values())
 
 
 def start_training(
@@ -170,6 +176,6 @@ def _check_finite(norm: float, scorer: Scorer, step: Step, behaviour: Logprobs) 
     if math.isfinite(norm):
         return
     now = score_samples(scorer, step.samples)
-    moved = {key: float((row - behaviour[key]).abs().max()) for key, row in now.items()}
+    moved = {key: float((row - behaviour.get(key, row)).abs().max()) for key, row in now.items()}
     most = sample_names(sorted(step.samples, key=lambda s: -moved[sample_key(s)])[:3])
     raise FloatingPointError(f"the gradient is not finite; the samples with the largest log-ratios: {most}")

@@ -11,6 +11,7 @@ import json
 import os
 import runpy
 import selectors
+import shutil
 import socket
 import subprocess
 import sys
@@ -48,7 +49,9 @@ def run(
 @cache
 def _address() -> str:
     """The socket of this process's server, which is started by the first call and ends with this process."""
-    address = f"{mkdtemp(prefix='graft-fork-')}/socket"
+    folder = mkdtemp(prefix="graft-fork-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    address = f"{folder}/socket"
     command = [sys.executable, "-m", "tests.support.fork_server", address]
     server = subprocess.Popen(command, cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     atexit.register(server.kill)

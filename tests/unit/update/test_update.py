@@ -17,7 +17,7 @@ from tasks.model.scoring import packed_attention
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.losses import MANUAL
-from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, score_samples
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.objective.samples import merge_equal_samples, tokenize_trajectory
 from tasks.params.update import Update
 from tasks.update import gradient
@@ -150,6 +150,25 @@ def test_recorded_log_probabilities_are_what_the_ratio_is_against(policy: Policy
         ratios = torch.cat([(unpadded_logprobs(policy.model, s, TEMPERATURE) + 5).exp() for s in samples])
     numbers = learn(policy, groups_of(samples), update(epochs=1, prompts_per_step=100), TEMPERATURE, seed=0)
     assert numbers["first_ratio"] == pytest.approx(float(ratios.mean()), rel=1e-5)
+
+
+def test_samples_of_the_first_step_alone_need_no_pass_of_their_own(policy: Policy, samples: list[Sample]) -> None:
+    """Without a denominator a ratio is 1, in a micro-batch with recorded ones, too."""
+    scorer = scorer_for(policy, samples, TEMPERATURE)
+    mixed = [replace(s, behaviour=(-5.0,) * len(s.completion)) if s.member % 2 else s for s in samples]
+    part = [s for s in mixed if s.problem_id == mixed[0].problem_id]
+    gradients = []
+    for given in (samples, mixed):
+        own, lean = behaviour_logprobs(scorer, given), behaviour_logprobs(scorer, given, later=())
+        assert lean.keys() == {sample_key(s) for s in given if s.behaviour}
+        assert behaviour_logprobs(scorer, given, part).keys() == lean.keys() | {sample_key(s) for s in part}
+        for behaviour in (own, lean):
+            policy.model.zero_grad()
+            accumulate_gradient(scorer, groups_of(given), behaviour, None, update(beta=0.0))
+            gradients.append(gradient_of(policy))
+    for expected, gradient_without in (gradients[:2], gradients[2:]):
+        assert (gradient_without - expected).norm() <= 1e-5 * expected.norm()
+    assert (gradients[0] - gradients[2]).norm() > 0.1 * gradients[0].norm()
 
 
 def test_a_revision_counts_as_if_the_round_policy_had_written_it(
