@@ -19,7 +19,6 @@ class Node:
     closed: bool = False  # no node below can be selected
     visits: int = 0
     pending: int = 0  # simulations through this node that are not backed up yet
-    started: int = 0  # simulations that began at this node
     total: float = 0.0
     children: "list[Node]" = field(default_factory=list)
 
@@ -46,7 +45,6 @@ class Node:
 
 def begin_simulation(node: Node) -> None:
     """Count a simulation from `node` as pending."""
-    node.started += 1
     for ancestor in _with_ancestors(node):
         ancestor.pending += 1
 
