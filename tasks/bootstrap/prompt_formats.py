@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +109,7 @@ def common_beginning(texts: Sequence[str]) -> str:
     """The lines that all texts begin with, without the last newline: tokenizers join it with the next line's blanks."""
     if len(texts) < 2:
         return ""
-    first, last = min(texts), max(texts)
-    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[:length].rpartition("\n")[0].rstrip()
+    return commonprefix(texts).rpartition("\n")[0].rstrip()  # noqa: RUF071 (texts, no paths)
 
 
 def _adds_bos(tokenizer: Any) -> bool:
