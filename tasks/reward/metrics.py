@@ -53,7 +53,6 @@ class RewardTotals:
         self._columns.close()
 
     def add(self, rewarded: RewardedTrajectory) -> None:
-        """Add a group."""
         self.failures.add(rewarded)
         finite = known_rewards(reward.reward for reward in rewarded.rewards)
         self._rewards.add(finite)

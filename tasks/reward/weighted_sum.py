@@ -122,7 +122,6 @@ class Failures:
         self._statuses: Counter[RewardStatus] = Counter()
 
     def add(self, rewarded: RewardedTrajectory) -> None:
-        """Count the rewards of a group."""
         statuses = [reward.status for reward in rewarded.rewards]
         self.rewards += len(statuses)
         self._statuses.update(statuses)

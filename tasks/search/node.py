@@ -28,7 +28,6 @@ class Node:
         return self.total / self.visits if self.visits else 0.0
 
     def add(self, statement: str, prior: float, unexpanded: float, terminal: bool = False) -> "Node":
-        """Append a child."""
         child = Node(statement, self, prior, unexpanded, self.depth + 1, terminal, closed=terminal)
         self.children.append(child)
         return child

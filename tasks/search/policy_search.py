@@ -122,7 +122,7 @@ class PolicySearch:
         return batch
 
     def _run_programs(self, programs: Sequence[Program]) -> list[list[Result]]:
-        """Results of the programs; those of the previous batch are reused."""
+        """Results of the programs; those of earlier batches are reused."""
         new = [program for program in dict.fromkeys(programs) if program not in self._cached_results]
         results = self._cached_results | dict(zip(new, self.runner.run(new), strict=True))
         self._cached_results = {program: each for program, each in results.items() if failure_reason(each) is None}
