@@ -3,13 +3,10 @@
 import re
 from collections.abc import Sequence
 from os.path import commonprefix
-from pathlib import Path
 from typing import Any
 
-from tasks.artifacts import read_numbered
 from tasks.environments.prompts import SCRATCH
 from tasks.environments.protocol import Environment
-from tasks.errors import GraftError
 from tasks.model.chat_template import render_chat
 from tasks.params.sections import PromptParams
 from tasks.records import PromptFormat, PromptStyle, Record
@@ -31,16 +28,6 @@ class WorkedExample(Record):
 
     question: str
     completion: str
-
-
-def read_examples(path: Path, count: int) -> list[WorkedExample]:
-    """The first `count` examples of a file. Raises GraftError where it has fewer, or a line is no example."""
-    found = [example for _, example in read_numbered(path, WorkedExample)]
-    if len(found) < count:
-        raise GraftError(
-            f"{path}: has {len(found)} worked examples, policy.prompt.examples is {count}; add some, or lower it"
-        )
-    return found[:count]
 
 
 def prompt_format(
