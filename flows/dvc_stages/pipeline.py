@@ -61,12 +61,12 @@ class DvcPipeline:
         for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft prints one line per stage itself
             logging.getLogger(name).setLevel(logging.CRITICAL)
         make_files_atomic()
+        verify_hashes()
         set_site_cache(root)
         with translate_dvc_errors():
             fs = None if params is None else _ProposedParams(root / "params.yaml", params)
             self._repo = Repo(str(root), fs=fs, _wait_for_lock=True)
             processes_at_work(Path(self._repo.tmp_dir))  # removes a torn list, on which DVC would fail
-        verify_hashes(self._repo)
         self._texts: list[bytes] = []
         self._stages: Any = None
         self._sources_written = False
