@@ -12,6 +12,7 @@ Values are computed here on numbers only; the resulting workflow is run in the s
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -83,14 +84,10 @@ def shortest_expressions(
     while len(tables) <= min(operations, TABLED):
         tables.append(tables[-1].joined(tables[0]))
     target = np.array([float(a) for a in answers])
-    found: list[Expression] = []
-    length, last = 1, operations
-    while length <= last:
-        at_length = list(_find(tables, target, length))
-        if at_length and not found:
-            last = min(operations, length + further)
-        found += at_length
-        length += 1
+    by_length = (list(_find(tables, target, length)) for length in range(1, operations + 1))
+    found = next(filter(None, by_length), [])
+    for longer in islice(by_length, further):
+        found += longer
     return sorted(dict.fromkeys(found), key=lambda e: e.strangeness)
 
 
