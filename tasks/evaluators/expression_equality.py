@@ -156,7 +156,7 @@ def _equal(one: Value, other: Value) -> bool:
             return are_equal(one.value, other)
         case Relation(), Relation():
             return _proportional(one, other)
-        case Region(), _:
+        case Region(), Region() | Series():
             return _same_regions(one, other)
         case Series(), Series():
             return _same_series(one, other)
@@ -202,10 +202,10 @@ def _rounds(decimal: Any, number: Any) -> bool:
     if not isinstance(decimal, sympy.Float) or number.is_finite is not True or number.is_extended_real is not True:
         return False
     given = sympy.Rational(str(decimal))
-    digits = len(str(abs(given.p * 10**_RANGE // given.q)).rstrip("0"))
+    digits = _significant_digits(given)
     error = abs(sympy.N(given - number, 30))
     if _is_terminating(number):
-        short = len(str(abs(number.p * 10**_RANGE // number.q)).rstrip("0")) <= _SHORT_DIGITS
+        short = _significant_digits(number) <= _SHORT_DIGITS
         return digits >= _FLOAT_DIGITS and short and error <= abs(number) * sympy.Float("2e-15")
     if digits + bool(abs(given) < 1) < _SIGNIFICANT:
         return False
@@ -213,15 +213,14 @@ def _rounds(decimal: Any, number: Any) -> bool:
     return bool(error < max(last if digits >= _CUT_DIGITS else last / 2, abs(given) * sympy.Float("1e-12")))
 
 
+def _significant_digits(number: Any) -> int:
+    """Of a fraction, to _RANGE decimals."""
+    return len(str(abs(number.p * 10**_RANGE // number.q)).rstrip("0"))
+
+
 def _is_terminating(number: Any) -> bool:
-    """Whether a number is a decimal with a last digit."""
-    if not number.is_Rational:
-        return False
-    rest = number.q
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    return bool(rest == 1)
+    """Whether a number is a decimal with a last digit: its denominator divides a power of ten."""
+    return bool(number.is_Rational) and pow(10, number.q.bit_length(), number.q) == 0
 
 
 def _same_exactly(one: Any, other: Any) -> bool:
@@ -230,18 +229,22 @@ def _same_exactly(one: Any, other: Any) -> bool:
         return False
     if one == other:
         return True
-    names = sorted(one.free_symbols | other.free_symbols, key=str)
+    names = one.free_symbols | other.free_symbols
     if not names:
         return _same_constants(one, other) is True
     verdicts = []
     for turn in range(len(_POINTS)):
-        point = {
-            name: _POINTS[(turn + place) % len(_POINTS)] + place // len(_POINTS) for place, name in enumerate(names)
-        }
+        point = _point(names, turn)
         verdicts.append(_same_constants(one.xreplace(point).doit(), other.xreplace(point).doit()))
         if verdicts[-1] is False:
             return False
     return verdicts.count(True) >= _FEWEST_POINTS
+
+
+def _point(names: set[Any], turn: int) -> dict[Any, Any]:
+    """A value for each variable; another one in each turn."""
+    count = len(_POINTS)
+    return {name: _POINTS[(turn + place) % count] + place // count for place, name in enumerate(sorted(names, key=str))}
 
 
 def _same_constants(one: Any, other: Any) -> bool | None:
@@ -270,10 +273,8 @@ def _same_times(one: Time, other: Time) -> bool:
     return bare.seconds == day.seconds or (bare.seconds < 13 * 3600 and (bare.seconds - day.seconds) % (12 * 3600) == 0)
 
 
-def _same_regions(one: Region, other: Value) -> bool:
+def _same_regions(one: Region, other: Region | Series) -> bool:
     if isinstance(other, Region) and one.label and other.label and one.label != other.label:
-        return False
-    if isinstance(other, Scalar | Labelled | PlainText | Time | Based | Relation):
         return False
     try:
         first, second = one.points, region_of(other)
@@ -368,22 +369,19 @@ def _same_curves(one: Labelled, other: Labelled | Relation) -> bool:
     curves = []
     for each in (one, other):
         if isinstance(each, Labelled):
-            if not isinstance(each.value, Scalar) or each.value.unit or not each.value.value.free_symbols:
+            side = each.value
+            if not isinstance(side, Scalar) or side.unit or not side.value.free_symbols or len(each.label) != 1:
                 return False
-            if len(each.label) != 1:
-                return False
-            each = Relation(sympy.Symbol(each.label, real=True) - exact(each.value.value))
+            each = Relation(sympy.Symbol(each.label, real=True) - exact(side.value))
         curves.append(each)
     return _proportional(*curves)
 
 
 def _proportional(one: Relation, other: Relation) -> bool:
     """Whether the difference of one is that of the other times a constant."""
-    names = sorted(one.difference.free_symbols | other.difference.free_symbols, key=str)
-    for shift in range(3):
-        point = {
-            name: _POINTS[(place + shift) % len(_POINTS)] + place // len(_POINTS) for place, name in enumerate(names)
-        }
+    names = one.difference.free_symbols | other.difference.free_symbols
+    for turn in range(3):
+        point = _point(names, turn)
         first, second = (each.difference.xreplace(point).doit() for each in (one, other))
         if first.is_finite and second.is_finite and not first.is_zero and not second.is_zero:
             return _same_exactly(one.difference, first / second * other.difference)

@@ -68,6 +68,7 @@ _UNIT_NAMES = {
     **dict.fromkeys(("inch", "inche"), "in"), **dict.fromkeys(("foot", "feet"), "ft"), "mile": "mi", "yard": "yd",
     **dict.fromkeys(("second", "sec"), "s"), **dict.fromkeys(("hour", "hr"), "h"), "minute": "min", "kilogram": "kg",
     "gram": "g", "pound": "lb", "liter": "l", "litre": "l", "$": "dollar", "€": "euro", "mph": "mi/h", "kph": "km/h",
+    "square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3", "unit": "",
 }  # fmt: skip
 _ANGLE = re.compile("sin|cos|tan|sec|csc|cot")  # of degrees
 _GRAMMAR = ConversionConfig(lowercase_symbols=False)
@@ -340,11 +341,8 @@ def _unit_name(text: str) -> str:
         raise ValueError("no unit")
     names = [word.lower().rstrip("s") or "s" for word in words]
     names = [_UNIT_NAMES.get(name, name) for name in names]
-    if "square" in names or "sq" in names:
-        names = [*(name for name in names if name not in ("square", "sq")), "^2"]
-    if "cubic" in names or "cu" in names:
-        names = [*(name for name in names if name not in ("cubic", "cu")), "^3"]
-    return "".join(name for name in names if name != "unit")
+    powers = [power for power in ("^2", "^3") if power in names]
+    return "".join([*(name for name in names if name not in powers), *powers])
 
 
 @lru_cache(1000)
