@@ -320,13 +320,11 @@ def _same_series(one: Series, other: Series) -> bool:
 def _same_lists(one: Series, other: Series) -> bool:
     """In any order; a list with different names equals one without names in its order alone."""
     ours, theirs = _names(one), _names(other)
+    first, second = ([*map(_bare, each.values)] for each in (one, other))
+    if len({*ours, *theirs}) == 1:
+        return _paired(first, second, are_equal)
     if bool(ours) != bool(theirs):
-        pairs = list(zip(map(_bare, one.values), map(_bare, other.values), strict=True))
-        if len(ours or theirs) > 1:
-            return all(are_equal(*pair) for pair in pairs)
-        return _paired([first for first, _ in pairs], [second for _, second in pairs], are_equal)
-    if len(ours) == 1 and ours == theirs:
-        return _paired([*map(_bare, one.values)], [*map(_bare, other.values)], are_equal)
+        return all(map(are_equal, first, second))
     return _paired(list(one.values), list(other.values), are_equal)
 
 
