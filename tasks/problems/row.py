@@ -107,14 +107,14 @@ def other_columns(row: Mapping[str, Any], used: Collection[str]) -> Fields:
     return fields
 
 
-def check_text(column: str, text: Any, longest: int = LONGEST) -> str:
+def check_text(column: str, text: Any) -> str:
     """The text of a column, stripped. Raises ColumnError if it is none, empty, too long or no Unicode."""
     if not isinstance(text, str):
         raise ColumnError(column, f"{kind_of(text)}, not a text; write it in quotes")
     if not text.strip():
         raise ColumnError(column, "empty; write it or remove the line")
-    if len(text) > longest:
-        raise ColumnError(column, f"{len(text)} characters, more than {longest}; shorten it")
+    if len(text) > LONGEST:
+        raise ColumnError(column, f"{len(text)} characters, more than {LONGEST}; shorten it")
     check_characters(column, text)
     return text.strip()
 

@@ -4,6 +4,7 @@ import itertools
 import random
 from collections import Counter
 from functools import lru_cache
+from typing import get_args
 
 from tasks.environments.word_problems.events.grammar import Composition, compositions, name_of, parts_of, tell
 from tasks.environments.word_problems.from_template import Position, write_problem
@@ -19,8 +20,6 @@ POOL = 240
 
 DRAWS, SENSIBLE = 150, 3
 """Draws of a composition's quantities, and how many of them at least must make a sensible story."""
-
-NOVELTIES: tuple[Novelty | None, ...] = (None, "phrasing", "composition")
 
 
 def generate_from_events(sizes: Problems, params: WordProblemParams, seed: int) -> dict[Split, list[Problem]]:
@@ -40,7 +39,7 @@ def generate_from_events(sizes: Problems, params: WordProblemParams, seed: int) 
     for split, size in sizes.splits.items():
         draws = {
             novelty: _cycle_lengths(new if novelty == "composition" else known, size, seed, split, novelty or "seen")
-            for novelty in NOVELTIES
+            for novelty in (None, *get_args(Novelty))
         }
         problems[split] = []
         for index, novelty in enumerate(_novelties(spread(unseen if split == "test" else 0.0, size), phrasings)):
