@@ -139,6 +139,9 @@ def test_files_that_are_one_json_value() -> None:
     listed = [LINES["HotpotQA"][1][0], {**LINES["HotpotQA"][1][0], "_id": "5a9"}]
     with pytest.raises(GraftError, match=r"^hotpot\.json: item 2: item 1 asks the same; remove one of the two"):
         Reader().read("hotpot.json", json.dumps(listed), "hotpot.json")
+    for broken in ({"data": [{"paragraphs": [{"context": "c"}]}]}, {"nfl_1": {"qa_pairs": ["When?"]}}):
+        with pytest.raises(GraftError, match=r"^own\.json:1: "):
+            Reader().read("own.json", json.dumps(broken), "own.json")
 
 
 def test_mbpp_shows_its_first_test_and_hides_the_others() -> None:
