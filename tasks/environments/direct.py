@@ -5,7 +5,6 @@ docs/environments.md.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
 
 from tasks.environments.numerals import matches
 from tasks.environments.protocol import Environment
@@ -18,13 +17,6 @@ from tasks.records import NUMBER, Answer, CodeVerdict, Problem, Result
 class Direct(Environment):
     """One completion, one answer. A subclass defines `prompt` and `parse`."""
 
-    asks_siblings = False
-    parts: Sequence[str] = ()
-
-    @abstractmethod
-    def prompt(self, question: str, base: str, served: bool = False) -> str:
-        """The prompt of a question."""
-
     @abstractmethod
     def parse(self, text: str) -> Value | None:
         """The answer in a completion, None if there is none."""
@@ -34,10 +26,6 @@ class Direct(Environment):
         return matches(value, answer)
 
     # Called by stages; rarely overridden.
-
-    def prompt_for(self, problem: Problem, base: str, served: bool = False) -> str:
-        """`prompt` of its question; overridden where the prompt depends on the problem's fields or evaluator."""
-        return self.prompt(problem.question, base, served)
 
     def parse_for(self, evaluator: str, text: str) -> Value | None:  # noqa: ARG002
         """`parse`; overridden where the answer is read in another way for another evaluator."""

@@ -47,8 +47,8 @@ class Environment(Protocol):
     """An instance of `Params`, set when the environment is made."""
     root: Path | None = None
     """The project's folder, where a user's evaluator is; set by `environment_in`."""
-    asks_siblings: bool  # True: completions are programs, run on siblings too
-    parts: Sequence[str]  # texts that a tokenizer from scratch encodes as one token each
+    asks_siblings: bool = False  # True: completions are programs, run on siblings too
+    parts: Sequence[str] = ()  # texts that a tokenizer from scratch encodes as one token each
     terms: Mapping[str, Term] = {}  # of the reward by name, in addition to the built-in ones
     gate: Gate | None = None  # of promotion; None: pass@1, greedy
     writes_problems: bool = False  # True: it reads only the problems that it writes
@@ -60,9 +60,9 @@ class Environment(Protocol):
         `base`: base of the policy in its lineage, `served`: a model serves operators.
         """
 
-    @abstractmethod
     def prompt_for(self, problem: Problem, base: str, served: bool = False) -> str:
-        """The prompt of a problem's own question."""
+        """The prompt of a problem's own question; overridden where it depends on the problem's fields or evaluator."""
+        return self.prompt(problem.question, base, served)
 
     @abstractmethod
     def text(self, completion: str) -> str:

@@ -21,8 +21,6 @@ from tasks.problems.variants import variants_of
 from tasks.records import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
-_ID = re.compile(PROBLEM_ID)
-
 TRUSTED = "trusted"
 """A column of files that says which lines' answers were checked."""
 
@@ -268,7 +266,7 @@ def _problem_id(known: Format, row: Columns) -> str | None:
     if name is None:
         return None
     given = row[name]
-    if isinstance(given, bool) or not isinstance(given, str | int) or not _ID.fullmatch(str(given)):
+    if isinstance(given, bool) or not isinstance(given, str | int) or not re.fullmatch(PROBLEM_ID, str(given)):
         raise ColumnError(
             name,
             f"{shorten(str(given))} cannot name a file; "

@@ -3,7 +3,7 @@
 import itertools
 import random
 from collections import Counter
-from functools import lru_cache
+from functools import cache
 from typing import get_args
 
 from tasks.environments.word_problems.events.grammar import Composition, compositions, name_of, parts_of, tell
@@ -58,7 +58,7 @@ def draw_pool(operations: int, seed: int) -> list[Composition]:
     return list(itertools.islice(filter(makes_sense, rng.sample(everything, len(everything))), POOL))
 
 
-@lru_cache(None)
+@cache
 def makes_sense(composition: Composition) -> bool:
     """Whether enough quantities make a sensible story.
 
