@@ -149,7 +149,7 @@ def _equal(one: Value, other: Value) -> bool:
         case Labelled(), Relation():
             return _same_curves(one, other)
         case Labelled(), Series() if other.brackets == "" and _names(other) == [one.label]:
-            return are_equal(one.value, Series("", tuple(map(_bare, other.values))))
+            return are_equal(one.value, Series("", _bare(other)))
         case Labelled(), Region():
             return other.label in ("", one.label) and are_equal(one.value, other)
         case Labelled(), _:
@@ -282,7 +282,7 @@ def _same_regions(one: Region, other: Region | Series) -> bool:
         return False
     if first == second:
         return True
-    ours, theirs = (list(each.args) if isinstance(each, sympy.Union) else [each] for each in (first, second))
+    ours, theirs = (each.args if isinstance(each, sympy.Union) else [each] for each in (first, second))
     return len(ours) == len(theirs) and _paired(ours, theirs, _same_pieces)
 
 
@@ -291,7 +291,7 @@ def _same_pieces(one: Any, other: Any) -> bool:
         ends = one.left_open == other.left_open and one.right_open == other.right_open
         return bool(ends) and same_number(one.start, other.start) and same_number(one.end, other.end)
     if isinstance(one, sympy.FiniteSet) and isinstance(other, sympy.FiniteSet):
-        return len(one) == len(other) and _paired(list(one), list(other), same_number)
+        return len(one) == len(other) and _paired(one.args, other.args, same_number)
     return bool(one == other)
 
 
@@ -300,10 +300,9 @@ def _same_series(one: Series, other: Series) -> bool:
         bare, names = (one, _names(one)) if one.brackets == "" else (other, _names(other))
         if len(names) > 1 and names != sorted(names):
             return False
-        values = Series("()", tuple(map(_bare, bare.values)))
-        return _same_series(values, other if bare is one else one)
+        return _same_series(Series("()", _bare(bare)), other if bare is one else one)
     if {one.brackets, other.brackets} == {"", "{}"}:
-        one, other = (Series("", tuple(map(_bare, each.values))) for each in (one, other))
+        one, other = (Series("", _bare(each)) for each in (one, other))
     if one.brackets != other.brackets or (len(one.values) != len(other.values) and one.brackets != "{}"):
         return False
     if one.brackets == ":":
@@ -320,15 +319,14 @@ def _same_series(one: Series, other: Series) -> bool:
 def _same_lists(one: Series, other: Series) -> bool:
     """In any order; a list with different names equals one without names in its order alone."""
     ours, theirs = _names(one), _names(other)
-    first, second = ([*map(_bare, each.values)] for each in (one, other))
     if len({*ours, *theirs}) == 1:
-        return _paired(first, second, are_equal)
+        return _paired(_bare(one), _bare(other), are_equal)
     if bool(ours) != bool(theirs):
-        return all(map(are_equal, first, second))
-    return _paired(list(one.values), list(other.values), are_equal)
+        return all(map(are_equal, _bare(one), _bare(other)))
+    return _paired(one.values, other.values, are_equal)
 
 
-def _same_ratios(ours: "Sequence[Value]", theirs: "Sequence[Value]") -> bool:
+def _same_ratios(ours: Sequence[Value], theirs: Sequence[Value]) -> bool:
     if not all(isinstance(each, Scalar) and not each.unit for each in (*ours, *theirs)):
         return all(map(are_equal, ours, theirs))
     one, other = ([exact(each.value) for each in part if isinstance(each, Scalar)] for part in (ours, theirs))
@@ -338,7 +336,7 @@ def _same_ratios(ours: "Sequence[Value]", theirs: "Sequence[Value]") -> bool:
     )
 
 
-def _paired(ours: list[Any], theirs: list[Any], same: Any) -> bool:
+def _paired(ours: Sequence[Any], theirs: Sequence[Any], same: Any) -> bool:
     """Whether each of ours has one of theirs for its own."""
     left = list(theirs)
     for each in ours:
@@ -354,8 +352,9 @@ def _names(series: Series) -> list[str]:
     return list(dict.fromkeys(each.label for each in series.values if isinstance(each, Labelled)))
 
 
-def _bare(value: Value) -> Value:
-    return value.value if isinstance(value, Labelled) else value
+def _bare(series: Series) -> tuple[Value, ...]:
+    """Its values without their names."""
+    return tuple(each.value if isinstance(each, Labelled) else each for each in series.values)
 
 
 def _is_going_on(series: Series) -> bool:
