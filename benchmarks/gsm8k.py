@@ -28,7 +28,7 @@ from tasks.errors import GraftError
 from tasks.evaluate.measure import evaluate_problems
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.problems.jsonl import read_problems
+from tasks.problems.jsonl import Reader
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -74,7 +74,7 @@ def prepare(root: Path, train: Path, assignments: Sequence[str]) -> Path:
 def measure(root: Path, test: Path, limit: int | None) -> LearningRun:
     """The metrics of the run's first and final policy on the first `limit` problems of the file `test`."""
     layout, params = Layout(root), load_params(root / "params.yaml")
-    problems = read_problems(str(test), read_text(test), test.name)[:limit]
+    problems = Reader().read(str(test), read_text(test), test.name)[:limit]
     found = {}
     for when, policy in (("before", layout.policy(0)), ("after", layout.run_policy)):
         kept = root / ".graft" / f"gsm8k-{when}-{len(problems)}.json"

@@ -19,8 +19,6 @@ from tasks.records import Lineage
 from tasks.redaction import redacted
 from tasks.tracking.recorder import update_registry
 
-FOLLOWS = "champion/ is as it should be, and the registry follows at the next run, promotion or rollback"
-
 
 def promote(layout: Layout, params: Params, version: str, reason: str) -> None:
     """Make the policy that waits for approval the champion, then update the MLflow registry."""
@@ -48,29 +46,25 @@ def _one_line(reason: str) -> str:
 
 def _update_registry(layout: Layout, params: Params) -> None:
     """A failure is a warning."""
-    problem = update_registry(layout, params)
-    if problem:
-        print(
-            one_line(redacted(f"warning: MLflow ({params.machine.tracking.uri}): {problem}; {FOLLOWS}")),
-            file=sys.stderr,
-        )
+    if problem := update_registry(layout, params):
+        follows = "champion/ is as it should be, and the registry follows at the next run, promotion or rollback"
+        line = f"warning: MLflow ({params.machine.tracking.uri}): {problem}; {follows}"
+        print(one_line(redacted(line)), file=sys.stderr)
 
 
 def print_champions(layout: Layout, console: Console) -> None:
     """Print a challenger, the champion and its history, the latest first. Raises GraftError if there is neither."""
     challenger = read_challenger(layout)
     if challenger:
-        console.print(
-            f"challenger: {challenger.version} in {layout.challenger.name}/; {challenger.reason}", highlight=False
-        )
+        console.print(f"challenger: {challenger.version} in {layout.challenger.name}/; {challenger.reason}")
         if not layout.champion.exists():
             return
     champion, others = current_champion(layout.champion).version, previous_champions(layout.champion)
     table = make_table("since", "champion", "", "replaced", "why", wrap="why")
     for step in reversed(read_history(layout.champion)):
         table.add_row(step.time, step.version, step.how, step.replaced or "", step.reason)
-    console.print(f"champion: {champion} in {layout.champion.name}/policy", highlight=False)
-    console.print(f"kept, for graft rollback VERSION: {', '.join(others) or 'none'}", highlight=False)
+    console.print(f"champion: {champion} in {layout.champion.name}/policy")
+    console.print(f"kept, for graft rollback VERSION: {', '.join(others) or 'none'}")
     if table.row_count:
         console.print()
         console.print(table)

@@ -52,8 +52,8 @@ def _breaches(layout: Layout, params: Params) -> Iterator[str]:
     repeats = near_duplicates(splits["test"], [*splits["train"], *splits["validation"]])
     if len(repeats) > NEAR_DUPLICATES * len(splits["test"]):
         count = f"{len(repeats)} of {len(splits['test'])} test problems nearly repeat one that is learnt from"
-        first = ", ".join(f"{test} repeats {other}" for test, other in list(repeats.items())[:1])
-        yield f"{params.problems.path}: {count} ({first}); remove one of each two"
+        test, other = next(iter(repeats.items()))
+        yield f"{params.problems.path}: {count} ({test} repeats {other}); remove one of each two"
     profile = read_profile(layout.champion)
     if profile is None:
         return

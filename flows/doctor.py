@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 from flows.card import check_card
 from flows.machine import Finding, examine_machine
 from flows.preflight import proposed_params
-from flows.project.new_project import FILES, in_repository
+from flows.project.new_project import FILES, in_repository, init_command
 from tasks.core.child_process import CODE
 from tasks.errors import GraftError
 from tasks.model.device import check_device
@@ -84,12 +84,12 @@ def _versions() -> Iterator[Finding]:
 def bad_pairs(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
     """The pairs of packages, of the versions (None: not installed) that `version_of` returns, known not to work."""
     for one, other, lost in BAD_PAIRS:
-        names, pair = [], [Requirement(one), Requirement(other)]
-        for requirement in pair:
-            present = version_of(requirement.name)
-            if present and requirement.specifier.contains(present, prereleases=True):
-                names.append(f"{requirement.name} {present}")
-        if len(names) == len(pair):
+        names = [
+            f"{requirement.name} {present}"
+            for requirement in map(Requirement, (one, other))
+            if (present := version_of(requirement.name)) and requirement.specifier.contains(present, prereleases=True)
+        ]
+        if len(names) == 2:
             yield Finding(names[0], f"with {names[1]}", INSTALL, lost)
     torch, vision = version_of("torch"), version_of("torchvision")
     if torch and vision and torch.endswith("+cpu") and not vision.endswith("+cpu"):
@@ -112,12 +112,8 @@ def _git(root: Path) -> Finding:
 
 def _dvc(root: Path) -> Finding:
     if not (root / ".dvc" / "config").is_file():
-        return Finding(
-            "dvc",
-            "no .dvc folder",
-            f"git checkout .dvc, or in a new project: dvc init{'' if (root / '.git').exists() else ' --subdir'}",
-            "a run",
-        )
+        remedy = f"git checkout .dvc, or in a new project: {init_command(root)}"
+        return Finding("dvc", "no .dvc folder", remedy, "a run")
     if not Path(sys.executable).with_name("dvc").exists() and not shutil.which("dvc"):
         return Finding("dvc", "no dvc command", INSTALL, "a run")
     return Finding("dvc", _version("dvc") or "not installed", None if _version("dvc") else INSTALL)

@@ -10,7 +10,6 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from httpx import HTTPError
@@ -211,18 +210,18 @@ class RunSession:
 
     def run(self, stage_id: str) -> None:
         """Bring one stage up to date, in a Prefect task of its name, and record it."""
-        self._stage = stage_id
-        assert self._recorder is not None
-        with TagsContext(current_tags=set()):  # Prefect asks its server about the limit of each tag of a task
-            self._task.with_options(name=stage_of(stage_id), task_run_name=stage_id)(partial(self._compute, stage_id))
-        result = self.results[-1]
-        self._recorder.stage(stage_id, result.seconds, result.cached, result.deps, result.outs)
-        self._report(result)
+        self._stage, recorder = stage_id, self._recorder
+        assert recorder is not None
 
-    def _compute(self, stage_id: str) -> StageResult:
-        assert self._recorder is not None
-        self.results.append(self._pipeline.run(stage_id, before=self._recorder.follow_steps))
-        return self.results[-1]
+        def compute() -> StageResult:
+            self.results.append(self._pipeline.run(stage_id, before=recorder.follow_steps))
+            return self.results[-1]
+
+        with TagsContext(current_tags=set()):  # Prefect asks its server about the limit of each tag of a task
+            self._task.with_options(name=stage_of(stage_id), task_run_name=stage_id)(compute)
+        result = self.results[-1]
+        recorder.stage(stage_id, result.seconds, result.cached, result.deps, result.outs)
+        self._report(result)
 
     @property
     def seconds(self) -> dict[str, float]:

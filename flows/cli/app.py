@@ -1,11 +1,14 @@
 """The command line `graft …`. Each command imports what it needs when it runs, so that `graft --help` is fast."""
 
 from collections.abc import Callable
-from typing import Annotated
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any
 
 import typer
 
 from flows.cli.champion_commands import champion, export, promote, rollback
+from flows.cli.options import Debug
 from flows.cli.read_commands import (
     alerts,
     compare,
@@ -57,8 +60,22 @@ COMMANDS: dict[Callable[..., None], str] = {
 }
 """Command → its line in `graft --help`."""
 
+
+def with_debug(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with --debug as its last option, which `main` reads."""
+
+    @wraps(command)
+    def without(debug: bool, **options: Any) -> None:  # noqa: ARG001
+        command(**options)
+
+    own = signature(command)
+    debug = Parameter("debug", Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+    without.__signature__ = own.replace(parameters=[*own.parameters.values(), debug])  # type: ignore[attr-defined]
+    return without
+
+
 for command, line in COMMANDS.items():
-    app.command(short_help=line)(command)
+    app.command(short_help=line)(with_debug(command))
 
 
 @app.callback(invoke_without_command=True)

@@ -5,10 +5,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import Debug
 
-
-def champion(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+def champion() -> None:
     """Show the champion and its predecessors: since when, which one each replaced, and why.
 
     Before that the policy that waits for approval, if one does.
@@ -18,13 +16,12 @@ def champion(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     from tasks.core.console import PlainConsole
     from tasks.layout import Layout
 
-    print_champions(Layout(project_root()), PlainConsole())
+    print_champions(Layout(project_root()), PlainConsole(highlight=False))
 
 
 def promote(
     version: Annotated[str, typer.Argument(metavar="VERSION", help="Its version; the beginning suffices.")],
     reason: Annotated[str, typer.Option(help="The reason, for the history of champions.")] = "",
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Make the policy that waits for approval champion, where promotion.approve is person.
 
@@ -47,7 +44,6 @@ def rollback(
         typer.Argument(metavar="[VERSION]", help="Another former champion that was kept; by default the previous one."),
     ] = None,
     reason: Annotated[str, typer.Option(help="The reason, for the registry.")] = "no reason given",
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Undo the last promotion: the previous champion is champion again, here and in MLflow's registry.
 
@@ -80,7 +76,6 @@ def export(
         bool,
         typer.Option("--float32", help="With --merged: float32 weights instead of the base's type, which rounds them."),
     ] = False,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Export the champion: a folder that transformers, and peft for an adapter, load without Graft.
 

@@ -5,14 +5,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from flows.cli.options import Assignments, Debug
+from flows.cli.options import Assignments
 from flows.process import settings
 from tasks.core.terminal import print_text
 
 
 def history(
     last: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Show only the last N.")] = 31,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Show the runs of this project, a line each: name, minutes, lead over the champion, decision, who approved.
 
@@ -28,7 +27,7 @@ def history(
     print_history(Layout(project_root()), last, PlainConsole(highlight=False))
 
 
-def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+def status() -> None:
     """Show which stages are up to date, and why the others are not: the input, param or source file that changed."""
     from flows.preflight import project_root, write_params
 
@@ -43,7 +42,6 @@ def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
 def tree(
     problem_id: Annotated[str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl.")],
     round: Annotated[int | None, typer.Option(min=1, help="The round; by default the last one searched.")] = None,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Draw the search tree of one train problem: what the policy wrote, how often, and with what result.
 
@@ -61,7 +59,6 @@ def tree(
 def workflows(
     problem_id: Annotated[str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl.")],
     round: Annotated[int | None, typer.Option(min=1, help="The round; by default the last one searched.")] = None,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Print the workflows that a round's search found for one train problem, best first.
 
@@ -82,7 +79,6 @@ def diagnose(
         int | None, typer.Option(min=0, help="The round whose policy takes the step; by default the last one.")
     ] = None,
     assignments: Assignments = None,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Diagnose one GRPO step: is it healthy, and if not, which param should change?
 
@@ -117,7 +113,6 @@ def compare(
         Path | None,
         typer.Option(metavar="FILE", help="Also write a page with charts and completions, of one run or more."),
     ] = None,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Compare runs: the params that differ, and the change on the test problems.
 
@@ -132,7 +127,6 @@ def compare(
 
 def ui(
     open_browser: Annotated[bool, typer.Option("--open", help="Also open the pages in your browser.")] = False,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Open the history of this project: Prefect's and MLflow's pages, and the page of the newest run, until Ctrl-C.
 
@@ -150,7 +144,7 @@ def ui(
     show(root, load_params(root / "params.yaml").machine.tracking, open_browser)
 
 
-def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+def operators() -> None:
     """List the operators: functions that a workflow may call without importing anything.
 
     Those marked "served by a model" need operators.backend in params.yaml.
@@ -174,7 +168,6 @@ def problems(
     siblings: Annotated[
         int, typer.Option(min=0, max=16, metavar="N", help="Make siblings as problems.siblings=N would.")
     ] = 6,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Show what a run would see in a file of problems: its format, how answers are checked, counts and three examples.
 
@@ -190,7 +183,6 @@ def problems(
 
 def environments(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of this one alone, with its params.")] = None,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """List the environments: what the policy writes in each, its params, reward terms, prompt; then the evaluators.
 
@@ -207,7 +199,6 @@ def environments(
 
 def alerts(
     action: Annotated[Literal["test"], typer.Argument(metavar="ACTION", help="test: send a test alert.")],  # noqa: ARG001
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Send a test alert to each address of GRAFT_ALERTS and to the server of PREFECT_API_URL.
 
@@ -224,7 +215,7 @@ def alerts(
     try_channels(root, print_text)
 
 
-def doctor(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+def doctor() -> None:
     """Check this machine and installation: versions, params, sandbox, memory, disk, card and what else a run needs.
 
     A table says what does not work and what happens instead, or the remedy. Exit code 1 if a run with the params of

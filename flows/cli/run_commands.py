@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import Assignments, Debug
+from flows.cli.options import Assignments
 from flows.process import settings
 from tasks.core.terminal import print_text
 
@@ -33,7 +33,6 @@ def retrain(
             "--dry-run", help="Show what would be computed, why, and the seconds it last took; change nothing."
         ),
     ] = False,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Run the complete chain, from problems to an improved policy.
 
@@ -89,7 +88,6 @@ def stage(
     ],
     force: Annotated[bool, typer.Option("--force", help="Compute it even if nothing has changed.")] = False,
     assignments: Assignments = None,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Bring single stages up to date, in the order given, without those that they depend on.
 
@@ -119,7 +117,6 @@ def serve(
         typer.Option(metavar="PATH", help="Also, or only, when problems have arrived in this folder or file."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the deployment; by default that of the folder.")] = None,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Retrain on a schedule, until Ctrl-C. Each run starts from the champion, with the problems that exist by then.
 
@@ -143,7 +140,6 @@ def clean(
     replies: Annotated[
         bool, typer.Option("--replies", help="Also delete the cached replies of models; asking again costs money.")
     ] = False,
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Delete old results in the DVC cache, and what killed runs left. Without --yes, list them.
 
@@ -163,7 +159,6 @@ def clean(
 
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Make a project: params, stages, an example of problems and of a reward, under git and DVC.
 
@@ -177,7 +172,6 @@ def new(
 
 def convert(
     file: Annotated[Path, typer.Argument(metavar="[FILE]", help="An older params.yaml.")] = Path("params.yaml"),
-    debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Write an older params.yaml in the present form: its values with the present names, comments and order.
 

@@ -7,13 +7,11 @@ function. So `graft` and `dvc repro` write the same bytes, and neither repeats w
 `flows/dvc_stages/reproduce.py` and `flows/dvc_stages/patches/verified_hashes.py` are stricter than DVC, never laxer.
 """
 
-import errno
 import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -32,8 +30,8 @@ from flows.dvc_stages.patches.atomic_files import make_files_atomic, processes_a
 from flows.dvc_stages.patches.verified_hashes import verify_hashes
 from flows.dvc_stages.reproduce import StageResult, reproduce
 from flows.dvc_stages.site_cache import set_site_cache
-from flows.dvc_stages.staleness import AFTER, reasons_for
-from flows.process.exit_codes import line_and_code
+from flows.dvc_stages.staleness import reasons_for
+from flows.project.new_project import init_command
 from flows.stages.dvc_yaml import MODULES, parse, stage_of
 from flows.stages.run import run as run_stage
 from flows.stages.sources import SOURCES, is_current
@@ -61,12 +59,12 @@ class DvcPipeline:
         for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft prints one line per stage itself
             logging.getLogger(name).setLevel(logging.CRITICAL)
         make_files_atomic()
+        verify_hashes()
         set_site_cache(root)
         with translate_dvc_errors():
             fs = None if params is None else _ProposedParams(root / "params.yaml", params)
             self._repo = Repo(str(root), fs=fs, _wait_for_lock=True)
             processes_at_work(Path(self._repo.tmp_dir))  # removes a torn list, on which DVC would fail
-        verify_hashes(self._repo)
         self._texts: list[bytes] = []
         self._stages: Any = None
         self._sources_written = False
@@ -74,7 +72,7 @@ class DvcPipeline:
     def find(self, name: str) -> list[str]:
         """The ids of the stages that `name` means: `search@1` itself, `search` each of its rounds."""
         with translate_dvc_errors():
-            ids = list(load_file(self._repo, str(self.root / "dvc.yaml")).stages)
+            ids = list(self._described())
         meant = [stage_id for stage_id in ids if name in (stage_id, stage_of(stage_id))]
         if not meant:
             raise GraftError(f"no stage {name!r}; the stages are {', '.join(ids)}")
@@ -89,13 +87,16 @@ class DvcPipeline:
         if stage_id != SOURCES:
             self.update_sources()
         with translate_dvc_errors(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
-            stage = self._load(stage_id)
+            stage = self._described()[stage_id]
             self._refuse_missing_deps(stage)
-            function = self._function(stage_id)
+            limit = self._seconds.get(stage_of(stage_id))
 
             def compute() -> None:
                 before(stage_id)
-                function()
+                if limit:
+                    run_limited(self.root, stage_id, limit)
+                else:
+                    run_stage(self.root, stage_id)
 
             how = reproduce(stage, compute, force)
             return StageResult(
@@ -114,7 +115,7 @@ class DvcPipeline:
         if self._sources_written:
             return
         with translate_dvc_errors(), lock_repo(self._repo):
-            stage = self._load(SOURCES)
+            stage = self._described()[SOURCES]
             recorded = stage.deps_cached() and not stage.changed_outs() and not stage.changed_stage()
         params = load_params(self.root / "params.yaml")
         if not recorded or not all(is_current(self.root, name, params) for name in MODULES):
@@ -148,30 +149,24 @@ class DvcPipeline:
                     continue
                 before = sorted(s.addressing for s in graph.successors(stage) if reasons.get(s.addressing))
                 changes = reasons_for(stage, self.root, params)
-                reasons[stage.addressing] = changes or ([AFTER + ", ".join(before)] if before else [])
+                reasons[stage.addressing] = changes or ([f"after {', '.join(before)}"] if before else [])
         return reasons
-
-    def _function(self, stage_id: str) -> Callable[[], None]:
-        limit = self._seconds.get(stage_of(stage_id))
-        return partial(run_limited, self.root, stage_id, limit) if limit else partial(run_stage, self.root, stage_id)
 
     def _refuse_missing_deps(self, stage: Any) -> None:
         """Raise before anything is changed; DVC would remove the outputs first."""
         for dep in stage.deps:
             if not dep.exists:
-                writers = [
-                    s for s in self._repo.index.stages for o in s.outs if o.fs.isin_or_eq(dep.fs_path, o.fs_path)
-                ]
-                name = writers[0].addressing if writers else "nothing"
-                remedy = f"run graft stage {name}, or all with graft retrain" if writers else "restore it"
-                raise GraftError(f"{stage.addressing}: no {dep.def_path}; {name} writes it: {remedy}")
+                outs = (out for other in self._repo.index.stages for out in other.outs)
+                writer = next((out.stage.addressing for out in outs if out.fs.isin_or_eq(dep.fs_path, out.fs_path)), "")
+                remedy = f"run graft stage {writer}, or all with graft retrain" if writer else "restore it"
+                raise GraftError(f"{stage.addressing}: no {dep.def_path}; {writer or 'nothing'} writes it: {remedy}")
 
-    def _load(self, stage_id: str) -> Any:
-        """The stage as described by the present files, which are parsed again only if one of them has changed."""
+    def _described(self) -> Any:
+        """Id → stage by the present files, which are parsed again only if one of them has changed."""
         texts = [path.read_bytes() for name in PIPELINE_FILES if (path := self.root / name).is_file()]
         if self._texts != texts:
             self._texts, self._stages = texts, load_file(self._repo, str(self.root / "dvc.yaml")).stages
-        return self._stages[stage_id]
+        return self._stages
 
 
 class _ProposedParams(LocalFileSystem):  # type: ignore[misc,unused-ignore]
@@ -187,7 +182,7 @@ class _ProposedParams(LocalFileSystem):  # type: ignore[misc,unused-ignore]
 
 @contextmanager
 def translate_dvc_errors() -> Iterator[None]:
-    """Raise errors of DVC, of its database and of a full disk as GraftError, or TransientError if DVC is locked."""
+    """Raise errors of DVC and of its database as GraftError, or TransientError if DVC is locked."""
     try:
         yield
     except LockError as error:
@@ -198,14 +193,9 @@ def translate_dvc_errors() -> Iterator[None]:
         if "locked" not in str(error):
             raise
         raise TransientError(f"dvc: its {error}; another dvc is at work: wait until it ends") from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise GraftError(line_and_code(error)[0]) from error
-        raise
 
 
 def _remedy(error: DvcException) -> str:
-
     text = _text(error)
     if Path(str(getattr(error, "path", ""))).name == "dvc.lock":
         return f"dvc.lock: damaged ({text}); git checkout dvc.lock, or remove it: what is in the cache is not lost"
@@ -223,11 +213,6 @@ def _remedy(error: DvcException) -> str:
     if isinstance(error, SCMError):
         return f"{text}; DVC needs a git repository, make one with: git init"
     return f"dvc: {text}; see dvc status and graft doctor"
-
-
-def init_command(root: Path) -> str:
-    """The command that makes a DVC project of a folder; the folder may be a part of a git repository."""
-    return "dvc init" if (root / ".git").exists() else "dvc init --subdir"
 
 
 def _text(error: BaseException) -> str:

@@ -59,7 +59,7 @@ def reproduce(stage: Any, function: Callable[[], None], force: bool) -> How:
 
 def _changed(stage: Any, *arguments: Any) -> bool:
     """`Stage.changed`. The outputs are hashed; that their cached copies exist is enough here."""
-    with unverified_cache(stage.repo):
+    with unverified_cache():
         return bool(type(stage).changed(stage, *arguments))
 
 

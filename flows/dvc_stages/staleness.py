@@ -15,8 +15,10 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 
-AFTER = "after "
-"""Prefix of the only reason of a stage that is unchanged but depends on a stale one."""
+_WORDS = {"deleted": "missing", "modified": "changed", "new": "new", "not in cache": "not in the cache"}
+
+_LISTED = TypeAdapter(dict[str, str])
+"""Source file, or the param that names a user's file → digest."""
 
 
 def reasons_for(stage: Any, root: Path, params: Params) -> list[str]:
@@ -34,17 +36,10 @@ def reasons_for(stage: Any, root: Path, params: Params) -> list[str]:
     return [*reasons, "its command changed"] if stage.changed_stage() else reasons
 
 
-_WORDS = {"deleted": "missing", "modified": "changed", "new": "new", "not in cache": "not in the cache"}
-
-
 def _dep_reason(dep: Any, state: dict[str, Any]) -> str:
     if isinstance(dep, ParamsDependency):
         return ", ".join(_param_changes(dep.hash_info.value or {}, dep.read_params()))
     return ", ".join(f"input {dep.def_path}: {_WORDS[word]}" for word in state.values())
-
-
-_LISTED = TypeAdapter(dict[str, str])
-"""Source file, or the param that names a user's file → digest."""
 
 
 def _source_changes(dep: Any, now: Mapping[str, str]) -> list[str]:
@@ -55,9 +50,7 @@ def _source_changes(dep: Any, now: Mapping[str, str]) -> list[str]:
     if before is None:
         return ["its sources changed"]
     changed = [file for file in sorted(now.keys() | before.keys()) if now.get(file) != before.get(file)]
-    words = {
-        file: "changed" if file in now and file in before else "new" if file in now else "gone" for file in changed
-    }
+    words = {file: "new" if file not in before else "changed" if file in now else "gone" for file in changed}
     return [f"source {file}: {word}" for file, word in words.items()]
 
 

@@ -65,10 +65,8 @@ def line_and_code(error: Exception) -> tuple[str, int]:
     if isinstance(error, InternalError):
         return str(error), INTERNAL_ERROR
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return (
-            f"{error.filename or os.getcwd()}: the disk is full; free some space and run again, nothing was lost",
-            USER_ERROR,
-        )
+        place = error.filename or os.getcwd()
+        return f"{place}: the disk is full; free some space and run again, nothing was lost", USER_ERROR
     if is_out_of_memory(error):
         return memory_line(error), USER_ERROR
     if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

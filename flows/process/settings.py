@@ -39,9 +39,6 @@ PREFECT = {
 }
 
 
-PROXIES = ("all_proxy", "http_proxy", "https_proxy")
-
-
 def set_environment() -> None:
     """Telemetry off, deterministic arithmetic, no secret in a log. Call before torch, mlflow, dvc or prefect."""
     redact_logs()
@@ -85,7 +82,8 @@ def _reach_loopback_directly() -> None:
 def _refuse_socks() -> None:
     """Raise GraftError for a SOCKS proxy that Prefect's client, httpx, has no package for."""
     for name, value in os.environ.items():
-        if name.lower() in PROXIES and value.lower().startswith("socks") and not find_spec("socksio"):
+        is_proxy = name.lower() in ("all_proxy", "http_proxy", "https_proxy")
+        if is_proxy and value.lower().startswith("socks") and not find_spec("socksio"):
             raise GraftError(f"{name}: a SOCKS proxy needs a package: pip install socksio, or unset {name}")
 
 

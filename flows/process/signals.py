@@ -33,6 +33,8 @@ DROP_DELAY = 0.05
 SIGNALLED = 128
 """Exit code of a command that was ended by a signal, less the signal's number."""
 
+Handler = Callable[[int, FrameType | None], object]
+
 
 class Terminated(BaseException):
     """SIGTERM or SIGHUP."""
@@ -163,24 +165,20 @@ def handle_as_command() -> Iterator[None]:
 
 
 @contextmanager
-def _handlers(
-    handler: Callable[[int, FrameType | None], object],
-) -> Iterator[dict[Signals, Callable[[int, FrameType | None], object]]]:
+def _handlers(handler: Handler) -> Iterator[dict[Signals, Handler]]:
     """Handle signals by `handler`; yields the handlers that they had before, which return after the block.
 
     Ignored signals stay ignored. In another thread than the main one, which no signal interrupts, nothing changes.
     """
-    before = {number: signal.getsignal(number) for number in ENDING}
-    handlers = {number: handler_before for number, handler_before in before.items() if callable(handler_before)}
-    if threading.current_thread() is not threading.main_thread():
-        handlers = {}
+    numbers = ENDING if threading.current_thread() is threading.main_thread() else ()
+    handlers = {number: before for number in numbers if callable(before := signal.getsignal(number))}
     for number in handlers:
         signal.signal(number, handler)
     try:
         yield handlers
     finally:
-        for number, handler_before in handlers.items():
-            signal.signal(number, handler_before)
+        for number, before in handlers.items():
+            signal.signal(number, before)
 
 
 def outlive_readers() -> None:
@@ -198,8 +196,6 @@ def _watch() -> None:
         poll.register(descriptor, 0)  # POLLERR and POLLHUP, a pipe without a reader, are always reported
     while open_descriptors:
         for descriptor, _ in poll.poll():
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, descriptor)
-            os.close(null)
+            _redirect(descriptor)
             poll.unregister(descriptor)
             open_descriptors.discard(descriptor)

@@ -7,7 +7,7 @@ A kernel lock (`flock`) on `.graft/lock`, released however its process ends. A r
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO
@@ -28,8 +28,7 @@ def exclusive_lock(root: Path, what: str) -> Iterator[None]:
 
     Raises WorkspaceLockedError if it is taken.
     """
-    with _open_lock(root) as lock:
-        _take(root, lock, fcntl.LOCK_EX)
+    with _lock(root, fcntl.LOCK_EX) as lock:
         lock.truncate(0)
         _write_holder(lock, what)
         try:
@@ -41,8 +40,7 @@ def exclusive_lock(root: Path, what: str) -> Iterator[None]:
 @contextmanager
 def shared_lock(root: Path, what: str) -> Iterator[None]:
     """Share the lock of `root` with other single stages, but not with a run. Raises WorkspaceLockedError."""
-    with _open_lock(root) as lock:
-        _take(root, lock, fcntl.LOCK_SH)
+    with _lock(root, fcntl.LOCK_SH) as lock:
         _write_holder(lock, what)
         yield
 
@@ -62,19 +60,15 @@ def holders(root: Path) -> list[str]:
     """
     path = root / ".graft" / "lock"
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    found = [holder for line in lines if (holder := _parse_holder(line))]
+    found = []
+    for line in lines:
+        with suppress(ValidationError):
+            found.append(Holder.model_validate_json(line))
     return [f"{h.what} (process {h.pid}, since {h.since})" for h in found if psutil.pid_exists(h.pid)]
 
 
-def _parse_holder(line: str) -> Holder | None:
-    try:
-        return Holder.model_validate_json(line)
-    except ValidationError:
-        return None
-
-
 @contextmanager
-def _open_lock(root: Path) -> Iterator[IO[str]]:
+def _lock(root: Path, kind: int) -> Iterator[IO[str]]:
     path = root / ".graft" / "lock"
     try:
         path.parent.mkdir(exist_ok=True)
@@ -82,15 +76,12 @@ def _open_lock(root: Path) -> Iterator[IO[str]]:
     except OSError as error:
         raise GraftError(f"{path}: not writable ({error.strerror}); fix its permissions") from error
     with stream:
+        try:
+            fcntl.flock(stream, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = ", ".join(holders(root)) or "another graft"
+            raise WorkspaceLockedError(f"{root}: {who} is at work here; wait until it ends, or stop it") from None
         yield stream
-
-
-def _take(root: Path, lock: IO[str], kind: int) -> None:
-    try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        who = ", ".join(holders(root)) or "another graft"
-        raise WorkspaceLockedError(f"{root}: {who} is at work here; wait until it ends, or stop it") from None
 
 
 def _write_holder(lock: IO[str], what: str) -> None:

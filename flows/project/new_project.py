@@ -51,18 +51,6 @@ def new_project(folder: Path) -> None:
         project.rename(folder)
 
 
-def stages() -> str:
-    """`dvc.yaml` of a project: the repository's, whose commands are those of the installed Graft."""
-    text = read_text(FILES / "stages.yaml")
-    return text.replace(REPOSITORY_DEPS, "").replace("cmd: sh flows/stage.sh ", "cmd: graft-stage ")
-
-
-def deployment() -> str:
-    """`prefect.yaml` of a project: the flow is a module's, not a file's."""
-    text = read_text(FILES / "deployment.yaml")
-    return text.replace("flows/scheduling/scheduled_run.py:scheduled", "flows.scheduling.scheduled_run.scheduled")
-
-
 def _write(project: Path) -> None:
     for name in ("examples", ".dvc"):
         (project / name).mkdir(parents=True)
@@ -70,8 +58,15 @@ def _write(project: Path) -> None:
         shutil.copyfile(FILES / name, project / place)
     for name, lines in IGNORED.items():
         write_text(project / name, "\n".join([*lines.split(), ""]))
-    write_text(project / "dvc.yaml", stages())
-    write_text(project / "prefect.yaml", deployment())
+    stages = read_text(FILES / "stages.yaml").replace(REPOSITORY_DEPS, "")
+    write_text(project / "dvc.yaml", stages.replace("cmd: sh flows/stage.sh ", "cmd: graft-stage "))
+    in_file, in_module = "flows/scheduling/scheduled_run.py:scheduled", "flows.scheduling.scheduled_run.scheduled"
+    write_text(project / "prefect.yaml", read_text(FILES / "deployment.yaml").replace(in_file, in_module))
+
+
+def init_command(root: Path) -> str:
+    """The command that makes a DVC project of a folder; the folder may be a part of a git repository."""
+    return "dvc init" if (root / ".git").exists() else "dvc init --subdir"
 
 
 def in_repository(folder: Path) -> bool:

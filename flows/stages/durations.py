@@ -3,6 +3,8 @@
 Kept in `.graft/seconds`, outside of the results, which are the same in every run.
 """
 
+from contextlib import suppress
+
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, write_json
 from tasks.core.terminal import print_remark
@@ -30,8 +32,6 @@ def last_seconds(layout: Layout, stage_id: str) -> float | None:
     path = layout.seconds(stage_id)
     rounds = sorted(path.parent.glob(f"{stage_of(stage_id)}@*.json"))
     for file in (path, *rounds):
-        try:
+        with suppress(GraftError):  # missing, or damaged: it is written again
             return read_json(file, Timing).seconds
-        except GraftError:  # missing, or damaged: it is written again
-            continue
     return None

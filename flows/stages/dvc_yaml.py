@@ -12,19 +12,15 @@ from tasks.artifacts import read_text
 from tasks.errors import GraftError
 from tasks.params.strict_yaml import load_yaml
 
-STAGES = (
-    *("problems", "coldstart", "bootstrap"),
-    *("search", "collect", "reward", "select", "update", "validate"),
-    *("choose", "evaluate", "promote"),
-)
+ROUND = ("search", "collect", "reward", "select", "update")
+"""The stages of a round."""
+
+STAGES = ("problems", "coldstart", "bootstrap", *ROUND, "validate", "choose", "evaluate", "promote")
 MODULES = {stage: f"tasks.{stage}.task" for stage in STAGES}
 MODULES |= {stage: f"tasks.evaluate.{stage}_task" for stage in ("validate", "choose")}
 """Stage → the module whose `run(layout, params, round)` computes it."""
 
 _PARAMS = TypeAdapter(list[str])
-
-ROUND = ("search", "collect", "reward", "select", "update")
-"""The stages of a round."""
 
 
 def stage_of(stage_id: str) -> str:

@@ -9,6 +9,7 @@ from contextvars import copy_context
 from pathlib import Path
 
 from flows.process.exit_codes import INTERNAL_ERROR, TRANSIENT_ERROR, USER_ERROR, InternalError
+from flows.process.signals import SIGNALLED
 from flows.stages.dvc_yaml import stage_of
 from tasks.core.child_process import kill_tree, spawn
 from tasks.core.terminal import print_remark
@@ -23,7 +24,15 @@ def run_limited(root: Path, stage_id: str, seconds: float) -> None:
 
     Raises what the stage raised, or GraftError at the limit. None of its processes outlives this call or this process.
     """
-    process = _start(root, stage_id)
+    process = spawn(
+        "flows.stages.run",
+        *[stage_id, "--tied", *(["--debug"] if "--debug" in sys.argv else [])],
+        cwd=root,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
     answers: list[str] = []
     assert process.stderr is not None
     reader = threading.Thread(target=copy_context().run, args=(_pass_on, process.stderr, answers), daemon=True)
@@ -43,19 +52,6 @@ def run_limited(root: Path, stage_id: str, seconds: float) -> None:
         raise _error(stage_id, code, "".join(answers).strip().removeprefix(ANSWER))
 
 
-def _start(root: Path, stage_id: str) -> "subprocess.Popen[str]":
-    debug = ["--debug"] if "--debug" in sys.argv else []
-    return spawn(
-        "flows.stages.run",
-        *[stage_id, "--tied", *debug],
-        cwd=root,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
-
-
 def _pass_on(lines: Iterable[str], answers: list[str]) -> None:
     """Print what the stage prints, except its error, which is raised here."""
     for line in lines:
@@ -66,14 +62,12 @@ def _pass_on(lines: Iterable[str], answers: list[str]) -> None:
 
 
 def _error(stage_id: str, code: int, line: str) -> BaseException:
-    kinds: dict[int, type[Exception]] = {
-        USER_ERROR: GraftError,
-        TRANSIENT_ERROR: TransientError,
-        INTERNAL_ERROR: InternalError,
-    }
+    kinds = {USER_ERROR: GraftError, TRANSIENT_ERROR: TransientError}
     if code in kinds:
         return kinds[code](line)
-    if code == -signal.SIGINT or code == 128 + signal.SIGINT:
+    if code == INTERNAL_ERROR:
+        return InternalError(line)
+    if code in (-signal.SIGINT, SIGNALLED + signal.SIGINT):
         return KeyboardInterrupt()
     how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return GraftError(f"{stage_id}: its process was ended from outside ({how}), as where memory is short; run it again")

@@ -25,15 +25,15 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
 
     Raises GraftError if a module, a file or a folder is missing.
     """
-    examples, environment, model = params.policy.prompt.file, params.environment, params.rewards.model
+    environment, model = params.environment, params.rewards.model
     digests = {
         "environment.name": _modules(root, "environment", [environment.name]),
         "problems.evaluator": _modules(root, "problems.evaluator", [params.problems.evaluator]),
         **{f"environment.{name}": _text(root, value) for name, value in environment.params.items()},
         "policy.base": _base(root, params.policy.base),
-        "policy.prompt.file": _file(root, "policy.prompt.file", examples, "JSON lines of worked examples, or null"),
+        "policy.prompt.file": _examples(root, params.policy.prompt.file),
         "rewards.own": _modules(root, "rewards.own", [term.term for term in params.rewards.own]),
-        "rewards.model.base": _folder(root, "rewards.model", model.base, "or a Hugging Face id") if model else None,
+        "rewards.model.base": _classifier(root, model.base) if model else None,
     }
     return {param: digest for param, digest in digests.items() if digest}
 
@@ -44,14 +44,11 @@ def digests_for(files: Mapping[str, Digest], declared: Sequence[str]) -> dict[st
     A stage reads a file if it may see the whole section of the param that names it; one that may see this param alone
     does not.
     """
-    return {param: digest() for param, digest in files.items() if _is_listed(_section_of(param), declared)}
+    return {param: digest() for param, digest in files.items() if _is_read(param, declared)}
 
 
-def _section_of(param: str) -> str:
-    return param.rpartition(".")[0] or param
-
-
-def _is_listed(section: str, declared: Sequence[str]) -> bool:
+def _is_read(param: str, declared: Sequence[str]) -> bool:
+    section = param.rpartition(".")[0]
     return any(f"{section}.".startswith(f"{name}.") for name in declared)
 
 
@@ -65,20 +62,21 @@ def _modules(root: Path, param: str, names: Sequence[str]) -> Digest | None:
 
 def _base(root: Path, base: str) -> Digest | None:
     """Digest of the folder or GGUF file `base`; None if it is scratch, or may be the id of a model on the hub."""
-    path = find_base(base, root) if base != "scratch" else None
-    if path is None and base == CHAMPION:  # looks like the id of a model on the hub
+    if base == "scratch":
+        return None
+    if path := find_base(base, root):
+        return partial(digest_base, path)
+    if base == CHAMPION:  # looks like the id of a model on the hub
         raise GraftError(f"policy.base: no folder {CHAMPION}, nothing was promoted yet; name another one, or scratch")
-    if path is None:
-        _refuse_path("policy.base", base, "a Hugging Face id, or scratch")
-    return partial(digest_base, path) if path else None
+    _refuse_path("policy.base", base, "a Hugging Face id, or scratch")
+    return None
 
 
-def _file(root: Path, param: str, name: str | None, instead: str) -> Digest | None:
-    """Digest of the file `name`; None if the param names none."""
+def _examples(root: Path, name: str | None) -> Digest | None:
     if name is None:
         return None
     if not isfile(root / name):
-        raise GraftError(f"{param}: no file {name}; name {instead}")
+        raise GraftError(f"policy.prompt.file: no file {name}; name JSON lines of worked examples, or null")
     return partial(digest_path, root / name)
 
 
@@ -87,11 +85,11 @@ def _text(root: Path, value: object) -> Digest | None:
     return partial(digest_path, root / value) if isinstance(value, str) and isfile(root / value) else None
 
 
-def _folder(root: Path, param: str, name: str, others: str) -> Digest | None:
+def _classifier(root: Path, name: str) -> Digest | None:
     """Digest of the folder `name`; None if it may be the id of a model on the hub."""
     if isdir(root / name):
         return partial(digest_path, root / name)
-    _refuse_path(param, name, others)
+    _refuse_path("rewards.model", name, "or a Hugging Face id")
     return None
 
 

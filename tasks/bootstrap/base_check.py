@@ -32,19 +32,17 @@ from tasks.model.policy import load_tokenizer
 from tasks.params.sections import PolicyParams
 from tasks.records import Lineage
 
-TOKENIZER_SECONDS, MODEL_SECONDS, TEMPLATE_SECONDS = 30, 5, 1
-"""CPU seconds. The largest vocabularies take about one, the rest less."""
-
 BLOCKED_SECONDS = 600.0
 """By the clock, for a child that waits for the hub or a disk."""
 
 MEMORY = 4 << 30  # bytes, besides what the libraries take
 
 PARTS = {
-    "tokenizer": (TOKENIZER_SECONDS, "its tokenizer"),
-    "model": (MODEL_SECONDS, "its configuration, its adapter or the names of its weights"),
-    "template": (TEMPLATE_SECONDS, "its chat template"),
+    "tokenizer": (30, "its tokenizer"),
+    "model": (5, "its configuration, its adapter or the names of its weights"),
+    "template": (1, "its chat template"),
 }
+"""Part of a base → most CPU seconds, and its name. The largest vocabularies take about one, the rest less."""
 
 ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format, read_examples
+from tasks.artifacts import read_jsonl
+from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format
 from tasks.bootstrap.prompt_trials import PROBLEMS, PromptTrial, try_format
 from tasks.bootstrap.solved_problems import select_solutions
 from tasks.environments.prompts import prompt_of
@@ -37,10 +38,19 @@ def choose_format(
 def worked_examples(
     root: Path, params: Params, environment: Environment, solved: Sequence[Solved]
 ) -> list[WorkedExample]:
-    """The `policy.prompt.examples` of its file, or of the environment."""
+    """As many as `policy.prompt.examples`, of its file or of the environment.
+
+    Raises GraftError where the file has fewer, or a line is no example.
+    """
     own = params.policy.prompt
     if own.file is not None:
-        return read_examples(root / own.file, own.examples)
+        path, count = root / own.file, own.examples
+        found = read_jsonl(path, WorkedExample)
+        if len(found) < count:
+            raise GraftError(
+                f"{path}: has {len(found)} worked examples, policy.prompt.examples is {count}; add some, or lower it"
+            )
+        return found[:count]
     pairs = environment.worked_examples(solved, own.examples, params.seed)
     return [WorkedExample(question=question, completion=completion) for question, completion in pairs]
 

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from os.path import commonprefix
 from typing import Any
 
-from tasks.artifacts import read_numbered
 from tasks.environments.prompts import SCRATCH
 from tasks.environments.protocol import Environment
-from tasks.errors import GraftError
 from tasks.model.chat_template import render_chat
 from tasks.params.sections import PromptParams
 from tasks.records import PromptFormat, PromptStyle, Record
@@ -30,16 +28,6 @@ class WorkedExample(Record):
 
     question: str
     completion: str
-
-
-def read_examples(path: Path, count: int) -> list[WorkedExample]:
-    """The first `count` examples of a file. Raises GraftError where it has fewer, or a line is no example."""
-    found = [example for _, example in read_numbered(path, WorkedExample)]
-    if len(found) < count:
-        raise GraftError(
-            f"{path}: has {len(found)} worked examples, policy.prompt.examples is {count}; add some, or lower it"
-        )
-    return found[:count]
 
 
 def prompt_format(
@@ -108,9 +96,7 @@ def common_beginning(texts: Sequence[str]) -> str:
     """The lines that all texts begin with, without the last newline: tokenizers join it with the next line's blanks."""
     if len(texts) < 2:
         return ""
-    first, last = min(texts), max(texts)
-    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[:length].rpartition("\n")[0].rstrip()
+    return commonprefix(texts).rpartition("\n")[0].rstrip()  # noqa: RUF071 (texts, no paths)
 
 
 def _adds_bos(tokenizer: Any) -> bool:

@@ -37,8 +37,7 @@ class PromptTrial:
     @property
     def metrics(self) -> dict[str, float]:
         """The shares and lengths, by `prompt/STYLE/NAME`."""
-        names = ("valid", "pass_at_1", "pass_at_k", "truncated", "prompt_tokens", "completion_tokens")
-        return {f"prompt/{self.form.style}/{name}": getattr(self, name) for name in names}
+        return {f"prompt/{self.form.style}/{name}": value for name, value in vars(self).items() if name != "form"}
 
 
 def try_format(

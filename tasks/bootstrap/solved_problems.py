@@ -13,17 +13,12 @@ logger = logging.getLogger(__name__)
 
 
 def select_solutions(problems: Sequence[Problem], workflows: Path) -> list[Solved]:
-    """Each solved problem with its shortest code. Workflows whose code is not what the search ran are skipped."""
-    by_problem: dict[str, list[Workflow]] = {problem.problem_id: [] for problem in problems}
+    """Each solved problem with its code. Workflows whose code is not what the search ran are skipped."""
     index = workflows / "index.jsonl"
+    codes: dict[str, str] = {}
     for workflow in read_jsonl(index, Workflow):
-        by_problem.setdefault(workflow.problem_id, []).append(workflow)
-    pairs = []
-    for problem in problems:
-        for workflow in sorted(by_problem[problem.problem_id], key=lambda w: (w.depth, -w.prior)):
-            error = integrity_error(workflow)
-            if error is None:
-                pairs.append((problem, workflow.code))
-                break
+        if error := integrity_error(workflow):
             logger.warning("%s: %s; run graft stage coldstart again", workflow_location(workflow, index), error)
-    return pairs
+        else:
+            codes[workflow.problem_id] = workflow.code
+    return [(problem, codes[problem.problem_id]) for problem in problems if problem.problem_id in codes]

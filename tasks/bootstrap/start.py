@@ -56,11 +56,9 @@ def _load(params: PolicyParams, device: str | None) -> tuple[Policy, str | None]
             )
         model = load_adapted(adapter, weights, device)
         tokenizer = load_tokenizer(tokenizer_of_adapter(adapter), params.base)
-        policy = Policy(model, tokenizer, "", params.base, own_weights=True, dtype=dtype)
-        return policy, None
+        return Policy(model, tokenizer, "", params.base, own_weights=True, dtype=dtype), None
     model, tokenizer = load_model(params.base, params.quantize, weights, device), load_tokenizer(params.base)
-    policy = Policy(model, tokenizer, "", params.base, quantize=params.quantize, dtype=dtype)
-    return policy, None
+    return Policy(model, tokenizer, "", params.base, quantize=params.quantize, dtype=dtype), None
 
 
 def _fit_tokenizer(policy: Policy, base: str) -> None:

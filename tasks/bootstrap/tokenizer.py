@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
 PAD, EOS = "<|pad|>", "<|endoftext|>"  # Qwen2Tokenizer adds an <|endoftext|> of its own where it finds none
 
-# Qwen2's pre-tokenizer (transformers, models/qwen2/tokenization_qwen2.py, PRETOKENIZE_REGEX).
-PRETOKENIZE_REGEX = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-
 
 def train_tokenizer(texts: Sequence[str], vocabulary: int, parts: Sequence[str] = PARTS) -> "PreTrainedTokenizerBase":
     """Byte-level BPE with at most `vocabulary` tokens, and `parts` as additional tokens.
@@ -27,6 +22,7 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int, parts: Sequence[str] 
     """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
+    from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()  # as AutoTokenizer does

@@ -25,14 +25,10 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 
 
 def _searched_problems(layout: Layout, params: Params) -> list[Problem]:
+    """All train problems, or the first ones, whose programs are the worked examples of a prompt; none for a file's."""
+    prompt = params.policy.prompt
     if params.policy.base == SCRATCH:
         return read_jsonl(layout.problems("train"), Problem)
-    if params.policy.prompt.examples and not params.policy.prompt.file:
-        return prompt_problems(read_jsonl(layout.problems("train"), Problem), params)
+    if prompt.examples and not prompt.file:
+        return read_jsonl(layout.problems("train"), Problem)[: PROBLEMS_PER_EXAMPLE * prompt.examples]
     return []
-
-
-def prompt_problems(problems: list[Problem], params: Params) -> list[Problem]:
-    """The first train problems, whose programs are the worked examples of a prompt; none if these are in a file."""
-    prompt = params.policy.prompt
-    return problems[: 0 if prompt.file else PROBLEMS_PER_EXAMPLE * prompt.examples]

@@ -19,9 +19,6 @@ from tasks.records import AskedProblem, Completion, Engine, Problem, Proposer, W
 from tasks.seeds import derive_seed
 from tasks.trajectories import Member, Trajectory
 
-END: tuple[None, tuple[Workflow, ...]] = (None, ())
-"""End of the workflows."""
-
 
 @dataclass(frozen=True)
 class GroupCandidate:
@@ -73,13 +70,13 @@ def pair_with_workflows(asked: Iterable[AskedProblem], workflows: Iterable[Workf
     Problems without workflows are left out. Raises GraftError for a workflow of another problem or out of order.
     """
     groups = groupby(workflows, key=lambda workflow: (workflow.split, workflow.problem_id))
-    key, own = next(groups, END)
+    key, own = next(groups, (None, ()))
     for problem in asked:
         if key == (problem.split, problem.problem_id):
             listed, siblings = list(own), len(problem.problem.siblings)
             _refuse_strays(workflow for workflow in listed if len(workflow.sibling_results) != siblings)
             yield SearchedProblem(problem, listed)
-            key, own = next(groups, END)
+            key, own = next(groups, (None, ()))
     _refuse_strays(own)
 
 

@@ -19,7 +19,6 @@ class TrajectoryCounts:
         self._full = self._completions = self._tree = self._distinct = 0
 
     def add(self, trajectory: Trajectory) -> None:
-        """Count a trajectory."""
         names = [member.workflow_id for member in trajectory.members]
         self.trajectories += 1
         self._full += len(names) == self._group_size
@@ -32,7 +31,6 @@ class TrajectoryCounts:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The stage's metrics."""
         return {
             "train": self.trajectories,
             "completions": self._completions,

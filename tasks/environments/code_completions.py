@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from tasks.environments.protocol import OptionalMethods, Solved
+from tasks.environments.protocol import Environment, Solved
 from tasks.environments.worked_examples import select_examples
 from tasks.programs.code_blocks import code_of
 
 
-class CodeCompletions(OptionalMethods):
+class CodeCompletions(Environment):
     """A policy learns the code of solved problems itself; a prompt shows it between fences."""
 
     def text(self, completion: str) -> str:

@@ -4,26 +4,18 @@ A custom environment inherits `Direct` and defines a prompt and a parser, option
 docs/environments.md.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from abc import abstractmethod
 
 from tasks.environments.numerals import matches
-from tasks.environments.protocol import OptionalMethods
+from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import score
 from tasks.records import NUMBER, Answer, CodeVerdict, Problem, Result
 
 
-class Direct(OptionalMethods, ABC):
+class Direct(Environment):
     """One completion, one answer. A subclass defines `prompt` and `parse`."""
-
-    asks_siblings = False
-    parts: Sequence[str] = ()
-
-    @abstractmethod
-    def prompt(self, question: str, base: str, served: bool = False) -> str:
-        """The prompt of a question."""
 
     @abstractmethod
     def parse(self, text: str) -> Value | None:
@@ -35,10 +27,6 @@ class Direct(OptionalMethods, ABC):
 
     # Called by stages; rarely overridden.
 
-    def prompt_for(self, problem: Problem, base: str, served: bool = False) -> str:
-        """`prompt` of its question; overridden where the prompt depends on the problem's fields or evaluator."""
-        return self.prompt(problem.question, base, served)
-
     def parse_for(self, evaluator: str, text: str) -> Value | None:  # noqa: ARG002
         """`parse`; overridden where the answer is read in another way for another evaluator."""
         return self.parse(text)
@@ -46,10 +34,6 @@ class Direct(OptionalMethods, ABC):
     def text(self, completion: str) -> str:
         """The whole completion, with lone surrogates, which files cannot contain, replaced by U+FFFD."""
         return completion.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-    def is_right(self, problem: Problem, result: Result) -> bool:
-        """True if the score is 1."""
-        return self.score(problem, result) == 1
 
     def score(self, problem: Problem, result: Result) -> float:
         """0 unless the result is ok; 0 or 1 by `check` for numbers or if it is overridden, else by the evaluator.

@@ -58,15 +58,12 @@ def _problem(kind: Kind, split: Split, index: int, seed: int, used: set[str]) ->
         description = kind.description.format(a=a, b=b)
         if description not in used:
             used.add(description)
-            return _with_tests(kind, split, index, (a, b), rng)
-    raise GraftError(
-        f"problems: no further function of the kind {kind.name} after {TRIES} tries; set problems.train, validation, "
-        f"test and dev to at most {len(KINDS) * len(CONSTANTS) ** 2 // 2} together"
-    )
-
-
-def _with_tests(kind: Kind, split: Split, index: int, constants: tuple[int, int], rng: random.Random) -> Problem:
-    a, b = constants
+            break
+    else:
+        raise GraftError(
+            f"problems: no further function of the kind {kind.name} after {TRIES} tries; set problems.train, "
+            f"validation, test and dev to at most {len(KINDS) * len(CONSTANTS) ** 2 // 2} together"
+        )
     arguments = rng.sample(ARGUMENTS, SHOWN + HIDDEN)
     tests = [f"assert f({x}) == {kind.compute(x, a, b)}" for x in arguments]
     answer: dict[str, Any] = {
@@ -77,11 +74,10 @@ def _with_tests(kind: Kind, split: Split, index: int, constants: tuple[int, int]
         "hidden": tests[SHOWN:],
         "solution": f"def f(x): return {kind.line.format(a=a, b=b)}\n",
     }
-    shown = "\n".join(tests[:SHOWN])
     return Problem(
         problem_id=f"{split}-{index:04d}-{kind.name}",
         evaluator=UNIT_TESTS,
-        question=f"f(x): {kind.description.format(a=a, b=b)}\n{shown}",
+        question="\n".join([f"f(x): {description}", *tests[:SHOWN]]),
         answer=answer,
         source="generated",
         template=kind.name,

@@ -16,7 +16,7 @@ from tasks.params.environment import BUILT_IN
 from tasks.params.params import Params
 from tasks.params.sections import Section
 
-SET_HERE = ("params", "root")
+SET_HERE = ("Params", "params", "root")
 """Attributes that need no definition by the user."""
 
 CALLS = {

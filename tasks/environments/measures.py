@@ -60,11 +60,6 @@ def measures_together(
     return found
 
 
-def sample_means(environment: Environment, problem: Problem, attempts: Sequence[Attempt]) -> dict[str, float]:
-    """The mean of each measure over the samples of a problem that have it."""
-    return weighted_means((attempt.samples, measures_of(environment, problem, attempt.code)) for attempt in attempts)
-
-
 def gate_value(environment: Environment, problem: Problem, attempts: Sequence[Attempt]) -> float | None:
     """The measure of the environment's gate, over the samples of a problem; None without a gate.
 
@@ -72,7 +67,8 @@ def gate_value(environment: Environment, problem: Problem, attempts: Sequence[At
     """
     if environment.gate is None:
         return None
-    found = sample_means(environment, problem, attempts).get(environment.gate.measure)
+    measures = ((attempt.samples, measures_of(environment, problem, attempt.code)) for attempt in attempts)
+    found = weighted_means(measures).get(environment.gate.measure)
     if found is None or not 0 <= found <= 1:
         raise GraftError(
             f"environment: {type(environment).__name__}.measures of {problem.problem_id}: {environment.gate.measure} "

@@ -21,6 +21,7 @@ the text.
 import re
 from collections import deque
 from fractions import Fraction
+from unicodedata import normalize
 
 from tasks.evaluators.number import Exact, are_same, exact
 from tasks.evaluators.text import BLANK, last_box
@@ -34,20 +35,12 @@ _LARGEST = 10**LONGEST
 _SIGNS = str.maketrans("−﹣－–％⋅∕⁄", "----%·//")
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _SUPERSCRIPT = re.compile(r"⁻?[⁰¹²³⁴-⁹]++")
-_VULGAR = {"½": " 1/2", "⅓": " 1/3", "⅔": " 2/3", "¼": " 1/4", "¾": " 3/4", "⅕": " 1/5", "⅖": " 2/5", "⅗": " 3/5"}
-_VULGAR |= {"⅘": " 4/5", "⅙": " 1/6", "⅚": " 5/6", "⅛": " 1/8", "⅜": " 3/8", "⅝": " 5/8", "⅞": " 7/8"}
-_COMMANDS = {r"\times": "×", r"\cdot": "×", r"\div": "÷", r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\cfrac": r"\frac"}
-_COMMANDS |= {r"\left": "", r"\right": "", r"\quad": " ", r"\approx": "≈"}
-_COMMANDS |= {
-    r"\%": "%",
-    r"\$": "$",
-    r"\!": "",
-    r"\,": "\u2009",
-    r"\;": "\u2009",
-    "\\ ": "\u2009",
-    "{,}": ",",
-    **_VULGAR,
-}
+_VULGAR = {char: " " + normalize("NFKC", char).replace("⁄", "/") for char in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
+_COMMANDS = {
+    r"\times": "×", r"\cdot": "×", r"\div": "÷", r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\cfrac": r"\frac",
+    r"\left": "", r"\right": "", r"\quad": " ", r"\approx": "≈", r"\%": "%", r"\$": "$", r"\!": "", r"\,": "\u2009",
+    r"\;": "\u2009", "\\ ": "\u2009", "{,}": ",", **_VULGAR,
+}  # fmt: skip
 _COMMAND = re.compile(
     rf"\\(?:times|cdot|div|[dtc]frac|left|right|quad|approx)(?![A-Za-z])|\\[%$!,; ]|\{{,\}}|[{''.join(_VULGAR)}]"
 )

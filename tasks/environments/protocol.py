@@ -4,6 +4,7 @@ Stages depend on a kind of task through `Environment` only. `workflow`, `answer`
 inherits `direct.Direct`.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -38,16 +39,21 @@ class Gate(NamedTuple):
 
 
 class Environment(Protocol):
-    """One kind of task."""
+    """One kind of task. Inherited, it has no params, problems or demonstrations, and no measures."""
 
-    params: Any  # of its own: an instance of its class `Params`
-    root: Path | None  # the project's folder
-    asks_siblings: bool  # True: completions are programs, run on siblings too
-    parts: Sequence[str]  # texts that a tokenizer from scratch encodes as one token each
-    terms: Mapping[str, Term]  # of the reward by name, in addition to the built-in ones
-    gate: Gate | None  # of promotion; None: pass@1, greedy
-    writes_problems: bool  # True: it reads only the problems that it writes
+    Params: ClassVar[type[Section]] = Section
+    """The params of its own: a field has a default, and its comment as `Field(description=...)`."""
+    params: Any = Section()
+    """An instance of `Params`, set when the environment is made."""
+    root: Path | None = None
+    """The project's folder, where a user's evaluator is; set by `environment_in`."""
+    asks_siblings: bool = False  # True: completions are programs, run on siblings too
+    parts: Sequence[str] = ()  # texts that a tokenizer from scratch encodes as one token each
+    terms: Mapping[str, Term] = {}  # of the reward by name, in addition to the built-in ones
+    gate: Gate | None = None  # of promotion; None: pass@1, greedy
+    writes_problems: bool = False  # True: it reads only the problems that it writes
 
+    @abstractmethod
     def prompt(self, question: str, base: str, served: bool = False) -> str:
         """The prompt of a question whose answer is a number.
 
@@ -55,65 +61,27 @@ class Environment(Protocol):
         """
 
     def prompt_for(self, problem: Problem, base: str, served: bool = False) -> str:
-        """The prompt of a problem's own question."""
+        """The prompt of a problem's own question; overridden where it depends on the problem's fields or evaluator."""
+        return self.prompt(problem.question, base, served)
 
+    @abstractmethod
     def text(self, completion: str) -> str:
         """The part of a completion that is recorded: its code or its text."""
 
     def is_right(self, problem: Problem, result: Result) -> bool:
-        """True if a result is the expected answer to the problem's own question."""
+        """True if a result is the expected answer to the problem's own question: its score is 1."""
+        return self.score(problem, result) == 1
 
+    @abstractmethod
     def score(self, problem: Problem, result: Result) -> float:
         """In [0, 1], 1 if and only if the result is right; between them by evaluators with partial credit."""
 
-    def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:
+    def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:  # noqa: ARG002
         """The problems of each split, where `problems.source` is environment.
 
-        `sizes`: the params `problems`. A sibling is what a round asks in place of the problem's own question.
+        `sizes`: the params `problems`. A sibling is what a round asks in place of the problem's own question. Raises
+        GraftError unless overridden.
         """
-
-    def solutions(self, problems: Sequence[Problem], sandbox: SandboxParams) -> Mapping[str, Workflow | None]:
-        """The program of each train problem that may have one without a policy, by its id; None: none was found."""
-
-    def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterable[tuple[str, str]]:
-        """Pairs (question, completion) that a policy from scratch learns. `solved`: by `solutions`."""
-
-    def worked_examples(self, solved: Sequence[Solved], count: int, seed: int) -> list[tuple[str, str]]:
-        """At most `count` pairs (question, completion) that the prompt of a base shows."""
-
-    def measures(self, problem: Problem, text: str) -> dict[str, float]:
-        """Numbers on a completion by name, whose means an evaluation shows; a name may be missing for some problems."""
-
-    def measures_of_all(
-        self, problems: Sequence[Problem], texts: Sequence[Sequence[str]], ks: Sequence[int]
-    ) -> Mapping[str, float | list[float]]:
-        """Numbers on the completions of all problems [P][n] together, by name: how many differ, for instance.
-
-        A list has a number for each problem, of several completions of it. `ks`: the params `evaluation.ks`.
-        """
-
-    def play(self, problems: Sequence[Problem], complete: Complete) -> dict[str, float]:
-        """Numbers on the policy that take several completions, one after another: of a game, for instance."""
-
-    def picture(self, problem: Problem, text: str) -> str | None:
-        """An SVG of a problem and a completion for the page of a run, which shows it as an image; or None."""
-
-
-class OptionalMethods:
-    """Base class of environments: no params, problems or demonstrations, no measures, no pictures."""
-
-    Params: ClassVar[type[Section]] = Section
-    """The params of its own: a field has a default, and its comment as `Field(description=...)`."""
-    params: Any = Section()
-    """An instance of `Params`, set when the environment is made."""
-    writes_problems = False
-    terms: Mapping[str, Term] = {}
-    gate: Gate | None = None
-    root: Path | None = None
-    """The project's folder, where a user's evaluator is; set by `environment_in`."""
-
-    def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:  # noqa: ARG002
-        """Raises GraftError; overridden by an environment that writes problems."""
         raise GraftError(
             f"environment: {type(self).__name__} defines no problems(sizes, seed); define it, inherit WorkedAnswers, "
             "which has word problems, or set problems.source to jsonl"
@@ -122,11 +90,14 @@ class OptionalMethods:
     def solutions(
         self, problems: Sequence[Problem], sandbox: SandboxParams  # noqa: ARG002
     ) -> Mapping[str, Workflow | None]:  # fmt: skip
-        """No program."""
+        """The program of each train problem that may have one without a policy, by its id; None: none was found."""
         return {}
 
     def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """Raises GraftError; overridden by an environment that a policy from scratch learns."""
+        """Pairs (question, completion) that a policy from scratch learns. `solved`: by `solutions`.
+
+        Raises GraftError unless overridden.
+        """
         raise GraftError(
             f"environment: {type(self).__name__} defines no demonstrations(solved, seed), from which a policy from "
             "scratch or the worked examples of a prompt are made; define it, inherit WorkedAnswers, or set policy.base "
@@ -134,25 +105,28 @@ class OptionalMethods:
         )
 
     def worked_examples(self, solved: Sequence[Solved], count: int, seed: int) -> list[tuple[str, str]]:
-        """The first demonstrations."""
+        """At most `count` pairs (question, completion) that the prompt of a base shows: the first demonstrations."""
         return list(islice(self.demonstrations(solved, seed), count)) if count else []
 
     def measures(self, problem: Problem, text: str) -> dict[str, float]:  # noqa: ARG002
-        """No measures."""
+        """Numbers on a completion by name, whose means an evaluation shows; a name may be missing for some problems."""
         return {}
 
     def measures_of_all(
         self, problems: Sequence[Problem], texts: Sequence[Sequence[str]], ks: Sequence[int]  # noqa: ARG002
     ) -> Mapping[str, float | list[float]]:  # fmt: skip
-        """No measures."""
+        """Numbers on the completions of all problems [P][n] together, by name: how many differ, for instance.
+
+        A list has a number for each problem, of several completions of it. `ks`: the params `evaluation.ks`.
+        """
         return {}
 
     def play(self, problems: Sequence[Problem], complete: Complete) -> dict[str, float]:  # noqa: ARG002
-        """No measures."""
+        """Numbers on the policy that take several completions, one after another: of a game, for instance."""
         return {}
 
     def picture(self, problem: Problem, text: str) -> str | None:  # noqa: ARG002
-        """No picture."""
+        """An SVG of a problem and a completion for the page of a run, which shows it as an image; or None."""
         return None
 
 

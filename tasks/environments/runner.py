@@ -71,8 +71,6 @@ class AnswerReader:
 class UnitTestRunner:
     """A runner whose values are code where the problem has unit tests: these give verdicts instead of the code."""
 
-    __test__ = False  # no test class of pytest
-
     def __init__(self, runner: Runner, params: SandboxParams, stack: ExitStack) -> None:
         self._runner, self._params, self._stack = runner, params, stack
         self._sandbox = runner if isinstance(runner, Sandbox) else None  # else started for the first code

@@ -81,31 +81,26 @@ def _blocks(text: str) -> tuple[list[Span], list[Span]]:
     """Spans of the contents of think blocks, and of the answer blocks outside thoughts, in the order of the text."""
     thoughts: list[Span] = []
     answers: list[Span] = []
-    opened: dict[str, int] = {}  # start of the content of each open block
-    begun = False  # whether a tag of thoughts has been seen
+    opened = {"think": 0}  # start of the content of each open block; 0: the prompt may have opened the first thoughts
     for tag in _TAG.finditer(text):
         closing, name = tag.groups()
         if not closing:
-            begun = begun or name == "think"
             opened[name] = tag.end()
             continue
         start = opened.pop(name, None)
-        if name == "think" and start is None and not begun:
-            answers.clear()
-            opened.pop("answer", None)
-        begun = begun or name == "think"
         if start is None or text[start : tag.start()] == _INSTRUCTED:
             continue
         span = (start, tag.start())
         if name == "answer":
             answers.append(span)
             continue
-        thoughts.append(span)
+        if start:
+            thoughts.append(span)
         while answers and answers[-1][0] > start:
             answers.pop()
         if opened.get("answer", -1) > start:
             del opened["answer"]
-    unclosed = opened.get("think", len(text))
+    unclosed = opened.get("think") or len(text)
     return thoughts, [span for span in answers if span[0] < unclosed or _ends(text, span)]
 
 

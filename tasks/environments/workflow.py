@@ -23,10 +23,6 @@ class WorkflowEnvironment(WordProblems, CodeCompletions):
         """The same, with the kind of answer that the problem's evaluator wants."""
         return prompt_of(problem.question, base, served, wanted(problem.evaluator))
 
-    def is_right(self, problem: Problem, result: Result) -> bool:
-        """True if the score is 1."""
-        return self.score(problem, result) == 1
-
     def score(self, problem: Problem, result: Result) -> float:
         """The score of what the program returned, by the problem's evaluator; 0 if it returned nothing."""
         if result.status != "ok" or result.value is None:

@@ -23,8 +23,7 @@ def best_standing(standings: Sequence[Standing]) -> Standing:
 
 def pass_at_1_difference(one: Standing, other: Standing, seed: int) -> Estimate:
     """Difference of two rounds' pass@1 with its interval, paired over the dev problems."""
-    own_seed = derive_seed(seed, "rounds", one.round, other.round)
-    return difference_interval(_shares(one), _shares(other), own_seed)
+    return difference_interval(_shares(one), _shares(other), derive_seed(seed, "rounds", one.round, other.round))
 
 
 def plateau_remarks(standings: Sequence[Standing], seed: int) -> list[str]:

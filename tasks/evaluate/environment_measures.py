@@ -41,15 +41,16 @@ def measure_means(
         measures = [(attempt, measures_of(environment, problem, attempt.code)) for attempt in written]
         greedy += [(problem, numbers) for attempt, numbers in measures if attempt.greedy]
         sampled.append((problem, weighted_means((attempt.samples, numbers) for attempt, numbers in measures)))
+    parts = (("_seen", True), ("_unseen", False)) if any(problem.seen is False for problem in problems) else ()
     numbers = dict[str, float]()
     for kind, measured in (("greedy", greedy), ("sampled", sampled)):
         numbers |= _named(_by_name([means for _, means in measured]), kind, seed)
-        for part, seen in (("_seen", True), ("_unseen", False)):
+        for part, seen in parts:
             of_part = _by_name([means for problem, means in measured if problem.seen is seen])
             numbers |= {f"{PREFIX}{name}/{kind}{part}": fmean(values) for name, values in of_part.items()}
         texts = [_texts(written, kind) for written in attempts]
         numbers |= _named(measures_together(environment, problems, texts, params.ks), kind, seed)
-    return numbers if any(problem.seen is False for problem in problems) else _of_all(numbers)
+    return numbers
 
 
 def named(played: Mapping[str, float]) -> dict[str, float]:
@@ -97,8 +98,3 @@ def _by_name(measured: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
         for name, number in numbers.items():
             values[name].append(number)
     return values
-
-
-def _of_all(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Without those of seen templates: there are no others."""
-    return {name: number for name, number in numbers.items() if not name.endswith("_seen")}

@@ -50,8 +50,7 @@ def efficiency_means(attempts: Sequence[Sequence[Attempt]], operators: Operators
     the cost also where `operators.price` is null.
     """
     every = [attempt for written in attempts for attempt in written if attempt.samples]
-    counted = [(attempt.samples, count_operations(attempt.code)) for attempt in every]
-    known = [(samples, count) for samples, count in counted if count is not None]
+    known = [(a.samples, count) for a in every if (count := count_operations(a.code)) is not None]
     numbers: dict[str, float] = {}
     if known:
         numbers["operations_per_sample"] = sum(n * count for n, count in known) / sum(n for n, _ in known)

@@ -10,11 +10,7 @@ from tasks.params.sections import Evaluation
 from tasks.programs.answer_check import number_of
 from tasks.records import Attempt, CodeVerdict, Problem, ProblemOutcome, Result
 from tasks.seeds import derive_seed
-from tasks.statistics.intervals import Estimate, mean_interval
-
-BY_OPERATIONS = "pass_at_1_greedy_operations_"
-"""Prefix of the metrics of greedy accuracy by number of operations."""
-
+from tasks.statistics.intervals import mean_interval
 
 _maj_at_k = lru_cache(10_000)(maj_at_k)
 """Cached: many problems have equal counts, and a report computes them for several tables."""
@@ -75,7 +71,10 @@ def measures(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str,
         "pass_at_1_greedy_unseen": [float(o.greedy) for o in outcomes if o.seen is False],
         "pass_at_1_greedy_new_phrasing": [float(o.greedy) for o in outcomes if o.novelty == "phrasing"],
         "pass_at_1_greedy_new_composition": [float(o.greedy) for o in outcomes if o.novelty == "composition"],
-        **{f"{BY_OPERATIONS}{n}": [float(o.greedy) for o in outcomes if o.operations == n] for n in lengths},
+        **{
+            f"pass_at_1_greedy_operations_{n}": [float(o.greedy) for o in outcomes if o.operations == n]
+            for n in lengths
+        },
         "siblings_passed": [float(o.siblings_passed) for o in outcomes if o.siblings_passed is not None],
         **{f"pass_at_{k}": [pass_at_k(o.samples, o.correct, k) for o in outcomes] for k in ks},
         **{f"maj_at_{k}": [_maj_at_k(o.samples, o.correct, tuple(o.wrong), k) for o in outcomes] for k in ks if k > 1},
@@ -96,8 +95,8 @@ def summarise(outcomes: Sequence[ProblemOutcome], params: Evaluation, seed: int)
     }
     for name, values in measures(outcomes, params.ks).items():
         if values:
-            own_seed = derive_seed(seed, "interval", name)
-            numbers |= _named(name, mean_interval(values, own_seed))
+            estimate = mean_interval(values, derive_seed(seed, "interval", name))
+            numbers |= {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
     return numbers
 
 
@@ -115,7 +114,3 @@ def remarks(numbers: Mapping[str, float], ks: Sequence[int]) -> list[str]:
             "find no more; raise evaluation.temperature, or update.entropy where training made them alike"
         ]
     return []
-
-
-def _named(name: str, estimate: Estimate) -> dict[str, float]:
-    return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}

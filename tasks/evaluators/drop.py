@@ -5,16 +5,12 @@ on each line.
 """
 
 import re
-import string
 from collections.abc import Sequence
 from math import fsum
 
-from tasks.evaluators.number import Value, kind_of
-from tasks.evaluators.text import text_of
+from tasks.evaluators.number import Value, number_or_text
+from tasks.evaluators.text import ARTICLES, PUNCTUATION, text_of
 from tasks.records import Answer
-
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 Bag = frozenset[str]
 
@@ -62,10 +58,10 @@ def normalise(text: str) -> str:
 def _word(word: str) -> str:
     word = word.lower()
     if not _is_number(word):
-        word = word.translate(_PUNCTUATION)
+        word = word.translate(PUNCTUATION)
     if _is_number(word):
         word = str(float(word))
-    return " ".join(_ARTICLES.sub(" ", word).split())
+    return " ".join(ARTICLES.sub(" ", word).split())
 
 
 def _is_number(text: str) -> bool:
@@ -96,14 +92,11 @@ def _spans(answer: Answer) -> Answer:
     """The spans of one accepted answer: DROP's number, else its spans, else its date as "day month year"."""
     if isinstance(answer, dict):
         answer = _object_spans(answer)
-    if isinstance(answer, bool) or not isinstance(answer, (int, float, str, list)):
-        raise ValueError(f"{kind_of(answer)}, not a text, a list of texts or DROP's {{number, date, spans}}")
-    spans = answer if isinstance(answer, list) else [answer]
-    for span in spans:
-        if isinstance(span, bool) or not isinstance(span, (int, float, str)):
-            raise ValueError(f"{kind_of(span)} among the spans, not a text")
-    texts = [text_of(span) for span in spans if isinstance(span, (int, float, str))]
-    if not texts or not any(map(normalise, texts)):
+    if isinstance(answer, list):
+        texts = [text_of(number_or_text(span, "a text among the spans")) for span in answer]
+    else:
+        texts = [text_of(number_or_text(answer, "a text, a list of texts or DROP's {number, date, spans}"))]
+    if not any(map(normalise, texts)):
         raise ValueError("no span; give a number, a text or a date")
     return list(texts)
 

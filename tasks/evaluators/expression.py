@@ -16,7 +16,7 @@ from threading import Lock
 
 from tasks.core.child_process import JsonProcess
 from tasks.errors import GraftError
-from tasks.evaluators.number import Value, kind_of
+from tasks.evaluators.number import Value, number_or_text
 from tasks.evaluators.text import accepted, last_box, parse_accepted, text_of
 from tasks.records import Answer
 
@@ -99,9 +99,7 @@ atexit.register(_CHILD.close)
 
 
 def _expression(answer: Answer) -> str:
-    if isinstance(answer, bool) or not isinstance(answer, (int, float, str)):
-        raise ValueError(f"{kind_of(answer)}, not an expression")
-    text = _inside(text_of(answer))
+    text = _inside(text_of(number_or_text(answer, "an expression")))
     if not text:
         raise ValueError("empty; write the expression")
     return text

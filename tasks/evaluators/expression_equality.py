@@ -149,14 +149,14 @@ def _equal(one: Value, other: Value) -> bool:
         case Labelled(), Relation():
             return _same_curves(one, other)
         case Labelled(), Series() if other.brackets == "" and _names(other) == [one.label]:
-            return are_equal(one.value, Series("", tuple(map(_bare, other.values))))
+            return are_equal(one.value, Series("", _bare(other)))
         case Labelled(), Region():
             return other.label in ("", one.label) and are_equal(one.value, other)
         case Labelled(), _:
             return are_equal(one.value, other)
         case Relation(), Relation():
             return _proportional(one, other)
-        case Region(), _:
+        case Region(), Region() | Series():
             return _same_regions(one, other)
         case Series(), Series():
             return _same_series(one, other)
@@ -202,10 +202,10 @@ def _rounds(decimal: Any, number: Any) -> bool:
     if not isinstance(decimal, sympy.Float) or number.is_finite is not True or number.is_extended_real is not True:
         return False
     given = sympy.Rational(str(decimal))
-    digits = len(str(abs(given.p * 10**_RANGE // given.q)).rstrip("0"))
+    digits = _significant_digits(given)
     error = abs(sympy.N(given - number, 30))
     if _is_terminating(number):
-        short = len(str(abs(number.p * 10**_RANGE // number.q)).rstrip("0")) <= _SHORT_DIGITS
+        short = _significant_digits(number) <= _SHORT_DIGITS
         return digits >= _FLOAT_DIGITS and short and error <= abs(number) * sympy.Float("2e-15")
     if digits + bool(abs(given) < 1) < _SIGNIFICANT:
         return False
@@ -213,15 +213,14 @@ def _rounds(decimal: Any, number: Any) -> bool:
     return bool(error < max(last if digits >= _CUT_DIGITS else last / 2, abs(given) * sympy.Float("1e-12")))
 
 
+def _significant_digits(number: Any) -> int:
+    """Of a fraction, to _RANGE decimals."""
+    return len(str(abs(number.p * 10**_RANGE // number.q)).rstrip("0"))
+
+
 def _is_terminating(number: Any) -> bool:
-    """Whether a number is a decimal with a last digit."""
-    if not number.is_Rational:
-        return False
-    rest = number.q
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    return bool(rest == 1)
+    """Whether a number is a decimal with a last digit: its denominator divides a power of ten."""
+    return bool(number.is_Rational) and pow(10, number.q.bit_length(), number.q) == 0
 
 
 def _same_exactly(one: Any, other: Any) -> bool:
@@ -230,18 +229,22 @@ def _same_exactly(one: Any, other: Any) -> bool:
         return False
     if one == other:
         return True
-    names = sorted(one.free_symbols | other.free_symbols, key=str)
+    names = one.free_symbols | other.free_symbols
     if not names:
         return _same_constants(one, other) is True
     verdicts = []
     for turn in range(len(_POINTS)):
-        point = {
-            name: _POINTS[(turn + place) % len(_POINTS)] + place // len(_POINTS) for place, name in enumerate(names)
-        }
+        point = _point(names, turn)
         verdicts.append(_same_constants(one.xreplace(point).doit(), other.xreplace(point).doit()))
         if verdicts[-1] is False:
             return False
     return verdicts.count(True) >= _FEWEST_POINTS
+
+
+def _point(names: set[Any], turn: int) -> dict[Any, Any]:
+    """A value for each variable; another one in each turn."""
+    count = len(_POINTS)
+    return {name: _POINTS[(turn + place) % count] + place // count for place, name in enumerate(sorted(names, key=str))}
 
 
 def _same_constants(one: Any, other: Any) -> bool | None:
@@ -270,10 +273,8 @@ def _same_times(one: Time, other: Time) -> bool:
     return bare.seconds == day.seconds or (bare.seconds < 13 * 3600 and (bare.seconds - day.seconds) % (12 * 3600) == 0)
 
 
-def _same_regions(one: Region, other: Value) -> bool:
+def _same_regions(one: Region, other: Region | Series) -> bool:
     if isinstance(other, Region) and one.label and other.label and one.label != other.label:
-        return False
-    if isinstance(other, Scalar | Labelled | PlainText | Time | Based | Relation):
         return False
     try:
         first, second = one.points, region_of(other)
@@ -281,7 +282,7 @@ def _same_regions(one: Region, other: Value) -> bool:
         return False
     if first == second:
         return True
-    ours, theirs = (list(each.args) if isinstance(each, sympy.Union) else [each] for each in (first, second))
+    ours, theirs = (each.args if isinstance(each, sympy.Union) else [each] for each in (first, second))
     return len(ours) == len(theirs) and _paired(ours, theirs, _same_pieces)
 
 
@@ -290,7 +291,7 @@ def _same_pieces(one: Any, other: Any) -> bool:
         ends = one.left_open == other.left_open and one.right_open == other.right_open
         return bool(ends) and same_number(one.start, other.start) and same_number(one.end, other.end)
     if isinstance(one, sympy.FiniteSet) and isinstance(other, sympy.FiniteSet):
-        return len(one) == len(other) and _paired(list(one), list(other), same_number)
+        return len(one) == len(other) and _paired(one.args, other.args, same_number)
     return bool(one == other)
 
 
@@ -299,10 +300,9 @@ def _same_series(one: Series, other: Series) -> bool:
         bare, names = (one, _names(one)) if one.brackets == "" else (other, _names(other))
         if len(names) > 1 and names != sorted(names):
             return False
-        values = Series("()", tuple(map(_bare, bare.values)))
-        return _same_series(values, other if bare is one else one)
+        return _same_series(Series("()", _bare(bare)), other if bare is one else one)
     if {one.brackets, other.brackets} == {"", "{}"}:
-        one, other = (Series("", tuple(map(_bare, each.values))) for each in (one, other))
+        one, other = (Series("", _bare(each)) for each in (one, other))
     if one.brackets != other.brackets or (len(one.values) != len(other.values) and one.brackets != "{}"):
         return False
     if one.brackets == ":":
@@ -319,17 +319,14 @@ def _same_series(one: Series, other: Series) -> bool:
 def _same_lists(one: Series, other: Series) -> bool:
     """In any order; a list with different names equals one without names in its order alone."""
     ours, theirs = _names(one), _names(other)
+    if len({*ours, *theirs}) == 1:
+        return _paired(_bare(one), _bare(other), are_equal)
     if bool(ours) != bool(theirs):
-        pairs = list(zip(map(_bare, one.values), map(_bare, other.values), strict=True))
-        if len(ours or theirs) > 1:
-            return all(are_equal(*pair) for pair in pairs)
-        return _paired([first for first, _ in pairs], [second for _, second in pairs], are_equal)
-    if len(ours) == 1 and ours == theirs:
-        return _paired([*map(_bare, one.values)], [*map(_bare, other.values)], are_equal)
-    return _paired(list(one.values), list(other.values), are_equal)
+        return all(map(are_equal, _bare(one), _bare(other)))
+    return _paired(one.values, other.values, are_equal)
 
 
-def _same_ratios(ours: "Sequence[Value]", theirs: "Sequence[Value]") -> bool:
+def _same_ratios(ours: Sequence[Value], theirs: Sequence[Value]) -> bool:
     if not all(isinstance(each, Scalar) and not each.unit for each in (*ours, *theirs)):
         return all(map(are_equal, ours, theirs))
     one, other = ([exact(each.value) for each in part if isinstance(each, Scalar)] for part in (ours, theirs))
@@ -339,7 +336,7 @@ def _same_ratios(ours: "Sequence[Value]", theirs: "Sequence[Value]") -> bool:
     )
 
 
-def _paired(ours: list[Any], theirs: list[Any], same: Any) -> bool:
+def _paired(ours: Sequence[Any], theirs: Sequence[Any], same: Any) -> bool:
     """Whether each of ours has one of theirs for its own."""
     left = list(theirs)
     for each in ours:
@@ -355,8 +352,9 @@ def _names(series: Series) -> list[str]:
     return list(dict.fromkeys(each.label for each in series.values if isinstance(each, Labelled)))
 
 
-def _bare(value: Value) -> Value:
-    return value.value if isinstance(value, Labelled) else value
+def _bare(series: Series) -> tuple[Value, ...]:
+    """Its values without their names."""
+    return tuple(each.value if isinstance(each, Labelled) else each for each in series.values)
 
 
 def _is_going_on(series: Series) -> bool:
@@ -368,22 +366,19 @@ def _same_curves(one: Labelled, other: Labelled | Relation) -> bool:
     curves = []
     for each in (one, other):
         if isinstance(each, Labelled):
-            if not isinstance(each.value, Scalar) or each.value.unit or not each.value.value.free_symbols:
+            side = each.value
+            if not isinstance(side, Scalar) or side.unit or not side.value.free_symbols or len(each.label) != 1:
                 return False
-            if len(each.label) != 1:
-                return False
-            each = Relation(sympy.Symbol(each.label, real=True) - exact(each.value.value))
+            each = Relation(sympy.Symbol(each.label, real=True) - exact(side.value))
         curves.append(each)
     return _proportional(*curves)
 
 
 def _proportional(one: Relation, other: Relation) -> bool:
     """Whether the difference of one is that of the other times a constant."""
-    names = sorted(one.difference.free_symbols | other.difference.free_symbols, key=str)
-    for shift in range(3):
-        point = {
-            name: _POINTS[(place + shift) % len(_POINTS)] + place // len(_POINTS) for place, name in enumerate(names)
-        }
+    names = one.difference.free_symbols | other.difference.free_symbols
+    for turn in range(3):
+        point = _point(names, turn)
         first, second = (each.difference.xreplace(point).doit() for each in (one, other))
         if first.is_finite and second.is_finite and not first.is_zero and not second.is_zero:
             return _same_exactly(one.difference, first / second * other.difference)

@@ -68,6 +68,7 @@ _UNIT_NAMES = {
     **dict.fromkeys(("inch", "inche"), "in"), **dict.fromkeys(("foot", "feet"), "ft"), "mile": "mi", "yard": "yd",
     **dict.fromkeys(("second", "sec"), "s"), **dict.fromkeys(("hour", "hr"), "h"), "minute": "min", "kilogram": "kg",
     "gram": "g", "pound": "lb", "liter": "l", "litre": "l", "$": "dollar", "€": "euro", "mph": "mi/h", "kph": "km/h",
+    "square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3", "unit": "",
 }  # fmt: skip
 _ANGLE = re.compile("sin|cos|tan|sec|csc|cot")  # of degrees
 _GRAMMAR = ConversionConfig(lowercase_symbols=False)
@@ -181,12 +182,9 @@ def _prose(text: str) -> PlainText:
 def _relation(parts: list[str]) -> Value:
     sides, signs = parts[::2], parts[1::2]
     if signs == [r"\in"]:
-        value = _element(sides[1])
-        return Labelled(_label(sides[0]), value if isinstance(value, Region) else _as_region(value))
+        return Labelled(_label(sides[0]), _as_region(_element(sides[1])))
     if set(signs) == {"="}:
         return _equation(sides)
-    if len(signs) == 1 and not sides[0]:
-        sides = ["", sides[1]]
     return _inequality(sides, signs)
 
 
@@ -198,20 +196,16 @@ def _as_region(value: Value) -> Value:
 
 def _equation(sides: list[str]) -> Value:
     """A named value, the value of a chain of equal ones, or an equation in variables."""
-    if _is_label(sides[0]):
-        values = [_element(side) for side in sides[1:]]
-        if all(are_equal(values[0], each) for each in values[1:]):
-            return Labelled(_label(sides[0]), values[-1])
+    if len(sides) == 2 and _is_label(sides[1]) and not _is_label(sides[0]):
+        sides = sides[::-1]
+    is_named = _is_label(sides[0])
+    values = [_element(side) for side in sides[is_named:]]
+    if not is_named and any(isinstance(each, Scalar) and each.value.free_symbols for each in values):
+        left, right = map(plain, values)
+        return Relation(left - right)
+    if not all(are_equal(values[0], each) for each in values[1:]):
         raise ValueError("a chain of different values")
-    if len(sides) == 2 and _is_label(sides[1]):
-        return Labelled(_label(sides[1]), _element(sides[0]))
-    values = [_element(side) for side in sides]
-    if not any(isinstance(each, Scalar) and each.value.free_symbols for each in values):
-        if all(are_equal(values[0], each) for each in values[1:]):
-            return values[-1]
-        raise ValueError("a chain of different values")
-    left, right = map(plain, values)
-    return Relation(left - right)
+    return Labelled(_label(sides[0]), values[-1]) if is_named else values[-1]
 
 
 def _is_label(text: str) -> bool:
@@ -240,20 +234,20 @@ def _inequality(sides: list[str], signs: list[str]) -> Value:
         raise ValueError("a chain of different relations")
     sizes = [side[1:-1] if re.fullmatch(r"\|[^|]+\|", side) and _is_label(side[1:-1]) else None for side in sides]
     places = [place for place, side in enumerate(sides) if not side or _is_label(side) or sizes[place]]
-    if len(places) == 1:
-        (place,) = places
-        parts: list[Any] = []
-        for index, sign in enumerate(signs):
-            if place not in (index, index + 1):
-                raise ValueError("a chain without its variable")
-            number = plain(_scalar(sides[index + 1] if place == index else sides[index]))
-            parts.append(_half_line(sign, number, on_the_left=place == index))
-        points = sympy.Intersection(*parts)
-        if size := sizes[place]:  # |x| > 2
-            points = sympy.Intersection(points, sympy.Interval(0, sympy.oo))
-            return Region(sympy.Union(points, sympy.imageset(lambda number: -number, points)), _label(size))
-        return Region(points, _label(sides[place]) if sides[place] else "")
-    raise ValueError("an inequality in several variables")
+    if len(places) != 1:
+        raise ValueError("an inequality in several variables")
+    (place,) = places
+    parts: list[Any] = []
+    for index, sign in enumerate(signs):
+        if place not in (index, index + 1):
+            raise ValueError("a chain without its variable")
+        number = plain(_scalar(sides[index + 1] if place == index else sides[index]))
+        parts.append(_half_line(sign, number, on_the_left=place == index))
+    points = sympy.Intersection(*parts)
+    if size := sizes[place]:  # |x| > 2
+        points = sympy.Intersection(points, sympy.Interval(0, sympy.oo))
+        return Region(sympy.Union(points, sympy.imageset(lambda number: -number, points)), _label(size))
+    return Region(points, _label(sides[place]) if sides[place] else "")
 
 
 def _half_line(sign: str, number: Any, on_the_left: bool) -> Any:
@@ -340,11 +334,8 @@ def _unit_name(text: str) -> str:
         raise ValueError("no unit")
     names = [word.lower().rstrip("s") or "s" for word in words]
     names = [_UNIT_NAMES.get(name, name) for name in names]
-    if "square" in names or "sq" in names:
-        names = [*(name for name in names if name not in ("square", "sq")), "^2"]
-    if "cubic" in names or "cu" in names:
-        names = [*(name for name in names if name not in ("cubic", "cu")), "^3"]
-    return "".join(name for name in names if name != "unit")
+    powers = [power for power in ("^2", "^3") if power in names]
+    return "".join([*(name for name in names if name not in powers), *powers])
 
 
 @lru_cache(1000)

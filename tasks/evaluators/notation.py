@@ -52,7 +52,7 @@ _REWRITES = [(re.compile(pattern), replacement) for pattern, replacement in (
     (r"\*\*", "^"),
     (r"\\div(?![A-Za-z])", "/"),
     (r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})(?![A-Za-z])|\\degree(?![A-Za-z])", "°"),
-    (r"\\(?:leq|leqslant|leq)(?![A-Za-z])|<=|=<", r"\\le "),
+    (r"\\(?:leq|leqslant)(?![A-Za-z])|<=|=<", r"\\le "),
     (r"\\(?:geq|geqslant)(?![A-Za-z])|>=", r"\\ge "),
     (r"\\neq(?![A-Za-z])|!=|<>", r"\\ne "),
     (r"\\lt(?![A-Za-z])", "<"),
@@ -364,7 +364,7 @@ class _Writer:
                 raise ValueError("brackets that do not match")
             self._place = end + 1
             return self._text[start + 1 : end]
-        if rest[:1] in ("+", "-") and rest:
+        if rest[:1] in ("+", "-"):
             self._place += 1
             return rest[0] + self._argument(whole)
         if whole and (number := _NUMBER.match(self._text, start)):

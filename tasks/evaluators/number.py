@@ -42,11 +42,8 @@ def parse(answer: Answer) -> int | float:
     A JSON number, a text that is a number ("72", "-3.5", "1,234", "$12", "1.6e-19"), or GSM8K's text with the number
     after the last ####. "72%" is refused, as it could mean 72 or 0.72. Raises ValueError for anything else.
     """
-    if isinstance(answer, bool) or not isinstance(answer, (int, float, str)):
-        raise ValueError(f"{kind_of(answer)}, not a number")
-    if isinstance(answer, str):
-        return _within(_number_in(answer))
-    return _within(answer)
+    given = number_or_text(answer, "a number")
+    return _within(_number_in(given) if isinstance(given, str) else given)
 
 
 def score(value: Value, answer: Answer) -> float:
@@ -91,6 +88,13 @@ def number_of_value(value: object) -> int | float | None:
         number = float(value.replace(",", ""))
         return number if math.isfinite(number) else None
     return None
+
+
+def number_or_text(answer: Answer, wanted: str) -> Value:
+    """The answer. Raises ValueError for any other kind: "a list, not `wanted`"."""
+    if isinstance(answer, bool) or not isinstance(answer, int | float | str):
+        raise ValueError(f"{kind_of(answer)}, not {wanted}")
+    return answer
 
 
 def kind_of(value: Any) -> str:

@@ -7,11 +7,11 @@ import re
 import string
 from collections.abc import Callable
 
-from tasks.evaluators.number import Value, kind_of, shorten
+from tasks.evaluators.number import Value, number_or_text, shorten
 from tasks.records import Answer
 
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
+ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 BLANK = r"[ \t\u00a0\u2009\u202f]"
 """A blank within a line, LaTeX's spaces included."""
@@ -49,7 +49,7 @@ def normalise(text: str) -> str:
 
     (`normalize_answer` of SQuAD's evaluate-v1.1.py; Rajpurkar et al. 2016, §6.1.)
     """
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
 def text_of(value: Value) -> str:
@@ -65,9 +65,7 @@ def accepted(answer: Answer) -> list[str]:
 
 
 def _text(answer: Answer) -> str:
-    if isinstance(answer, bool) or not isinstance(answer, (int, float, str)):
-        raise ValueError(f"{kind_of(answer)}, not a text")
-    text = text_of(answer)
+    text = text_of(number_or_text(answer, "a text"))
     if not normalise(text):
         raise ValueError(f"{shorten(text)} is empty without punctuation and articles; use evaluator choice for letters")
     return text

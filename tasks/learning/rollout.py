@@ -17,7 +17,6 @@ from tasks.programs.answer_check import FAILED_LIMIT
 from tasks.reward.compute import RewardedShard, compute_rewards
 from tasks.search.policy_search import PolicySearch, SplitProblem
 from tasks.search.shard import search_problems
-from tasks.search.tally import current_tally
 from tasks.trajectories import RewardedTrajectory
 
 
@@ -54,7 +53,7 @@ def roll_out_split(
     root, params, environment, runner = setting
     if problems[0][0] == "validation":
         params = without_tree(params, params.influence.completions)
-    search = PolicySearch(policy, environment, runner, params, round, tally=current_tally(), failed_limit=failed_limit)
+    search = PolicySearch(policy, environment, runner, params, round, failed_limit=failed_limit)
     searched = search_problems(search, problems)
     trajectories = list(
         build_trajectories(

@@ -91,22 +91,19 @@ def _whole(name: str, text: str) -> list[Any] | None:
         return None
     try:
         value = json.loads(text, object_pairs_hook=_unique_keys)
+        match value:
+            case list():
+                return value
+            case {"data": [{"paragraphs": [*_]}, *_] as articles}:  # SQuAD
+                paragraphs = [each for article in articles for each in article["paragraphs"]]
+                return [{"context": each.get("context"), **asked} for each in paragraphs for asked in each["qas"]]
+            case dict() if all("qa_pairs" in passage for passage in value.values()):  # DROP
+                return [{"passage": one.get("passage"), **pair} for one in value.values() for pair in one["qa_pairs"]]
     except ColumnError as error:
         raise GraftError(f"{name}: {error}") from None
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(value, list):
-        return value
-    if not isinstance(value, dict):
-        return None
-    match value:
-        case {"data": [{"paragraphs": [*_]}, *_] as articles}:  # SQuAD
-            paragraphs = [each for article in articles for each in article["paragraphs"]]
-            return [{"context": each.get("context"), **asked} for each in paragraphs for asked in each["qas"]]
-    passages = [each for each in value.values() if isinstance(each, dict) and isinstance(each.get("qa_pairs"), list)]
-    if len(passages) < len(value):
-        return None
-    return [{"passage": each.get("passage"), **pair} for each in passages for pair in each["qa_pairs"]]
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):  # not JSON, or of another form
+        pass
+    return None
 
 
 def _parsed(where: str, line: str) -> Any:

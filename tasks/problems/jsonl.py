@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,6 @@ from tasks.problems.variants import variants_of
 from tasks.records import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
-_ID = re.compile(PROBLEM_ID)
-
 TRUSTED = "trusted"
 """A column of files that says which lines' answers were checked."""
 
@@ -32,29 +31,19 @@ Place = tuple[str, str]
 """(name of a file, place in it: "line 3", or "item 3" of a JSON list)."""
 
 
+@dataclass
 class Reader:
-    """Reads problems from texts. `evaluator`: by name for all problems, or BY_FORMAT for that of each file's format.
+    """Reads problems from texts, none of which asks what another one has asked."""
 
-    `root` and `sha256` are the project's folder and the digest of a user's evaluator. `siblings`: most variants of a
-    question that are made where a line has paraphrases or paragraphs. `sandbox`: where unit tests are tried; without
-    it they are taken as they are. `loads`: False takes answers as they are instead of loading a user's evaluator.
-    `formats` holds the format of each file that was read.
-    """
-
-    def __init__(
-        self,
-        evaluator: str = BY_FORMAT,
-        root: Path | None = None,
-        sha256: str | None = None,
-        siblings: int = 0,
-        sandbox: SandboxParams | None = None,
-        loads: bool = True,
-    ) -> None:
-        self._evaluator, self._root, self._sha256 = evaluator, root or Path.cwd(), sha256
-        self._siblings, self._sandbox, self._loads = siblings, sandbox, loads
-        self._ids: dict[str, Place] = {}
-        self._questions: dict[str, Place] = {}
-        self.formats: dict[str, Format] = {}
+    evaluator: str = BY_FORMAT  # by name for all problems, or BY_FORMAT for that of each file's format
+    root: Path = field(default_factory=Path.cwd)  # of the project, where a user's evaluator is
+    sha256: str | None = None  # of a user's evaluator
+    siblings: int = 0  # most variants of a question that are made where a line has paraphrases or paragraphs
+    sandbox: SandboxParams | None = None  # where unit tests are tried; without it they are taken as they are
+    loads: bool = True  # False takes answers as they are instead of loading a user's evaluator
+    formats: dict[str, Format] = field(default_factory=dict)  # of each file that was read
+    _ids: dict[str, Place] = field(default_factory=dict)
+    _questions: dict[str, Place] = field(default_factory=dict)
 
     def read(self, name: str, text: str, source: str) -> list[Problem]:
         """The problems of one file; `name` is used in errors, `source` in the records. Blank lines are ignored.
@@ -76,9 +65,9 @@ class Reader:
         """The problems by place, with the numbers of their unit tests. Raises GraftError that names the file's places
         where tests cannot be used.
         """
-        if self._sandbox is None:
+        if self.sandbox is None:
             return problems
-        counted, refused = check_unit_tests(problems, self._sandbox)
+        counted, refused = check_unit_tests(problems, self.sandbox)
         if refused:
             first, *others = refused
             also = f"; the same or the like in {', '.join(others[:MOST_NAMED])}" if others else ""
@@ -100,7 +89,7 @@ class Reader:
             raise GraftError(f"{where}: {error}") from None
 
     def _problem(self, known: Format, row: dict[str, Any], source: str) -> Problem:
-        evaluator, columns = known.evaluator if self._evaluator == BY_FORMAT else self._evaluator, Columns(row)
+        evaluator, columns = known.evaluator if self.evaluator == BY_FORMAT else self.evaluator, Columns(row)
         read = _read(known, columns)
         problem_id = read.problem_id or _problem_id(known, columns) or f"q-{digest_text(read.question)[:16]}"
         listed = columns["siblings"] if known.read is OWN.read and row.get("siblings") is not None else None
@@ -109,7 +98,7 @@ class Reader:
             _check_choice(read.question, answer, read.column)
         siblings = self._listed_siblings(evaluator, row, listed, question_key(read.question)) if listed else []
         if read.parts and not siblings:
-            texts = variants_of(read.parts, self._siblings)
+            texts = variants_of(read.parts, self.siblings)
             siblings = [Sibling(question=text, answer=answer, fields=fields) for text in texts]
         return Problem(
             problem_id=problem_id,
@@ -118,7 +107,7 @@ class Reader:
             source=source,
             siblings=siblings,
             evaluator=evaluator,
-            evaluator_sha256=self._sha256 if ":" in evaluator else None,
+            evaluator_sha256=self.sha256 if ":" in evaluator else None,
             fields=fields,
         )
 
@@ -139,7 +128,7 @@ class Reader:
     def _parsed(self, evaluator: str, answer: Answer) -> Answer:
         if evaluator in BUILT_IN:
             return BUILT_IN[evaluator].parse(answer)
-        own: Any = own_evaluator(self._root, evaluator, self._sha256) if self._loads else None
+        own: Any = own_evaluator(self.root, evaluator, self.sha256) if self.loads else None
         parsed: Answer = own.parse(answer) if hasattr(own, "parse") else answer
         return parsed
 
@@ -207,10 +196,10 @@ def _check_choice(question: str, letter: Answer, column: str) -> None:
 
 
 def read_files(
-    files: Iterable[tuple[str, str, str]], reader: Reader | None = None, report: Callable[[str], None] | None = None
+    files: Iterable[tuple[str, str, str]], reader: Reader, report: Callable[[str], None] | None = None
 ) -> list[Problem]:
     """The problems of files (name, text, source), in order; `report` gets a line on the format of each file."""
-    reader, problems = reader or Reader(), []
+    problems = list[Problem]()
     for name, text, source in files:
         found = reader.read(name, text, source)
         problems += found
@@ -221,11 +210,6 @@ def read_files(
             if columns := sorted({column for problem in found for column in problem.fields}):
                 report(f"{name}: columns that no question shows: {', '.join(map(ascii, columns[:MOST_NAMED]))}")
     return problems
-
-
-def read_problems(name: str, text: str, source: str) -> list[Problem]:
-    """The problems of one file, with the evaluator of its format; see `Reader.read`."""
-    return Reader().read(name, text, source)
 
 
 def _line_at(place: Place, here: str) -> str:
@@ -239,8 +223,7 @@ def split_problems(name: str, problems: list[Problem], params: Problems, seed: i
     is unused. Where lines have the column TRUSTED, validation is of those alone in which it is true. Raises GraftError
     if there are too few.
     """
-    sizes: dict[Split, int] = {"test": params.test, "validation": params.validation, "train": params.train}
-    sizes |= {"dev": params.dev} if params.dev else {}
+    sizes = {split: size for split, size in params.splits.items() if size or split != "dev"}
     asked = sum(sizes.values())
     if len(problems) < asked:
         names, counts = " + ".join(reversed(sizes)), " + ".join(str(size) for size in reversed(sizes.values()))
@@ -283,7 +266,7 @@ def _problem_id(known: Format, row: Columns) -> str | None:
     if name is None:
         return None
     given = row[name]
-    if isinstance(given, bool) or not isinstance(given, str | int) or not _ID.fullmatch(str(given)):
+    if isinstance(given, bool) or not isinstance(given, str | int) or not re.fullmatch(PROBLEM_ID, str(given)):
         raise ColumnError(
             name,
             f"{shorten(str(given))} cannot name a file; "

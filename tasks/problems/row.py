@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,29 +33,24 @@ class ColumnError(ValueError):
         self.column, self.reason = column, reason
 
 
-class Columns(Mapping[str, Any]):
+class Columns(dict[str, Any]):
     """The columns of a line. `used`: those that were read, which are not among the fields of its problem."""
 
     def __init__(self, row: Mapping[str, Any]) -> None:
-        self._row = row
+        super().__init__(row)
         self.used: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
         self.used.add(name)
-        return self._row[name]
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.used.add(name)
+        return super().get(name, default)
 
     def peek(self, name: str) -> Any:
         """The value of a column, which stays among the fields; None without it."""
-        return self._row.get(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._row
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._row)
-
-    def __len__(self) -> int:
-        return len(self._row)
+        return super().get(name)
 
 
 class Row(NamedTuple):
@@ -112,14 +107,14 @@ def other_columns(row: Mapping[str, Any], used: Collection[str]) -> Fields:
     return fields
 
 
-def check_text(column: str, text: Any, longest: int = LONGEST) -> str:
+def check_text(column: str, text: Any) -> str:
     """The text of a column, stripped. Raises ColumnError if it is none, empty, too long or no Unicode."""
     if not isinstance(text, str):
         raise ColumnError(column, f"{kind_of(text)}, not a text; write it in quotes")
     if not text.strip():
         raise ColumnError(column, "empty; write it or remove the line")
-    if len(text) > longest:
-        raise ColumnError(column, f"{len(text)} characters, more than {longest}; shorten it")
+    if len(text) > LONGEST:
+        raise ColumnError(column, f"{len(text)} characters, more than {LONGEST}; shorten it")
     check_characters(column, text)
     return text.strip()
 

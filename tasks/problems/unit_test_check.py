@@ -37,8 +37,7 @@ def check_unit_tests(
 
     Raises GraftError if the sandbox does not start, or dies.
     """
-    tested = {place: problem.answer for place, problem in problems.items() if problem.evaluator == UNIT_TESTS}
-    answers: dict[str, Any] = {place: answer for place, answer in tested.items() if isinstance(answer, dict)}
+    answers: dict[str, Any] = {p: problem.answer for p, problem in problems.items() if problem.evaluator == UNIT_TESTS}
     refused: dict[str, str] = {}
     if answers:
         with make_sandbox(params) as sandbox:

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import GraftError, TransientError
+from tasks.core.sharding import shards_of
+from tasks.errors import GraftError
 from tasks.model.device import device_of
 from tasks.model.foreign_files import check_weight_files, is_trusted
-from tasks.model.load_errors import error_reason, error_remedy, is_transient
+from tasks.model.load_errors import error_reason, translate_errors
 from tasks.model.policy import LOAD_LOCK
 from tasks.params.sections import ModelReward
 from tasks.reward.weighted_sum import TermColumn, TermValue
@@ -71,17 +72,12 @@ def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) ->
         if config.pad_token_id is None:
             config.pad_token_id = _unused_token(config, tokenizer, rows)
         size = params.batch if config.pad_token_id is not None else 1
-        for places in batches([len(row["input_ids"]) for row in rows], size):
+        longest_first = sorted(range(len(rows)), key=lambda place: -len(rows[place]["input_ids"]))  # little padding
+        for places in shards_of(longest_first, size):
             logits = _logits(model, [rows[place] for place in places])
             for place, of_one in zip(places, logits, strict=True):
                 values[place] = probability(of_one, label, getattr(model.config, "problem_type", None))
     return [value if math.isnan(value) else min(value, params.cap) for value in values]
-
-
-def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Indices of `lengths` by decreasing length, at most `size` in a batch, so that batches need little padding."""
-    places = sorted(range(len(lengths)), key=lambda place: -lengths[place])
-    return (places[start : start + size] for start in range(0, len(places), size))
 
 
 def probability(logits: "Tensor", label: int, problem_type: str | None) -> float:
@@ -192,15 +188,10 @@ def _logits(model: Any, rows: Sequence[Tokens]) -> "Tensor":
 
 @contextmanager
 def _one_line_errors(trouble: str) -> Iterator[None]:
-    """Turn errors of transformers, tokenizers and torch into a GraftError of one line."""
+    """Turn errors of transformers, tokenizers and torch, of its memory too, into a GraftError of one line."""
+    remedy = "name a folder or a Hugging Face id of one; where memory is short, lower rewards.model.batch"
     try:
-        yield
-    except (GraftError, MemoryError):
-        raise
-    except Exception as error:
-        remedy = "name a folder or a Hugging Face id of one; where memory is short, lower rewards.model.batch"
-        if is_transient(error):
-            raise TransientError(
-                f"{trouble} ({error_reason(error)}); try again later, or name a local folder"
-            ) from error
-        raise GraftError(f"{trouble} ({error_reason(error)}); {error_remedy(error) or remedy}") from error
+        with translate_errors(trouble, remedy):
+            yield
+    except (RuntimeError, OSError, ImportError) as error:
+        raise GraftError(f"{trouble} ({error_reason(error)}); {remedy}") from error

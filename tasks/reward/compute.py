@@ -44,16 +44,10 @@ def compute_rewards(
     measured = measure_terms(root, environment, params.rewards, trajectories, total, limit)
     own = params.operators
     budget = Budget(own.calls, own.max_tokens, own.price)
-    rewarded = [
-        reward_group(
-            environment,
-            each,
-            params.rewards,
-            budget,
-            {name: column[place] for name, column in measured.items()},
-        )
-        for place, each in enumerate(trajectories)
-    ]
+    rewarded = []
+    for place, trajectory in enumerate(trajectories):
+        of_group = {name: columns[place] for name, columns in measured.items()}
+        rewarded.append(reward_group(environment, trajectory, params.rewards, budget, of_group))
     return RewardedShard(rewarded, first_failure(rewarded, measured))
 
 

@@ -28,8 +28,6 @@ NOTHING_EARNED = (
 )
 """Remedy where no completion is right."""
 
-HARDER = "give harder problems"
-
 
 class RewardTotals:
     """Sum and mean of the rewards, mean and deviation of each term, and the number of groups with a signal.
@@ -55,7 +53,6 @@ class RewardTotals:
         self._columns.close()
 
     def add(self, rewarded: RewardedTrajectory) -> None:
-        """Add a group."""
         self.failures.add(rewarded)
         finite = known_rewards(reward.reward for reward in rewarded.rewards)
         self._rewards.add(finite)
@@ -64,8 +61,8 @@ class RewardTotals:
         self._counts["rewards"] += len(finite)
         self._counts["above_0"] += sum(reward > 0 for reward in finite)
         self._counts["train"] += 1
-        self._counts["members"] += len(rewarded.rewards)
-        self._counts["solved"] += _is_solved(self._environment, rewarded.trajectory)
+        problem, members = rewarded.trajectory.problem, rewarded.trajectory.members
+        self._counts["solved"] += any(correctness(self._environment, problem, member) == 1 for member in members)
         self._counts["groups_with_signal"] += has_signal(finite)
         if passes := self._passes(rewarded.trajectory):
             self._pass_shares.add([fmean(passes)])
@@ -116,10 +113,10 @@ class RewardTotals:
         level, deviation = self._pass_shares.mean, self._pass_shares.deviation
         if level is not None and deviation is not None:
             margin = CHANCE * deviation / math.sqrt(self._pass_shares.count)
-            ends = {"low": max(level - margin, 0.0), "high": min(level + margin, 1.0)}
-            numbers |= {"pass_at_1": level} | {f"pass_at_1_{name}": end for name, end in ends.items()}
+            low, high = max(level - margin, 0.0), min(level + margin, 1.0)
+            numbers |= {"pass_at_1": level, "pass_at_1_low": low, "pass_at_1_high": high}
         for name, column in self._terms.items():
-            numbers[f"{name}/failed_share"] = (counts["members"] - column.count) / max(counts["members"], 1)
+            numbers[f"{name}/failed_share"] = (self.failures.rewards - column.count) / self.failures.rewards
             numbers[f"{name}/mean"] = column.mean
             numbers[f"{name}/std"] = column.deviation
         return {name: number for name, number in numbers.items() if number is not None}
@@ -147,7 +144,7 @@ def remarks(numbers: Mapping[str, float]) -> list[str]:
 def _constant_term(name: str, mean: float) -> str:
     told = f"rewards.{name} is {mean:.3g} for every completion"
     if name == "correctness":
-        return f"{told}; {HARDER if mean else NOTHING_EARNED}"
+        return f"{told}; {'give harder problems' if mean else NOTHING_EARNED}"
     return f"{told}: it teaches nothing; set its weight to 0, or see why none {'differs' if mean else 'earns any'}"
 
 
@@ -166,10 +163,6 @@ def plateau_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
 
     levels = {number: numbers["epoch/mean_reward"] for number, numbers in rounds.items()}
     return describe_plateau("The mean reward", levels, differ, "give harder or easier problems, or stop earlier")
-
-
-def _is_solved(environment: Environment, trajectory: Trajectory) -> bool:
-    return any(correctness(environment, trajectory.problem, member) == 1 for member in trajectory.members)
 
 
 def _share(part: float, whole: int) -> float | None:

@@ -7,7 +7,6 @@ processes started by the function end with it. It keeps its state between calls,
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from tasks.core.child_process import JsonProcess
 from tasks.errors import GraftError
@@ -29,7 +28,7 @@ class TermProcess:
         self._load()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
 
     def __call__(self, problem: Problem, text: str, results: Sequence[Result]) -> TermValue:

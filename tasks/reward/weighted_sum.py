@@ -30,7 +30,7 @@ def reward_group(
     trajectory: Trajectory,
     params: Rewards,
     budget: Budget,
-    measured: Mapping[str, TermColumn] | None = None,
+    measured: Mapping[str, TermColumn],
 ) -> RewardedTrajectory:
     """The trajectory with its rewards [G].
 
@@ -38,10 +38,11 @@ def reward_group(
     term is None with status `failed` or `timeout`, and is excluded from the group's baseline.
     """
     weights = weights_of(environment, params)
-    columns = dict(measured or {})
+    columns = dict(measured)
     for name, term in terms_of(environment, budget).items():
-        values = [term(trajectory.problem, member) for member in trajectory.members] if name in weights else []
-        columns[name] = [TermValue(value, "failed" if value is None else "ok") for value in values]
+        if name in weights:
+            values = [term(trajectory.problem, member) for member in trajectory.members]
+            columns[name] = [TermValue(value, "failed" if value is None else "ok") for value in values]
     rewards = []
     for place, member in enumerate(trajectory.members):
         terms = {name: columns[name][place].value for name in weights}
@@ -98,9 +99,7 @@ def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> 
     return total
 
 
-def first_failure(
-    rewarded: Sequence[RewardedTrajectory], measured: Mapping[str, Sequence[TermColumn]] | None = None
-) -> str | None:
+def first_failure(rewarded: Sequence[RewardedTrajectory], measured: Mapping[str, Sequence[TermColumn]]) -> str | None:
     """The first failed reward with cause and remedy; None if none failed.
 
     `measured` {name: [P, G]} holds the errors of the terms that are not built in.
@@ -108,7 +107,7 @@ def first_failure(
     for place, (trajectory, rewards) in enumerate(rewarded):
         for member, reward in zip(trajectory.members, rewards, strict=True):
             if reward.status != "ok":
-                errors = {term: columns[place][reward.member].error for term, columns in (measured or {}).items()}
+                errors = {name: columns[place][reward.member].error for name, columns in measured.items()}
                 cause = _cause(member, errors)
                 return f"workflow {member.workflow_id} of problem {trajectory.problem_id}, for instance: {cause}"
     return None
@@ -123,7 +122,6 @@ class Failures:
         self._statuses: Counter[RewardStatus] = Counter()
 
     def add(self, rewarded: RewardedTrajectory) -> None:
-        """Count the rewards of a group."""
         statuses = [reward.status for reward in rewarded.rewards]
         self.rewards += len(statuses)
         self._statuses.update(statuses)

@@ -26,8 +26,8 @@ _PERCENT = re.compile(r"([ ]?%|[ -]percent)\Z", re.IGNORECASE)
 _PLAIN = re.compile(r"[0-9,]*(?:\.([0-9]+))?")
 
 
-def perturb_question(question: str, problem_id: str, texts: int = TEXTS) -> tuple[str, ...]:
-    """The question with each of its quantities replaced by another one of the same kind, in up to `texts` ways.
+def perturb_question(question: str, problem_id: str) -> tuple[str, ...]:
+    """The question with each of its quantities replaced by another one of the same kind, in up to TEXTS ways.
 
     Integers stay integers, percentages percentages, shares below 1, and decimals keep their number of digits. All are
     written in digits, between 0.6 and 1.7 times the original (small integers a little farther off). `numbers` reads
@@ -36,13 +36,13 @@ def perturb_question(question: str, problem_id: str, texts: int = TEXTS) -> tupl
     """
     values, written, between = written_quantities(question)
     found: list[str] = []
-    for place in range(texts * TRIES if values else 0):
+    for place in range(TEXTS * TRIES if values else 0):
         rng = Random(derive_seed("search", "perturbed", problem_id, place))
         drawn = [_other(value, as_written, rng) for value, as_written in zip(values, written, strict=True)]
         text = between[0] + "".join(new + rest for new, rest in zip(drawn, between[1:], strict=True))
         if text not in found and _reads(text, between, values):
             found.append(text)
-        if len(found) == texts:
+        if len(found) == TEXTS:
             break
     return tuple(found)
 

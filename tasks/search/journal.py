@@ -5,7 +5,6 @@ digits of the log-probabilities. The file name is a digest of all inputs of the 
 its requests, so what is read back equals what would be computed.
 """
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -53,11 +52,6 @@ class Journal:
         line = batch.model_dump_json()
         append_text(self._path, f"\n{digest_text(line)} {line}")  # "\n" first: a torn line before it stays separate
         self._batches[batch.name] = batch
-
-
-def remove_journals(folder: Path) -> None:
-    """Remove all journals of a round, those of searches with other inputs included."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def batch_name(requests: Sequence[Request]) -> str:

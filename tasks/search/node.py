@@ -19,7 +19,6 @@ class Node:
     closed: bool = False  # no node below can be selected
     visits: int = 0
     pending: int = 0  # simulations through this node that are not backed up yet
-    started: int = 0  # simulations that began at this node
     total: float = 0.0
     children: "list[Node]" = field(default_factory=list)
 
@@ -28,17 +27,7 @@ class Node:
         """Mean reward of the simulations through this node; 0 before the first."""
         return self.total / self.visits if self.visits else 0.0
 
-    def path(self) -> "list[Node]":
-        """Nodes from the root's child to this one."""
-        nodes: list[Node] = []
-        node = self
-        while node.parent is not None:
-            nodes.append(node)
-            node = node.parent
-        return nodes[::-1]
-
     def add(self, statement: str, prior: float, unexpanded: float, terminal: bool = False) -> "Node":
-        """Append a child."""
         child = Node(statement, self, prior, unexpanded, self.depth + 1, terminal, closed=terminal)
         self.children.append(child)
         return child
@@ -46,7 +35,6 @@ class Node:
 
 def begin_simulation(node: Node) -> None:
     """Count a simulation from `node` as pending."""
-    node.started += 1
     for ancestor in _with_ancestors(node):
         ancestor.pending += 1
 
@@ -89,8 +77,8 @@ def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
 
 def node_id(node: Node) -> str:
     """The path of child numbers to a node: `0.3.1` is the second child of the root's fourth child."""
-    steps = [ancestor.parent.children.index(ancestor) for ancestor in node.path() if ancestor.parent]
-    return ".".join(map(str, [0, *steps]))
+    steps = [each.parent.children.index(each) for each in _with_ancestors(node) if each.parent]
+    return ".".join(map(str, [0, *reversed(steps)]))
 
 
 def _is_informative(node: Node) -> bool:

@@ -16,7 +16,7 @@ from tasks.programs.sandbox.sandbox import Program
 from tasks.records import AskedProblem, Completion, Problem, Result, Split
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
 from tasks.search.policy_tree import WAVE_SIZE, PolicyTree, Rollout
-from tasks.search.tally import Tally
+from tasks.search.tally import current_tally
 from tasks.seeds import derive_seed
 
 SplitProblem = tuple[Split, Problem]
@@ -26,7 +26,8 @@ SplitProblem = tuple[Split, Problem]
 class PolicySearch:
     """The search of one round: the policy writes completions, `runner` evaluates them, the trees are updated.
 
-    Batches found in `journal` are not computed again, new ones are added to it; `tally` counts the completions.
+    Batches found in `journal` are not computed again, new ones are added to it; the displayed tally counts the
+    completions.
     """
 
     def __init__(
@@ -37,12 +38,11 @@ class PolicySearch:
         params: Params,
         round: int,
         journal: Journal | None = None,
-        tally: Tally | None = None,
         failed_limit: float = FAILED_LIMIT,
     ) -> None:
         self.policy, self.params, self.round, self.failed_limit = policy, params, round, failed_limit
         self.environment, self.runner = environment, runner
-        self.journal, self.tally = journal, tally or Tally({})
+        self.journal, self.tally = journal, current_tally()
         self._cached_results: dict[Program, list[Result]] = {}
         own = params.search
         truncation = Truncation(own.top_p, own.top_k)
@@ -85,20 +85,17 @@ class PolicySearch:
     def _run_wave(self, rollouts: Sequence[tuple[PolicyTree, Rollout]]) -> None:
         """Run these rollouts and update the trees."""
         requests = [self._request(tree, rollout) for tree, rollout in rollouts]
-        evaluated: dict[int, EvaluatedCompletion] = {}
+        evaluated: dict[int, tuple[EvaluatedCompletion, float]] = {}
         for rows in self.sampler.batches(requests):
             problems = [rollouts[i][0].problem for i in rows]
             batch = self._batch([requests[i] for i in rows], problems)
-            evaluated.update(zip(rows, batch.written, strict=True))
-            for problem, written in zip(problems, batch.written, strict=True):
-                self.tally.add_completion(problem.problem_id, self._share(written.results, problem))
+            for i, problem, written in zip(rows, problems, batch.written, strict=True):
+                reward = search_share(self.environment, problem, written.results)
+                evaluated[i] = (written, reward)
+                self.tally.add_completion(problem.problem_id, reward)
         for i, (tree, rollout) in enumerate(rollouts):  # in this order, however the batches were formed
-            completion, results = evaluated[i].completion, evaluated[i].results
-            reward = self._share(results, tree.problem)
-            tree.update(rollout, completion, self._code(completion), results, reward)
-
-    def _share(self, results: Sequence[Result], problem: Problem) -> float:
-        return search_share(self.environment, problem, results)
+            written, reward = evaluated[i]
+            tree.update(rollout, written.completion, self._code(written.completion), written.results, reward)
 
     def _batch(self, requests: Sequence[Request], problems: Sequence[Problem]) -> Batch:
         """The completions of these requests, each run on the questions of its problem; from the journal if there."""
@@ -125,7 +122,7 @@ class PolicySearch:
         return batch
 
     def _run_programs(self, programs: Sequence[Program]) -> list[list[Result]]:
-        """Results of the programs; those of the previous batch are reused."""
+        """Results of the programs; those of earlier batches are reused."""
         new = [program for program in dict.fromkeys(programs) if program not in self._cached_results]
         results = self._cached_results | dict(zip(new, self.runner.run(new), strict=True))
         self._cached_results = {program: each for program, each in results.items() if failure_reason(each) is None}

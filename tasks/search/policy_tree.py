@@ -119,20 +119,16 @@ class PolicyTree:
         """Independent samples, the first wave."""
         return [Rollout(None, self._next_row()) for _ in range(count)]
 
-    def propose(self, wave: int, exploration: float = EXPLORATION) -> list[Rollout]:
+    def propose(self, wave: int) -> list[Rollout]:
         """Up to `wave` rollouts; [] if every completion so far is right or no node is open."""
         rollouts: list[Rollout] = []
         while len(rollouts) < wave and self.root.value < 1.0:
-            node = select_node(self.root, exploration)
+            node = select_node(self.root)
             if node is None:
                 break
             begin_simulation(node)
             rollouts.append(Rollout(node, self._next_row()))
         return rollouts
-
-    def credit(self, results: list[Result], reward: float) -> float:
-        """The value to back up: the reward, or the mean so far where the results are unknown."""
-        return reward if failure_reason(results) is None else self.root.value
 
     @property
     def solved(self) -> bool:
@@ -140,9 +136,13 @@ class PolicyTree:
         return any(found.reward == 1.0 for found in self.workflows.values())
 
     def update(self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float) -> None:
-        """Expand and back up one completion; `reward` is the share of the problem and its siblings that it solves."""
+        """Expand and back up one completion; `reward` is the share of the problem and its siblings that it solves.
+
+        Where the results are unknown, the mean so far is backed up.
+        """
         leaf = self._expand(rollout.from_node or self.root, completion)
-        backpropagate(leaf, self.credit(results, reward), started=rollout.from_node)
+        value = reward if failure_reason(results) is None else self.root.value
+        backpropagate(leaf, value, started=rollout.from_node)
         self.right += reward == 1.0
         found = self.workflows.setdefault(code, FoundWorkflow(code, results, reward, leaf, rollout.from_node))
         (found.samples if rollout.from_node is None else found.rollouts).append(completion)

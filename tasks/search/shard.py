@@ -27,15 +27,13 @@ from tasks.search.journal import Journal
 from tasks.search.node import node_id, tree_records
 from tasks.search.policy_search import PolicySearch, SplitProblem
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
-from tasks.search.tally import current_tally
-from tasks.search.tree_drawing import TreeRank, example_tree, tree_rank
 
 
 @dataclass(frozen=True)
 class ExampleTree:
-    """The tree of a shard to show, with its rank."""
+    """The tree of a shard to show, with its rank: the greatest of all shards is shown."""
 
-    rank: TreeRank
+    rank: tuple[bool, int, int]
     nodes: list[TreeNode]
     problem: Problem
 
@@ -75,7 +73,7 @@ def search_shard(
     journal = _journal(layout, round, f"{inputs}-{number}")
     operators = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, operators) as runner:
-        search = PolicySearch(policy, environment, runner, params, round, journal, current_tally())
+        search = PolicySearch(policy, environment, runner, params, round, journal)
         searched = search_problems(search, problems)
     log_usage(operators, layout, f"search@{round}")
     return searched
@@ -89,15 +87,15 @@ def search_problems(search: PolicySearch, problems: Sequence[SplitProblem]) -> S
     if environment.asks_siblings:
         search.explore(trees)
         run_perturbed_questions(trees, search.runner)
-    workflows = [workflow for tree in trees for workflow in workflow_records(tree)]
-    best = example_tree(trees)
+    workflows = [_record(tree.asked, found) for tree in trees for found in tree.workflows.values()]
+    best = max(trees, key=_rank)
     varied = {tree.problem.problem_id for tree in trees if tree.problem.answers_vary}
     return SearchShard(
         asked=[tree.asked for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
         workflows=workflows,
         nodes=[node for tree in trees for node in _nodes(tree)],
-        example=ExampleTree(tree_rank(best), _nodes(best), best.problem),
+        example=ExampleTree(_rank(best), _nodes(best), best.problem),
         metrics=_metrics(trees),
         support=count_support(workflows, varied) if environment.asks_siblings else {},
         all_vary=len(varied) == len(trees),
@@ -116,9 +114,10 @@ def _nodes(tree: PolicyTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
 
 
-def workflow_records(tree: PolicyTree) -> list[Workflow]:
-    """A record for each workflow of the tree."""
-    return [_record(tree.asked, workflow) for workflow in tree.workflows.values()]
+def _rank(tree: PolicyTree) -> tuple[bool, int, int]:
+    """(solved, and by no sample; right completions; nodes): ties go to the first tree."""
+    right = [found for found in tree.workflows.values() if found.reward == 1.0]
+    return bool(right) and not any(found.samples for found in right), tree.right, tree.size
 
 
 def _record(asked: AskedProblem, workflow: FoundWorkflow) -> Workflow:
@@ -131,8 +130,8 @@ def _record(asked: AskedProblem, workflow: FoundWorkflow) -> Workflow:
         parent_id=node_id(workflow.from_node) if workflow.from_node else None,
         depth=workflow.leaf.depth,
         visits=len(workflow.completions),
-        value=round_significant(workflow.reward),
-        prior=round_significant(max(exp(sum(c.logprobs)) for c in workflow.completions)),
+        value=_rounded(workflow.reward),
+        prior=_rounded(max(exp(sum(c.logprobs)) for c in workflow.completions)),
         result=workflow.results[0],
         sibling_results=workflow.results[1:],
         completions=workflow.completions,
@@ -141,20 +140,19 @@ def _record(asked: AskedProblem, workflow: FoundWorkflow) -> Workflow:
     )
 
 
-def round_significant(value: float) -> float:
-    """Six significant digits, the precision of means and probabilities in records."""
+def _rounded(value: float) -> float:
+    """To six significant digits, the precision of means and probabilities in records."""
     return float(f"{value:.6g}")
 
 
 def _metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
-    best = [max(each.reward for each in tree.workflows.values()) for tree in trees]
-    sampled = [max((f.reward for f in tree.workflows.values() if f.samples), default=0.0) for tree in trees]
+    by_samples = [any(f.samples and f.reward == 1.0 for f in tree.workflows.values()) for tree in trees]
     return {
         "problems": len(trees),
         "completions": sum(tree.completions for tree in trees),
         "workflows": sum(len(tree.workflows) for tree in trees),
-        "solved": sum(value == 1.0 for value in best),
-        "solved_by_samples": sum(value == 1.0 for value in sampled),
+        "solved": sum(tree.solved for tree in trees),
+        "solved_by_samples": sum(by_samples),
         "with_signal": sum(map(_has_signal, trees)),
     }
 

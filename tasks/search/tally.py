@@ -18,21 +18,18 @@ class Tally:
         """`awaited`: most completions of each problem by problem_id; other problems are ignored."""
         self._awaited = dict(awaited)
         self._solved: set[str] = set()
-        self.problems, self.done, self.solved = len(self._awaited), 0, 0
         self._sampled = 0  # completions of the current batch that are not yet evaluated
         self._speed = 0.0
         self._log = ProgressLog()
-        self.completions, self.left = sum(self._awaited.values()), sum(self._awaited.values())
+        self.completions = sum(awaited.values())
 
     def add_completion(self, problem: str, reward: float) -> None:
         """Count an evaluated completion."""
         self._sampled = max(0, self._sampled - 1)
-        if problem not in self._awaited:
-            return
-        self._set_awaited(problem, max(0, self._awaited[problem] - 1))
-        if reward == 1.0:
-            self._solved.add(problem)
-            self.solved = len(self._solved)
+        if problem in self._awaited:
+            self._awaited[problem] = max(0, self._awaited[problem] - 1)
+            if reward == 1.0:
+                self._solved.add(problem)
 
     def set_sampled(self, count: int) -> None:
         """`count` completions of the current batch are sampled, and will be evaluated when all are."""
@@ -46,28 +43,23 @@ class Tally:
     @property
     def finished(self) -> int:
         """Completions that are sampled, or that will never come."""
-        return min(self.completions, self.completions - self.left + self._sampled)
+        return min(self.completions, self.completions - sum(self._awaited.values()) + self._sampled)
 
     def close(self, problem: str) -> None:
         """No more completions will come for the problem."""
         if problem in self._awaited:
-            self._set_awaited(problem, 0)
+            self._awaited[problem] = 0
 
     def close_all(self, problems: Iterable[str], solved: Iterable[str]) -> None:
         """Close problems, possibly searched in another process, of which `solved` are solved."""
         for problem in problems:
             self.close(problem)
         self._solved |= self._awaited.keys() & set(solved)
-        self.solved = len(self._solved)
-
-    def _set_awaited(self, problem: str, awaited: int) -> None:
-        self.left -= self._awaited[problem] - awaited
-        self.done += awaited == 0 < self._awaited[problem]
-        self._awaited[problem] = awaited
 
     def __str__(self) -> str:
+        done = sum(count == 0 for count in self._awaited.values())
         speed = f", {self._speed:.0f} tokens/s" if self._speed else ""
-        return f"{self.done}/{self.problems} problems, {self.solved} solved{speed}"
+        return f"{done}/{len(self._awaited)} problems, {len(self._solved)} solved{speed}"
 
 
 _displayed: ContextVar[Tally | None] = ContextVar("tally", default=None)

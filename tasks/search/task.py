@@ -1,5 +1,6 @@
 """Stage `search`: tree search for workflows that solve the round's problems, with the current policy as prior."""
 
+import shutil
 from functools import partial
 
 from rich.console import Console
@@ -15,7 +16,6 @@ from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem
 from tasks.search.draw import draw_problems
-from tasks.search.journal import remove_journals
 from tasks.search.shard import search_shard
 from tasks.search.tally import Tally, show_tally
 from tasks.search.totals import SearchTotals
@@ -34,8 +34,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     problems = draw_problems(listed, params.search.problems, params.seed, "train", round)
     simulations = params.search.simulations if environment.asks_siblings else params.update.group_size
     tally = Tally({problem.problem_id: simulations for _, problem in problems})
-    reads = [layout.policy(round - 1), layout.problems("train")]
-    reads.append(layout.sources / "search.json")  # with the digest of a user's environment
+    digests = layout.sources / "search.json"  # of a user's environment among others
+    reads = [layout.policy(round - 1), layout.problems("train"), digests]
     totals, stage_id = SearchTotals(tally), f"search@{round}"
     with (
         serve_policy(layout, params.vllm, layout.policy(round - 1), stage_id) as served,
@@ -52,4 +52,4 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     write_text(layout.tree(round), tree_svg(example.nodes, example.problem, round))
     left_out = len(listed) - len(problems)
     write_json(layout.metrics("search", round), totals.metrics | {"left_out": left_out})
-    remove_journals(layout.journals("search", round))
+    shutil.rmtree(layout.journals("search", round), ignore_errors=True)  # those of other inputs too

@@ -21,16 +21,13 @@ class SearchTotals:
     def collect(self, shards: Iterable[SearchShard]) -> Iterator[Part]:
         """Problems, workflows and nodes of each shard, to be written."""
         for shard in shards:
-            self._add(shard)
+            self._tally.close_all([asked.problem_id for asked in shard.asked], shard.solved)
+            self._metrics.update(shard.metrics)
+            self._support.update(shard.support)
+            self._all_vary &= shard.all_vary
+            if self.example is None or shard.example.rank > self.example.rank:
+                self.example = shard.example
             yield shard.asked, shard.workflows, shard.nodes
-
-    def _add(self, shard: SearchShard) -> None:
-        self._tally.close_all([asked.problem_id for asked in shard.asked], shard.solved)
-        self._metrics.update(shard.metrics)
-        self._support.update(shard.support)
-        self._all_vary &= shard.all_vary
-        if self.example is None or shard.example.rank > self.example.rank:
-            self.example = shard.example
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -12,8 +12,6 @@ from tasks.records import Problem, TreeNode
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from tasks.search.policy_tree import PolicyTree
-
 LINES = 60  # of a picture: what a screen shows
 COLUMNS = 120
 
@@ -54,19 +52,3 @@ def tree_svg(nodes: Sequence[TreeNode], problem: Problem, round: int) -> str:
     drawn = console.export_svg(title=f"graft tree {problem.problem_id} --round {round}", unique_id="tree")
     local = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # rich names fonts on the network
     return _UNDRAWABLE.sub("\ufffd", local)
-
-
-def example_tree(trees: Sequence["PolicyTree"]) -> "PolicyTree":
-    """The tree to show: among those that solved a problem no sample had solved, else among all, the one with most right
-    completions; ties go to the largest, then the first."""
-    return max(trees, key=tree_rank)
-
-
-TreeRank = tuple[bool, int, int]
-"""(solved by the tree only, right completions, nodes): the greatest is shown."""
-
-
-def tree_rank(tree: "PolicyTree") -> TreeRank:
-    """See `example_tree`."""
-    right = [found for found in tree.workflows.values() if found.reward == 1.0]
-    return bool(right) and not any(found.samples for found in right), tree.right, tree.size

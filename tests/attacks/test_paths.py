@@ -14,7 +14,7 @@ from flows.stages.dvc_yaml import round_of
 from tasks.artifacts import read_jsonl, read_text, write_text
 from tasks.errors import GraftError, one_line
 from tasks.params.file import override
-from tasks.problems.jsonl import read_problems
+from tasks.problems.jsonl import Reader
 from tasks.records import Problem, Workflow
 from tests.support.records import make_workflow
 from tests.support.stage_params import REPOSITORY
@@ -38,7 +38,7 @@ def workflow(problem_id: str) -> str:
 def test_a_problem_has_a_name_that_is_no_path(name: str, tmp_path: Path) -> None:
     fields = f'"question": "1?", "answer": 2, "problem_id": {json.dumps(name)}'
     with pytest.raises(GraftError, match="cannot name a file"):
-        read_problems("mine.jsonl", "{" + fields + "}", "mine")
+        Reader().read("mine.jsonl", "{" + fields + "}", "mine")
     for record, text in ((Problem, f'{{{fields}, "source": "x"}}'), (Workflow, "")):
         line = text or workflow(problem_id="NAME").replace('"NAME"', json.dumps(name))
         write_text(tmp_path / "file.jsonl", line + "\n")

@@ -39,7 +39,6 @@ _edit_rwlock = rwlock._edit_rwlock
 def make_files_atomic() -> None:
     """Install the patches in this process."""
     _common._dump_data = _yaml._dump_data = write_atomically
-    state.State = RecoveringState  # type: ignore[misc,unused-ignore]
     StageCache._load_cache = load_cache
     rwlock._edit_rwlock = edit_rwlock
 

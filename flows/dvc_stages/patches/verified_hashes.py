@@ -6,12 +6,12 @@ a write-protected file in its cache it would not check at all.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from dvc.fs import LocalFileSystem
-from dvc.repo import Repo
+from dvc_data.hashfile import state
 from dvc_data.hashfile.db import HashFileDB
+from dvc_data.hashfile.db.local import LocalHashFileDB
 from dvc_data.hashfile.hash import file_md5
 from dvc_data.hashfile.hash_info import HashInfo
 from dvc_data.hashfile.meta import Meta
@@ -22,25 +22,24 @@ Stamp = tuple[int, int, float, float]
 """Inode, size, modification and change time of a file."""
 
 
-def verify_hashes(repo: Repo) -> None:
+_Store: Any = LocalHashFileDB  # whose methods mypy lets nobody replace
+_check = _Store.check  # it hashes no write-protected file
+
+
+def verify_hashes() -> None:
     """Replace DVC's database of file hashes by one that verifies, and check cached copies before they are restored."""
-    repo.state.close()
-    repo.state = VerifyingState(repo.root_dir, repo.site_cache_dir, repo.dvcignore)
-    for _, odb in repo.cache.by_scheme():
-        odb.state = repo.state
-        odb.check = partial(HashFileDB.check, odb)
+    state.State = VerifyingState  # type: ignore[assignment,misc,unused-ignore]
+    _Store.check = HashFileDB.check
 
 
 @contextmanager
-def unverified_cache(repo: Repo) -> Iterator[None]:
+def unverified_cache() -> Iterator[None]:
     """Cached copies are not hashed in this block, where DVC only asks whether there is one."""
-    stores = {id(odb): odb for _, odb in repo.cache.by_scheme()}.values()
-    checks = [(odb, odb.__dict__.pop("check")) for odb in stores]
+    _Store.check = _check
     try:
         yield
     finally:
-        for odb, check in checks:
-            odb.check = check
+        _Store.check = HashFileDB.check
 
 
 class VerifyingState(RecoveringState):
@@ -66,10 +65,6 @@ class VerifyingState(RecoveringState):
     def get_many(self, items: Any, fs: Any, infos: Any) -> Iterator[tuple[str, Any, Any]]:
         """`get` for each of `items`."""
         return ((path, *self.get(path, fs, infos.get(path))) for path in items)
-
-    def save(self, path: str, fs: Any, hash_info: Any, info: Any = None) -> None:
-        """`save_many` for one file."""
-        self.save_many([(path, hash_info, info)], fs)
 
     def save_many(self, items: Any, fs: Any) -> None:
         """Remember hashes that DVC has computed."""

@@ -9,9 +9,10 @@ looked up.
 Values are computed here on numbers only; the resulting workflow is run in the sandbox like any other.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -79,31 +80,24 @@ def shortest_expressions(
     leaves = [Expression(leaf=f"n[{i}]") for i in range(count)] + [Expression(leaf=str(c)) for c in CONSTANTS]
     columns = [[float(q[i]) for q in quantities] for i in range(count)]
     values = np.array(columns + [[float(c)] * len(quantities) for c in CONSTANTS])
-    tables = [_Table(values, leaves, len(answers))]
+    tables = [_Table(values, len(answers), leaves.__getitem__)]
     while len(tables) <= min(operations, TABLED):
         tables.append(tables[-1].joined(tables[0]))
     target = np.array([float(a) for a in answers])
-    found: list[Expression] = []
-    length, last = 1, operations
-    while length <= last:
-        at_length = list(_find(tables, target, length))
-        if at_length and not found:
-            last = min(operations, length + further)
-        found += at_length
-        length += 1
+    by_length = (list(_find(tables, target, length)) for length in range(1, operations + 1))
+    found = next(filter(None, by_length), [])
+    for longer in islice(by_length, further):
+        found += longer
     return sorted(dict.fromkeys(found), key=lambda e: e.strangeness)
 
 
 @dataclass
 class _Table:
-    """Expressions with distinct values, stored as indices of their operands and built on demand."""
+    """Expressions with distinct values, built on demand."""
 
     values: Values
-    leaves: list[Expression]
     answered: int  # number of leading inputs used in lookups
-    small: "_Table | None" = None  # tables of the operands
-    large: "_Table | None" = None
-    made: NDArray[np.int64] | None = None  # [N, 3]: place in _FORMS, index in large, index in small
+    expression: Callable[[int], Expression]  # of a row
 
     @cached_property
     def index(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -128,7 +122,13 @@ class _Table:
         all_values, all_made = np.concatenate(values), np.concatenate(made)
         _, first = np.unique(_hashes(all_values), return_index=True)
         first.sort()
-        return _Table(all_values[first], [], self.answered, small, self, all_made[first])
+        kept = all_made[first]
+
+        def expression(row: int) -> Expression:
+            form, own, other = kept[row].tolist()
+            return _write(form, self.expression(own), small.expression(other))
+
+        return _Table(all_values[first], self.answered, expression)
 
     def rows(self, wanted: Values) -> list[tuple[int, int]]:
         """All pairs (row of `wanted`, row of this table) of equal values."""
@@ -137,12 +137,6 @@ class _Table:
         begins, ends = (np.searchsorted(hashes, keys, side=side) for side in ("left", "right"))
         hits = np.flatnonzero(ends > begins).tolist()
         return [(row, match) for row in hits for match in order[begins[row] : ends[row]].tolist()]
-
-    def expression(self, row: int) -> Expression:
-        if self.made is None or self.small is None or self.large is None:
-            return self.leaves[row]
-        form, large, small = self.made[row]
-        return _write(int(form), self.large.expression(int(large)), self.small.expression(int(small)))
 
 
 # Operations on x of the larger and y of the smaller part: value, text, and the x required for a target and given y.

@@ -16,37 +16,29 @@ from tasks.seeds import derive_seed
 
 
 def generate(sizes: Problems, params: WordProblemParams, seed: int) -> dict[Split, list[Problem]]:
-    """All splits, from the grammar of events or from the fixed stories.
+    """All splits, each problem with its siblings, from the grammar of events or from the fixed stories.
 
     No question, siblings included, occurs twice.
     Raises GraftError if the templates cannot give as many different questions.
     """
-    unseen, operations = params.unseen_template_share, params.operations
-    splits = generate_from_events if params.stories == "events" else generate_splits
-    return splits(sizes.splits, params.phrasings, sizes.siblings, unseen, seed, operations)
-
-
-def generate_splits(
-    sizes: dict[Split, int], phrasings: int, siblings: int, unseen: float, seed: int, operations: int
-) -> dict[Split, list[Problem]]:
-    """`sizes` problems of each split, in this order, each with `siblings` siblings; see `generate`.
-
-    `operations`: of the longest solution; templates with more are not used.
-    """
-    usable = [template for template in templates() if template.operations <= operations]
+    if params.stories == "events":
+        return generate_from_events(sizes, params, seed)
+    usable = [template for template in templates() if template.operations <= params.operations]
+    unseen = params.unseen_template_share
     held_out = held_out_templates(usable, seed) if unseen > 0 else []
     seen = [template for template in usable if template not in held_out]
     used: set[str] = set()
     problems: dict[Split, list[Problem]] = {}
-    for split, size in sizes.items():
+    for split, size in sizes.splits.items():
         marks = spread(unseen if split == "test" else 0.0, size)
         known, unknown = cycle(seen, size, seed, split, "seen"), cycle(held_out, size, seed, split, "unseen")
-        problems[split] = [
-            _problem(
-                unknown.pop() if new else known.pop(), Position(split, index, not new), phrasings, siblings, seed, used
-            )
-            for index, new in enumerate(marks)
-        ]
+        problems[split] = []
+        for index, new in enumerate(marks):
+            template = unknown.pop() if new else known.pop()
+            rng = random.Random(derive_seed(seed, "problems", split, index))
+            phrasing = rng.choice(phrasings_of(template, params.phrasings, seed))
+            position = Position(split, index, not new)
+            problems[split].append(write_problem(template, phrasing, position, sizes.siblings, rng, used))
     return problems
 
 
@@ -80,11 +72,3 @@ def phrasings_of(template: Template, count: int, seed: int) -> list[int]:
     """The phrasings used by a run, drawn by the seed, the same in every split."""
     rng = random.Random(derive_seed(seed, "problems", "phrasings", template.name))
     return rng.sample(range(len(template.phrasings)), min(count, len(template.phrasings)))
-
-
-def _problem(
-    template: Template, position: Position, phrasings: int, siblings: int, seed: int, used: set[str]
-) -> Problem:
-    rng = random.Random(derive_seed(seed, "problems", position.split, position.index))
-    phrasing = rng.choice(phrasings_of(template, phrasings, seed))
-    return write_problem(template, phrasing, position, siblings, rng, used)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tasks.environments.protocol import OptionalMethods
+from tasks.environments.protocol import Environment
 from tasks.params.fields import Share
 from tasks.params.sections import Problems, SandboxParams, Section
 from tasks.records import Problem, Split, Workflow
@@ -35,7 +35,7 @@ class WordProblemParams(Section):
     )
 
 
-class WordProblems(OptionalMethods):
+class WordProblems(Environment):
     """Stories with quantities."""
 
     Params = WordProblemParams

@@ -5,20 +5,18 @@ statement. They are interpreted from the syntax tree, not run.
 """
 
 import ast
-from abc import ABC
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Solved
+from tasks.environments.word_problems.operations import OPERATIONS
 from tasks.environments.word_problems.word_problems import WordProblems
 from tasks.environments.worked_examples import select_examples
 from tasks.programs.operators.builtin import numbers
 
-_SYMBOLS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
-
-class WorkedAnswers(WordProblems, Direct, ABC):
+class WorkedAnswers(WordProblems, Direct):
     """One completion, one answer to a word problem. A subclass defines `prompt` and `parse`."""
 
     def written(self, steps: Sequence[str], answer: str) -> str:
@@ -48,8 +46,12 @@ def worked_steps(code: str, question: str) -> tuple[list[str], str]:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=left, op=op, right=right)):
                 first, second = (_value(side, quantities, variables) for side in (left, right))
-                variables[name] = _applied(op, first, second)
-                operation = f"{format_number(first)} {_SYMBOLS[type(op)]} {format_number(second)}"
+                try:
+                    symbol, compute = OPERATIONS[type(op)]
+                    variables[name] = compute(first, second)
+                except (KeyError, ZeroDivisionError):
+                    raise ValueError("divides by 0, or is no step") from None
+                operation = f"{format_number(first)} {symbol} {format_number(second)}"
                 steps.append(f"{operation} = {format_number(variables[name])}")
             case ast.Return(value=ast.expr() as value):
                 return steps, format_number(_value(value, quantities, variables))
@@ -82,16 +84,3 @@ def _value(operand: ast.expr, quantities: list[Fraction], variables: dict[str, F
         case ast.Subscript(slice=ast.Constant(value=int() as place)) if 0 <= place < len(quantities):
             return quantities[place]
     raise ValueError(f"no operand: {ast.unparse(operand)}")
-
-
-def _applied(op: ast.operator, left: Fraction, right: Fraction) -> Fraction:
-    match op:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.Div() if right:
-            return left / right
-    raise ValueError("divides by 0, or is no step")

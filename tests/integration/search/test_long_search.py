@@ -116,7 +116,7 @@ def test_wherever_a_search_is_cut_short_it_goes_on_from_there(
 def test_a_journal_is_not_believed_for_other_inputs(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tasks.search.task.remove_journals", lambda _: None)
+    monkeypatch.setattr("tasks.search.task.shutil.rmtree", lambda *_, **__: None)
     run(layout, params(), 1)
     (left,) = layout.journals("search", 1).iterdir()
     other = params(top_k=20)

@@ -59,8 +59,8 @@ PROBLEMS = [problem("product", "{} boxes of {} pens?", [120, 164]), problem("sum
 PROBLEMS.append(problem("unsolved", "{} or {}?", [0, 1]))
 
 
-def workflow(problem_id: str, code: str, depth: int = 1, prior: float = 1.0) -> Workflow:
-    return make_workflow(code, problem_id=problem_id, proposer="coldstart", depth=depth, prior=prior)
+def workflow(problem_id: str, code: str) -> Workflow:
+    return make_workflow(code, problem_id=problem_id, proposer="coldstart")
 
 
 @pytest.fixture
@@ -138,23 +138,11 @@ def test_a_base_is_copied_with_a_new_adapter(layout: Layout, tmp_path: Path, mak
     assert numbers(layout)["parameters"] == sum(p.numel() for p in base.parameters())
 
 
-LONG = HEADER + "    a = n[0] + 0\n    b = a + n[1]\n    return b\n"
-
-
-def test_pairs_are_the_questions_with_their_shortest_and_likeliest_code(layout: Layout) -> None:
-    likelier = HEADER + "    a = n[1] + n[0]\n    return a\n"
-    found = [(LONG, 2, 1.0), (SUM, 1, 0.2), (likelier, 1, 0.7)]
-    records = [workflow("sum", code, depth, prior) for code, depth, prior in found]
-    write_jsonl(layout.coldstart / "index.jsonl", records)
-    assert select_solutions(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], likelier)]
-
-
 @pytest.mark.parametrize("content", ["", "(" * 5000, "#" * 30_000, PRODUCT + "\n"])
 def test_a_damaged_workflow_is_skipped_with_a_warning(
     layout: Layout, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records = [workflow("product", PRODUCT), workflow("sum", SUM), workflow("sum", LONG, depth=2)]
-    damaged = [record.model_copy(update={"code": content}) for record in records[:2]]
-    write_jsonl(layout.coldstart / "index.jsonl", [*damaged, records[2]])
-    assert select_solutions(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], LONG)]
-    assert all(f"workflow {r.workflow_id} of {r.problem_id}: changed" in caplog.text for r in records[:2])
+    product, total = workflow("product", PRODUCT), workflow("sum", SUM)
+    write_jsonl(layout.coldstart / "index.jsonl", [product.model_copy(update={"code": content}), total])
+    assert select_solutions(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], SUM)]
+    assert f"workflow {product.workflow_id} of product: changed" in caplog.text

@@ -10,7 +10,7 @@ import pytest
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.coldstart.task import run
 from tasks.environments.word_problems.enumerate_programs import Expression, shortest_expressions, write_workflow
-from tasks.environments.word_problems.generate import generate, generate_splits
+from tasks.environments.word_problems.generate import generate
 from tasks.environments.word_problems.solve_problems import confirm_candidates, find_candidates
 from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.layout import Layout
@@ -19,7 +19,7 @@ from tasks.programs.answer_check import solved_share
 from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.operators.builtin import numbers
 from tasks.programs.sandbox.sandbox import Program, Sandbox
-from tasks.records import Problem, Sibling, Split, Workflow
+from tasks.records import Problem, Sibling, Workflow
 from tests.support.stage_params import SHIPPED, stage_params
 
 LEAVES = Expression(leaf="n[0]"), Expression(leaf="n[1]")
@@ -105,8 +105,9 @@ def test_neither_order_nor_the_siblings_of_others_change_a_workflow(layout: Layo
 
 
 def test_without_siblings_the_likeliest_is_right_more_often_than_the_shortest() -> None:
-    sizes: dict[Split, int] = {"train": 48}
-    problems = generate_splits(sizes, phrasings=1, siblings=3, unseen=0.0, seed=0, operations=4)["train"]
+    sizes = SHIPPED.problems.model_copy(update={"train": 48, "siblings": 3})
+    stories = WordProblemParams(stories="fixed", phrasings=1, operations=4, unseen_template_share=0)
+    problems = generate(sizes, stories, seed=0)["train"]
     likeliest = [find_candidates(bare(p), 4) for p in problems]
     fewest = [shortest_expressions([numbers(p.question)], [p.answer], 4) for p in problems]
     more, less = (sum(is_right(c[0], p) for c, p in zip(each, problems, strict=True)) for each in (likeliest, fewest))

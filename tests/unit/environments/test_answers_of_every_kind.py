@@ -85,7 +85,7 @@ def test_rewards_have_the_evaluators_share_and_terms_see_answer_and_fields() -> 
     problem = question_of("Where?", ["Paris in France"], evaluator="f1", fields={"hops": 2})
     group = make_group(["a", "b"], [ok("Paris in France"), ok("Paris, France")], problem=problem)
     weights = shipped_params(rewards={"runs": 1.0}).rewards
-    _, rewards = reward_group(WorkflowEnvironment(), group, weights, Budget(8, 256, None))
+    _, rewards = reward_group(WorkflowEnvironment(), group, weights, Budget(8, 256, None), {})
     assert [reward.terms for reward in rewards] == [
         {"correctness": 1.0, "runs": 1.0},
         {"correctness": 0.8, "runs": 1.0},

@@ -33,7 +33,7 @@ from tasks.core.metrics_files import read_metrics, read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.problems.jsonl import read_problems
+from tasks.problems import jsonl
 from tasks.programs.operators.reply_cache import StoredReply
 from tasks.promote.champion import read_champion, read_history
 from tasks.reward.term_process import _value
@@ -122,7 +122,7 @@ READERS: dict[str, Reader] = {
     "seconds of a stage": Reader(
         text_of(TIMING), lambda folder: last_seconds(Layout(folder), "search@1"), ".graft/seconds/search@1.json"
     ),
-    "problems.jsonl": of_file(PROBLEMS, lambda file: read_problems("file", read_text(file), "file")),
+    "problems.jsonl": of_file(PROBLEMS, lambda file: jsonl.Reader().read("file", read_text(file), "file")),
     "params.yaml": of_file((REPOSITORY / "params.yaml").read_bytes(), load_params),
     "dvc.yaml": Reader(valid.DVC_YAML, lambda folder: declared_params(folder, "update"), "dvc.yaml"),
     "dvc.lock": Reader(

@@ -7,7 +7,7 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.problems.formats import FORMATS
-from tasks.problems.jsonl import Reader, read_problems
+from tasks.problems.jsonl import Reader
 from tasks.problems.row import DEEPEST, LONGEST, LONGEST_CONTEXT
 from tasks.programs.operators.builtin import context, without_context
 from tasks.records import Problem
@@ -134,30 +134,33 @@ def test_the_right_choice_of_gpqa_is_anywhere_but_always_in_the_same_place() -> 
 def test_files_that_are_one_json_value() -> None:
     pairs = [{key: row[key] for key in ("question", "answer", "query_id")} for row in [LINES["DROP"][1][0]]]
     nested = {"nfl_1": {"passage": "In March 1999 …", "wiki_url": "w", "qa_pairs": pairs}}
-    (drop,) = read_problems("drop.json", json.dumps(nested, indent=1), "drop.json")
+    (drop,) = Reader().read("drop.json", json.dumps(nested, indent=1), "drop.json")
     assert (context(drop.question), drop.answer) == ("In March 1999 …", [["March"]])
     listed = [LINES["HotpotQA"][1][0], {**LINES["HotpotQA"][1][0], "_id": "5a9"}]
     with pytest.raises(GraftError, match=r"^hotpot\.json: item 2: item 1 asks the same; remove one of the two"):
-        read_problems("hotpot.json", json.dumps(listed), "hotpot.json")
+        Reader().read("hotpot.json", json.dumps(listed), "hotpot.json")
+    for broken in ({"data": [{"paragraphs": [{"context": "c"}]}]}, {"nfl_1": {"qa_pairs": ["When?"]}}):
+        with pytest.raises(GraftError, match=r"^own\.json:1: "):
+            Reader().read("own.json", json.dumps(broken), "own.json")
 
 
 def test_mbpp_shows_its_first_test_and_hides_the_others() -> None:
     tests = ["assert f(1) == 2", "assert f(2) == 3", "assert f(9) == 10"]
     row = {"task_id": 2, "text": "Add one.", "code": "def g(x): return x\ndef f(x): return x + 1", "test_list": tests}
-    (mbpp,) = read_problems("m.jsonl", json.dumps(row | {"test_setup_code": "import math"}), "m.jsonl")
+    (mbpp,) = Reader().read("m.jsonl", json.dumps(row | {"test_setup_code": "import math"}), "m.jsonl")
     assert mbpp.question == "Add one.\nassert f(1) == 2"
     answer: Any = mbpp.answer
     assert (answer["entry_point"], answer["setup"]) == ("f", "import math")
     assert (answer["shown"], answer["hidden"]) == (tests[:1], tests[1:])
     plus = {**row, "prompt": row["text"], "test_imports": [], "test": "for x in (1, 2):\n    assert f(x) == x + 1"}
-    (better,) = read_problems("m.jsonl", json.dumps(plus), "m.jsonl")
+    (better,) = Reader().read("m.jsonl", json.dumps(plus), "m.jsonl")
     answer = better.answer
     assert answer["hidden"] == [plus["test"]]
 
 
 def test_code_of_ones_own_names_its_tests() -> None:
     row = {"question": "x plus 1", "entry_point": "f", "tests": ["assert f(2) == 3"], "shown": ["assert f(1) == 2"]}
-    (own,) = read_problems("c.jsonl", json.dumps({**row, "problem_id": "one", "level": 1}), "c.jsonl")
+    (own,) = Reader().read("c.jsonl", json.dumps({**row, "problem_id": "one", "level": 1}), "c.jsonl")
     assert (own.problem_id, own.question, own.fields) == ("one", "x plus 1\nassert f(1) == 2", {"level": 1})
     assert refusal({**row, "tests": []}).startswith("data.jsonl:1: tests: no test is hidden")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tasks.errors import GraftError
 from tasks.evaluators.number import parse as parse_answer
 from tasks.params.sections import Problems
-from tasks.problems.jsonl import read_problems, split_problems
+from tasks.problems.jsonl import Reader, split_problems
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Problem, Sibling, Split
 
@@ -32,7 +32,7 @@ def sums(count: int) -> list[str]:
 
 
 def split(lines: list[str], params: Problems, seed: int = 0) -> dict[Split, list[Problem]]:
-    return split_problems("x", read_problems("x", "\n".join(lines), "x"), params, seed)
+    return split_problems("x", Reader().read("x", "\n".join(lines), "x"), params, seed)
 
 
 def line(**fields: Any) -> str:
@@ -41,7 +41,7 @@ def line(**fields: Any) -> str:
 
 def refusal(text: str) -> str:
     with pytest.raises(GraftError) as caught:
-        read_problems("mine.jsonl", text, "mine.jsonl")
+        Reader().read("mine.jsonl", text, "mine.jsonl")
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -69,7 +69,7 @@ def test_validation_is_of_trusted_lines_where_lines_say_so() -> None:
 
 @pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not here")
 def test_all_of_gsm8k_loads() -> None:
-    problems = read_problems("train.jsonl", GSM8K.read_text(encoding="utf-8"), "train.jsonl")
+    problems = Reader().read("train.jsonl", GSM8K.read_text(encoding="utf-8"), "train.jsonl")
     assert len(problems) == len({problem.problem_id for problem in problems}) == 7473
     assert problems[0].question.startswith("Natalia sold clips to 48 of her friends")
     assert problems[0].answer == 72
@@ -83,7 +83,7 @@ def test_all_of_gsm8k_loads() -> None:
 
 def test_the_shipped_example_loads() -> None:
     text = (REPOSITORY / "examples/problems.jsonl").read_text(encoding="utf-8")
-    problems = read_problems("problems.jsonl", text, "problems.jsonl")
+    problems = Reader().read("problems.jsonl", text, "problems.jsonl")
     assert len(problems) == 12
     assert sum(bool(problem.siblings) for problem in problems) >= 3
     for problem in problems:
@@ -97,7 +97,7 @@ def test_a_line_becomes_a_problem() -> None:
     one = line(id=7, question=" 2 and 3?\n", answer="Two and three:\n2+3=5\n#### 5", note="left alone")
     siblings = [{"question": "Half of 5?", "answer": "2.5"}]
     two = line(problem_id="b", question="Half of 3?", answer=1.5, siblings=siblings)
-    first, second = read_problems("mine.jsonl", f"\ufeff{one}\r\n\r\n{two}\r\n  ", "mine.jsonl")
+    first, second = Reader().read("mine.jsonl", f"\ufeff{one}\r\n\r\n{two}\r\n  ", "mine.jsonl")
     assert (first.problem_id, first.question, first.answer, first.source) == ("7", "2 and 3?", 5, "mine.jsonl")
     assert (first.template, first.seen, first.operations, first.siblings) == (None, None, None, [])
     assert second.siblings == [Sibling(question="Half of 5?", answer=2.5)]

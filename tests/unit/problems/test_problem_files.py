@@ -12,7 +12,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
-from tasks.problems.jsonl import read_files, split_problems
+from tasks.problems.jsonl import Reader, read_files, split_problems
 from tasks.problems.task import run
 from tasks.records import Problem
 from tests.support.stage_params import stage_params
@@ -84,8 +84,8 @@ def test_a_file_whose_data_dvc_has_not_pulled_is_named(tmp_path: Path) -> None:
 def test_added_problems_never_turn_a_learnt_problem_into_a_test_problem(old: int, new: int, seed: int) -> None:
     """The champion of an earlier run is measured on the present test problems: it must not have seen their answers."""
     params = params_of("data").problems
-    before = split_problems("data", read_files([("a", lines("a", old), "a")]), params, seed)
+    before = split_problems("data", read_files([("a", lines("a", old), "a")], Reader()), params, seed)
     grown = [("a", lines("a", old), "a"), ("b", lines("b", new), "b")]
-    after = split_problems("data", read_files(grown), params, seed)
+    after = split_problems("data", read_files(grown, Reader()), params, seed)
     learnt = {problem.problem_id for split in ("train", "validation") for problem in before[split]}
     assert learnt.isdisjoint(problem.problem_id for problem in after["test"])

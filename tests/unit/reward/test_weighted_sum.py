@@ -57,7 +57,7 @@ def rewards_in(rewarded: RewardedTrajectory) -> list[float | None]:
 
 
 def score(*members: list[Result], weights: Rewards = WEIGHTS, **more: Any) -> RewardedTrajectory:
-    return reward_group(WORKFLOW, trajectory(*members, **more), weights, BUDGET)
+    return reward_group(WORKFLOW, trajectory(*members, **more), weights, BUDGET, {})
 
 
 def test_correctness_is_the_share_of_problem_and_siblings() -> None:
@@ -70,7 +70,7 @@ def test_correctness_is_the_share_of_problem_and_siblings() -> None:
 def test_without_siblings_a_right_answer_counts_as_far_as_others_agree() -> None:
     group = with_fields(trajectory([OK], [WRONG], [OK], [KILLED]), agreement=[1.0, 1.0, 0.25, 1.0])
     assert [correctness(WORKFLOW, group.problem, member) for member in group.members] == [1, 0, 0.25, None]
-    *known, unknown = rewards_in(reward_group(WORKFLOW, group, WEIGHTS, BUDGET))
+    *known, unknown = rewards_in(reward_group(WORKFLOW, group, WEIGHTS, BUDGET, {}))
     assert (known, unknown) == (pytest.approx([1.1, 0.1, 0.35]), None)
 
 
@@ -112,7 +112,7 @@ def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> Non
     weights = WEIGHTS.model_copy(update={"efficiency": 1.0})
 
     def factors(group: Trajectory, price: tuple[float, float] | None) -> list[float | None]:
-        rewarded = reward_group(WORKFLOW, group, weights, BUDGET._replace(price=price))
+        rewarded = reward_group(WORKFLOW, group, weights, BUDGET._replace(price=price), {})
         return [reward.terms["efficiency"] for reward in rewarded.rewards]
 
     for price in (None, (1.0, 0.0)):  # without a price of replies, operations count
@@ -124,7 +124,7 @@ def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> Non
 
 def test_efficiency_needs_programs() -> None:
     with pytest.raises(GraftError, match=r"rewards\.efficiency: counts what programs do, and this"):
-        reward_group(TaggedAnswer(), trajectory([OK]), WEIGHTS.model_copy(update={"efficiency": 0.1}), BUDGET)
+        reward_group(TaggedAnswer(), trajectory([OK]), WEIGHTS.model_copy(update={"efficiency": 0.1}), BUDGET, {})
 
 
 weights = st.floats(0, 100, allow_nan=False)
@@ -149,7 +149,7 @@ def metrics_of(groups: list[RewardedTrajectory]) -> dict[str, float]:
 
 def failures_of(groups: list[RewardedTrajectory]) -> Failures:
     failures = Failures()
-    failures.add_failure(first_failure(groups))
+    failures.add_failure(first_failure(groups, {}))
     for group in groups:
         failures.add(group)
     return failures

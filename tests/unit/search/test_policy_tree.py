@@ -70,13 +70,13 @@ def test_a_last_token_that_ends_a_statement_is_no_statement_of_its_own() -> None
 def test_a_negligible_rest_is_not_worth_a_rollout() -> None:
     tree = taught(completion([5, 9, 1], 1 - NEGLIGIBLE / 2, 1.0, 0.5))
     assert tree.root.unexpanded == 0.0
-    (rollout,) = tree.propose(1, exploration=1.0)
+    (rollout,) = tree.propose(1)
     assert [rollout.from_node] == tree.root.children
 
 
 def test_a_rollout_ends_below_the_node_that_it_began_at() -> None:
     tree = taught(completion([5, 9, 6, 9, 1], 1.0, 1.0, 0.5), rewards=[0.5])
-    (rollout,) = tree.propose(1, exploration=1.0)
+    (rollout,) = tree.propose(1)
     first = tree.root.children[0]
     assert rollout.from_node is first
     assert (rollout.row, tree.completions) == (1, 2)
@@ -91,22 +91,22 @@ def test_a_rollout_ends_below_the_node_that_it_began_at() -> None:
 
 def test_a_wave_is_spread_and_each_completion_has_a_row_of_its_own() -> None:
     tree = taught(completion([5, 9, 1], 0.4, 1.0, 0.5), completion([6, 9, 1], 0.4, 1.0, 0.5))
-    rollouts = tree.propose(3, exploration=2.0)
+    rollouts = tree.propose(3)
     assert [r.row for r in tree_of().samples(2) + rollouts] == list(range(5))
     assert len({id(r.from_node) for r in rollouts}) == 3
 
 
 def test_nothing_is_proposed_without_room_or_where_all_is_right_or_written_out() -> None:
     tree = taught(completion([5, 9, 1], 0.5))
-    assert [tree.propose(wave, exploration=1.0) for wave in (0, -3)] == [[], []]
+    assert [tree.propose(wave) for wave in (0, -3)] == [[], []]
     tree = tree_of()
     one, two = tree.samples(2)
     learn(tree, one, completion([5, 9, 1], 0.3), reward=1.0)
-    assert tree.propose(4, exploration=1.0) == []
+    assert tree.propose(4) == []
     learn(tree, two, completion([6, 9, 1], 0.3), reward=2 / 3)
-    assert len(tree.propose(4, exploration=1.0)) == 4
+    assert len(tree.propose(4)) == 4
     tree = taught(completion([5, 9, 1]))  # the policy is sure of every token, and wrong
-    assert tree.propose(4, exploration=1.0) == []
+    assert tree.propose(4) == []
     assert tree.root.closed
 
 
@@ -126,7 +126,7 @@ def test_priors_and_what_is_unseen_add_up_however_the_completions_fall() -> None
 
     for rollout in tree.samples(5):
         learn(tree, rollout, write(tree.prefix(None)))
-    while rollouts := tree.propose(4, exploration=3.0):
+    while rollouts := tree.propose(4):
         for rollout in rollouts:
             learn(tree, rollout, write(tree.prefix(rollout.from_node)))
     expanded = [node for node in nodes_of(tree.root) if node.children]

@@ -18,9 +18,9 @@ def test_what_is_done_and_what_is_left_add_up(awaited: dict[str, int], data: st.
     counts = {p: sum(name == p for name, reward in came if reward is not None) for p in awaited}
     ended = {p for p in awaited if (p, None) in came}
     left = {p: 0 if p in ended else max(0, awaited[p] - counts[p]) for p in awaited}
-    assert tally.left == sum(left.values())
-    assert tally.done == sum(count == 0 for count in left.values())
-    assert tally.solved == len({p for p, reward in came if reward == 1.0} & awaited.keys())
+    assert tally.finished == tally.completions - sum(left.values())
+    done, solved = sum(count == 0 for count in left.values()), {p for p, reward in came if reward == 1.0}
+    assert str(tally) == f"{done}/{len(awaited)} problems, {len(solved & awaited.keys())} solved"
 
 
 def test_the_speed_is_that_of_the_last_batch() -> None:

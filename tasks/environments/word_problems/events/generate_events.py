@@ -3,12 +3,15 @@
 import itertools
 import random
 from collections import Counter
-from functools import lru_cache
+from functools import cache
+from typing import get_args
 
 from tasks.environments.word_problems.events.grammar import Composition, compositions, name_of, parts_of, tell
 from tasks.environments.word_problems.from_template import Position, write_problem
 from tasks.environments.word_problems.spread import HELD_OUT, cycle, spread
 from tasks.environments.word_problems.stories.template import draw_quantities
+from tasks.environments.word_problems.word_problems import WordProblemParams
+from tasks.params.sections import Problems
 from tasks.records import Novelty, Problem, Split
 from tasks.seeds import derive_seed
 
@@ -18,28 +21,25 @@ POOL = 240
 DRAWS, SENSIBLE = 150, 3
 """Draws of a composition's quantities, and how many of them at least must make a sensible story."""
 
-NOVELTIES: tuple[Novelty | None, ...] = (None, "phrasing", "composition")
 
+def generate_from_events(sizes: Problems, params: WordProblemParams, seed: int) -> dict[Split, list[Problem]]:
+    """All splits, each problem with its siblings.
 
-def generate_from_events(
-    sizes: dict[Split, int], phrasings: int, siblings: int, unseen: float, seed: int, operations: int
-) -> dict[Split, list[Problem]]:
-    """`sizes` problems of each split, in this order, each with `siblings` siblings.
-
-    Each number of operations up to `operations` is equally frequent. Of the share `unseen` of the test problems every
+    Each number of operations up to `operations` is equally frequent. Of the unseen share of the test problems every
     other one is a new composition; the others are known compositions with a new choice of tellings or, where
     `phrasings` is 1, new compositions too. Every telling of a part occurs in a composition of train.
     """
-    pool = [draw_pool(count, seed) for count in range(1, operations + 1)]
+    unseen, phrasings = params.unseen_template_share, params.phrasings
+    pool = [draw_pool(count, seed) for count in range(1, params.operations + 1)]
     held_out = held_out_compositions(pool, seed) if unseen > 0 else set()
     known = [[composition for composition in group if composition not in held_out] for group in pool]
     new = [[composition for composition in group if composition in held_out] for group in pool]
     used: set[str] = set()
     problems: dict[Split, list[Problem]] = {}
-    for split, size in sizes.items():
+    for split, size in sizes.splits.items():
         draws = {
             novelty: _cycle_lengths(new if novelty == "composition" else known, size, seed, split, novelty or "seen")
-            for novelty in NOVELTIES
+            for novelty in (None, *get_args(Novelty))
         }
         problems[split] = []
         for index, novelty in enumerate(_novelties(spread(unseen if split == "test" else 0.0, size), phrasings)):
@@ -47,7 +47,7 @@ def generate_from_events(
             rng = random.Random(derive_seed(seed, "problems", split, index))
             tellings = _draw_tellings(composition, phrasings, novelty, unseen > 0, seed, rng)
             position = Position(split, index, novelty is None, novelty)
-            problems[split].append(write_problem(tell(composition, tellings), 0, position, siblings, rng, used))
+            problems[split].append(write_problem(tell(composition, tellings), 0, position, sizes.siblings, rng, used))
     return problems
 
 
@@ -58,7 +58,7 @@ def draw_pool(operations: int, seed: int) -> list[Composition]:
     return list(itertools.islice(filter(makes_sense, rng.sample(everything, len(everything))), POOL))
 
 
-@lru_cache(None)
+@cache
 def makes_sense(composition: Composition) -> bool:
     """Whether enough quantities make a sensible story.
 

@@ -66,7 +66,6 @@ def tell(composition: Composition, tellings: Sequence[int]) -> Template:
             who, following = following, who
     return Template(
         name_of(composition),
-        composition[0].gives,
         solution,
         (" ".join(sentences),),
         quantities,

@@ -12,17 +12,7 @@ WORDS = {
     "twice": Fraction(2),
     "double": Fraction(2),
     "triple": Fraction(3),
-    "two": Fraction(2),
     "three": Fraction(3),
-    "four": Fraction(4),
-    "five": Fraction(5),
-    "six": Fraction(6),
-    "seven": Fraction(7),
-    "eight": Fraction(8),
-    "nine": Fraction(9),
-    "ten": Fraction(10),
-    "eleven": Fraction(11),
-    "twelve": Fraction(12),
     "dozen": Fraction(12),
 }
 """The number words that questions may contain."""

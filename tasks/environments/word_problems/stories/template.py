@@ -10,6 +10,7 @@ from string import Formatter
 
 from pydantic import ConfigDict, with_config
 
+from tasks.environments.word_problems.operations import OPERATIONS
 from tasks.environments.word_problems.stories.quantity import Option
 from tasks.environments.word_problems.stories.words import StoryItems, StoryQuantity, read_data
 
@@ -26,7 +27,6 @@ class Template:
     """
 
     name: str
-    family: str
     solution: str
     phrasings: tuple[str, ...]
     quantities: dict[str, StoryQuantity]
@@ -36,7 +36,7 @@ class Template:
     @property
     def operators(self) -> list[str]:
         """The symbols + - * / of the solution, one for each operation."""
-        return [_SYMBOLS[type(node.op)] for node in ast.walk(_expression(self)) if isinstance(node, ast.BinOp)]
+        return [OPERATIONS[type(node.op)][0] for node in ast.walk(_parse(self.solution)) if isinstance(node, ast.BinOp)]
 
     @property
     def operations(self) -> int:
@@ -54,26 +54,6 @@ def templates() -> tuple[Template, ...]:
     return read_data(Path(__file__).with_name("templates.yaml"), dict[str, tuple[Template, ...]])["templates"]
 
 
-def program_of(template: Template, phrasing: int) -> str:
-    """Body of the reference workflow: one operation per statement over `n[0]`, `n[1]` … in the order of the text."""
-    order = template.order(phrasing)
-    lines: list[str] = []
-
-    def write(node: ast.expr) -> str:
-        if isinstance(node, ast.Name):
-            return f"n[{order.index(node.id)}]"
-        if isinstance(node, ast.Constant):
-            return str(node.value)
-        assert isinstance(node, ast.BinOp)
-        left, right = write(node.left), write(node.right)
-        target = "abcdefgh"[len(lines)]
-        lines.append(f"{target} = {left} {_SYMBOLS[type(node.op)]} {right}")
-        return target
-
-    result = write(_expression(template))
-    return "\n".join([*lines, f"return {result}"])
-
-
 def answer_of(template: Template, values: dict[str, Fraction]) -> Fraction | None:
     """The exact answer, or None if these quantities make no sensible story.
 
@@ -81,7 +61,7 @@ def answer_of(template: Template, values: dict[str, Fraction]) -> Fraction | Non
     ratios only; the answer must not be one of the quantities.
     """
     try:
-        answer, _ = _evaluate(_expression(template), template, values)
+        answer, _ = _evaluate(_parse(template.solution), template, values)
     except _SenselessError:
         return None
     return None if answer in values.values() else answer
@@ -100,15 +80,8 @@ def draw_quantities(template: Template, phrasing: int, rng: random.Random) -> tu
     return None if answer is None else (drawn, answer)
 
 
-_SYMBOLS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-
-
 class _SenselessError(Exception):
     pass
-
-
-def _expression(template: Template) -> ast.expr:
-    return _parse(template.solution)
 
 
 @lru_cache(1024)
@@ -123,20 +96,10 @@ def _evaluate(node: ast.expr, template: Template, values: dict[str, Fraction]) -
     if isinstance(node, ast.Constant):
         return Fraction(str(node.value)), True
     assert isinstance(node, ast.BinOp)
-    (left, left_ratio), (right, right_ratio) = (
-        _evaluate(node.left, template, values),
-        _evaluate(node.right, template, values),
-    )
-    match node.op:
-        case ast.Add():
-            value = left + right
-        case ast.Sub():
-            value = left - right
-        case ast.Mult():
-            value = left * right
-        case _:
-            value = left / right
-    ratio = left_ratio and right_ratio
+    left, left_is_ratio = _evaluate(node.left, template, values)
+    right, right_is_ratio = _evaluate(node.right, template, values)
+    _, compute = OPERATIONS[type(node.op)]
+    value, ratio = compute(left, right), left_is_ratio and right_is_ratio
     unit = 100 if template.hundredths else 1
     if not 0 < value <= LARGEST or not (ratio or (value * unit).denominator == 1):
         raise _SenselessError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tasks.environments.word_problems.generate import generate, held_out_templates
 from tasks.environments.word_problems.stories.quantity import whole
-from tasks.environments.word_problems.stories.template import Template, draw_quantities, program_of, templates
+from tasks.environments.word_problems.stories.template import Template, draw_quantities, templates
 from tasks.environments.word_problems.stories.words import shared_words
 from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.errors import GraftError
@@ -38,9 +38,9 @@ def generated() -> dict[Split, list[Problem]]:
 
 def workflow(template: Template, phrasing: int) -> Callable[[str], int | float]:
     """The reference program as a function `solve(problem)` over the real operators."""
-    body = "".join(f"    {line}\n" for line in program_of(template, phrasing).splitlines())
+    quantities = [f"    {name} = n[{place}]\n" for place, name in enumerate(template.order(phrasing))]
     scope: dict[str, Any] = {"numbers": numbers}
-    exec(HEADER + body, scope)
+    exec(f"{HEADER}{''.join(quantities)}    return {template.solution}\n", scope)
     solve: Callable[[str], int | float] = scope["solve"]
     return solve
 
@@ -155,7 +155,7 @@ def test_problems_depend_on_the_seed_but_no_split_on_the_number_of_train_problem
 
 
 def test_too_many_problems_name_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    narrow = Template("narrow", "x", "a + b", ("{a} and {b}?",), {"a": whole(12, 14), "b": whole(12, 14)})
+    narrow = Template("narrow", "a + b", ("{a} and {b}?",), {"a": whole(12, 14), "b": whole(12, 14)})
     monkeypatch.setattr("tasks.environments.word_problems.generate.templates", lambda: (narrow,))
     monkeypatch.setattr("tasks.environments.word_problems.from_template.TRIES", 200)
     sizes, params = SIZES.model_copy(update={"siblings": 0}), PARAMS.model_copy(update={"unseen_template_share": 0.0})

@@ -16,6 +16,7 @@ REPLACED = {
     "dvc.utils.serialize._common._dump_data": "path data dumper fs dumper_args",
     "dvc.utils.serialize._yaml._dump_data": "path data dumper fs dumper_args",
     "dvc_data.hashfile.state.State": "root_dir tmp_dir ignore",
+    "dvc_data.hashfile.db.local.LocalHashFileDB.check": "oid check_hash _info",
     "dvc.stage.Stage.reproduce": "interactive kwargs",
     "dvc.stage.Stage.run": "dry no_commit force allow_missing no_download kwargs",
     "dvc.stage.Stage._run_stage": "dry force kwargs",
