@@ -32,7 +32,7 @@ Answer = Annotated[JsonValue, AfterValidator(_check_finite)]
 """The expected answer, in the form that its evaluator reads: a number, a text, a list of accepted ones …"""
 
 Fields = Annotated[dict[str, JsonValue], AfterValidator(_check_finite)]
-"""The other columns of a line of a user's file; tasks/problems/columns.py bounds them."""
+"""The other columns of a line of a user's file; tasks/problems/row.py bounds them."""
 
 NUMBER = "number"
 """The evaluator of problems that name none; tasks/evaluators/scores.py has the others."""

@@ -98,7 +98,7 @@ def _failure(outcome: Outcome | None) -> str | None:
     if outcome.passed == outcome.total:
         return None
     ending = f" ({outcome.ending})" if outcome.ending else ""
-    remedy = "raise sandbox.seconds, or remove the line" if outcome.ending == LATE else "mend it, or remove the line"
+    remedy = "raise sandbox.seconds, or remove the line" if outcome.ending == LATE else "correct it, or remove the line"
     return f"solution: passes {outcome.passed} of the {outcome.total} hidden tests{ending}; {remedy}"
 
 

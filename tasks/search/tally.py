@@ -34,7 +34,8 @@ class Tally:
     def set_sampled(self, count: int) -> None:
         """`count` completions of the current batch are sampled, and will be evaluated when all are."""
         self._sampled = count
-        self._log.report(f"search: {self}, {self.finished} of at most {self.completions} completions")
+        if self._awaited:  # not in a worker process, whose part the first process reports
+            self._log.report(f"search: {self}, {self.finished} of at most {self.completions} completions")
 
     def set_speed(self, tokens: int, seconds: float) -> None:
         """The last batch had this number of tokens and took this long to sample."""

@@ -78,7 +78,7 @@ def test_a_solution_of_the_file_has_to_pass() -> None:
     assert isinstance(right.answer, dict)
     assert right.answer["counts"] == [1, 1]
     wrong = refusal(lines(tests, solution="def f(x): return 3"))
-    assert wrong == "own.jsonl:1: solution: passes 1 of the 2 hidden tests; mend it, or remove the line"
+    assert wrong == "own.jsonl:1: solution: passes 1 of the 2 hidden tests; correct it, or remove the line"
     late = refusal(lines(tests, solution="def f(x):\n    while x > 2: pass\n    return x + 1"))
     assert late.endswith("1 of the 2 hidden tests (out of time); raise sandbox.seconds, or remove the line")
 

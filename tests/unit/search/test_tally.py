@@ -1,9 +1,11 @@
 """The progress of a search."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.search.tally import Tally
+from tasks.core import progress
+from tasks.search.tally import Tally, current_tally
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.integers(1, 4)), st.data())
@@ -29,3 +31,12 @@ def test_the_speed_is_that_of_the_last_batch() -> None:
     tally.set_speed(500, 2.0)
     tally.set_speed(300, 2.0)
     assert str(tally) == "0/1 problems, 0 solved, 150 tokens/s"
+
+
+def test_a_worker_process_reports_no_search_of_its_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    for tally in (Tally({"a": 2}), current_tally()):
+        tally.set_sampled(1)
+    assert capsys.readouterr().err == "search: 0/1 problems, 0 solved, 1 of at most 2 completions\n"
