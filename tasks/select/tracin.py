@@ -129,7 +129,7 @@ def influences(
     means, each = shared_means(samples, similar_of, mean_weights), [NO_SIGNAL] * len(samples)
     for place, (a, x, mean, key) in enumerate(zip(weights, similar_of, means, keys, strict=True)):
         if a and (one := projections.get(key)):
-            influence = _sign(a) * (x - mean) if local else a * one.product
+            influence = math.copysign(1.0, a) * (x - mean) if local else a * one.product
             each[place] = SampleInfluence(influence, a * one.product, abs(a) * one.norm)
     return Influences(each, direction, train_gradient)
 
@@ -202,8 +202,3 @@ def _blocks_through(
     while more and similarity.next_part():
         for block in passes:
             similarity.add(block)
-
-
-def _sign(number: float) -> float:
-    """-1, 0 or 1."""
-    return math.copysign(1.0, number) if number else 0.0
