@@ -4,7 +4,7 @@ Stages `select` and `update` both compute them, as they do GRPO's advantages: fr
 the value head of the round before. One model is in memory: the reference scores first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,7 +90,12 @@ def with_targets(
         if reward is not None
     ]
     targets = token_targets([s for s, _ in scored], [reward for _, reward in scored], values, kl, beta, ppo)
-    return [_with_targets(group, targets) for group in groups]
+    found = []
+    for group in groups:
+        own = ((s, targets.get(sample_key(s))) for s in group.samples)
+        samples = [replace(s, advantage=t.advantages[-1] if t else 0.0, targets=t) for s, t in own]
+        found.append(replace(group, samples=samples, advantages=[s.advantage for s in samples]))
+    return found
 
 
 def token_targets(
@@ -129,14 +134,6 @@ def check_independent(groups: Sequence[SampleGroup]) -> None:
                     f"completion {member} of problem {group.problem_id!r} was written by {proposer}, but algorithm ppo "
                     "learns from independent samples alone; set search.simulations to search.samples, and search again"
                 )
-
-
-def _with_targets(group: SampleGroup, targets: Mapping[SampleKey, TokenTargets]) -> SampleGroup:
-    samples = []
-    for sample in group.samples:
-        own = targets.get(sample_key(sample))
-        samples.append(replace(sample, advantage=own.advantages[-1] if own else 0.0, targets=own))
-    return replace(group, samples=samples, advantages=[s.advantage for s in samples])
 
 
 def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
