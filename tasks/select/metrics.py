@@ -16,7 +16,7 @@ They are of training samples; `mixed` counts the validation samples that the upd
 
 from collections.abc import Iterable, Sequence
 from math import fsum
-from statistics import stdev
+from statistics import fmean, stdev
 
 from tasks.objective.advantages import TOLERANCE, known_rewards
 from tasks.records import Proposer, Selected
@@ -60,12 +60,12 @@ def _measured(lines: Sequence[Selected]) -> dict[str, float]:
     influences, norms = zip(*measured, strict=True)
     quantiles = np.percentile(influences, QUANTILES)
     return {
-        "influence_mean": fsum(influences) / len(influences),
+        "influence_mean": fmean(influences),
         "influence_std": stdev(influences) if len(influences) > 1 else 0.0,
         "influence_min": min(influences),
         "influence_max": max(influences),
         "influence_positive_share": _share(sum(influence > 0 for influence in influences), len(influences)),
-        "gradient_norm_mean": fsum(norms) / len(norms),
+        "gradient_norm_mean": fmean(norms),
         **{f"influence_p{q}": float(value) for q, value in zip(QUANTILES, quantiles, strict=True)},
     }
 

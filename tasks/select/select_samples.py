@@ -24,7 +24,7 @@ from tasks.select.gradient_algebra import direction_cosine, direction_norm
 from tasks.select.losses import TokenLosses, Validation
 from tasks.select.metrics import selection_metrics
 from tasks.select.reward_audit import AuditedRound
-from tasks.select.tracin import NOT_MEASURED, Measure, SampleInfluence, influences
+from tasks.select.tracin import NOT_MEASURED, SampleInfluence, influences
 
 MEBIBYTE = 2**20
 
@@ -125,7 +125,7 @@ def measure(
     averaging = TokenWeights(params.update.loss, params.policy.max_new_tokens)
     tokens = params.update.micro_batch_tokens
     similarity = own.similarity if value_head is None else "dot"  # local compares by one advantage, PPO has one a token
-    options = Measure(similarity=similarity, budget=own.memory_budget * MEBIBYTE)
+    budget = own.memory_budget * MEBIBYTE
     scorer = scorer_for(
         policy,
         [*samples, *validation.samples],
@@ -141,7 +141,7 @@ def measure(
     with explain_out_of_memory(tokens):
         scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
         sizes = [abs(advantage) for group in train for advantage in group.advantages]  # before update.negative_weight
-        found = influences(scorer, samples, averaging, validation, options, sizes, losses)
+        found = influences(scorer, samples, averaging, validation, similarity, budget, sizes, losses)
         numbers["validation_gradient_norm"] = direction_norm(found.gradient)
         numbers["train_gradient_norm"] = direction_norm(found.train_gradient)
         numbers["gradient_cosine"] = direction_cosine(found.train_gradient, found.gradient)
