@@ -112,7 +112,7 @@ def compute(folder: Path, kind: str, sharded: bool, checkpointing: bool, influen
     from tasks.params.file import load_params
     from tasks.select.certificate import certify
     from tasks.select.losses import Validation
-    from tasks.select.tracin import Measure, influences
+    from tasks.select.tracin import influences
     from tasks.update.gradient import accumulate_gradient
     from tasks.update.step_plan import UpdateGroup
 
@@ -128,7 +128,7 @@ def compute(folder: Path, kind: str, sharded: bool, checkpointing: bool, influen
     if influence:
         train, held_out = samples[: len(samples) // 2], samples[len(samples) // 2 :]
         validation = Validation(held_out, [s.advantage for s in held_out])
-        each = influences(scorer, train, by_token, validation, Measure()).each
+        each = influences(scorer, train, by_token, validation).each
         products = [s.product or 0.0 for s in each]
         found["slope"] = certify(scorer, train, products, by_token, validation, seed=0).slope
         found["values"] = torch.tensor(products)

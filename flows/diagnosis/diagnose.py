@@ -62,9 +62,8 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     environment = environment_in(layout.root, params)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
-        rewarded = roll_out(
-            Setting(layout.root, tolerant, environment, runner), policy, drawn, round + 1, failed_limit=1.0
-        )
+        setting = Setting(layout.root, tolerant, environment, runner, failed_limit=1.0)
+        rewarded = roll_out(setting, policy, drawn, round + 1)
         problems = [trajectory.problem for trajectory, _ in rewarded]
         before = evaluate(policy, environment, problems, runner, params)
     log_usage(served, layout, "diagnose, before the step")

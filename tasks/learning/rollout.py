@@ -27,30 +27,21 @@ class Setting(NamedTuple):
     params: Params
     environment: Environment
     runner: Runner
+    failed_limit: float = FAILED_LIMIT  # share of the programs, and of the rewards, that may fail
 
 
 def roll_out(
-    setting: Setting,
-    policy: Policy,
-    problems: Sequence[SplitProblem],
-    round: int,
-    failed_limit: float = FAILED_LIMIT,
+    setting: Setting, policy: Policy, problems: Sequence[SplitProblem], round: int
 ) -> list[RewardedTrajectory]:
     """Search the problems with the policy and reward the groups of completions, one split after the other."""
     parts = [[pair for pair in problems if pair[0] == split] for split in dict.fromkeys(split for split, _ in problems)]
-    rolled_out = [roll_out_split(setting, policy, part, round, failed_limit) for part in parts]
+    rolled_out = [roll_out_split(setting, policy, part, round) for part in parts]
     return [rewarded for shard in rolled_out for rewarded in shard.rewarded]
 
 
-def roll_out_split(
-    setting: Setting,
-    policy: Policy,
-    problems: Sequence[SplitProblem],
-    round: int,
-    failed_limit: float = FAILED_LIMIT,
-) -> RewardedShard:
+def roll_out_split(setting: Setting, policy: Policy, problems: Sequence[SplitProblem], round: int) -> RewardedShard:
     """`roll_out` of problems of one split: those of validation get `influence.completions` samples, and no tree."""
-    root, params, environment, runner = setting
+    root, params, environment, runner, failed_limit = setting
     if problems[0][0] == "validation":
         params = without_tree(params, params.influence.completions)
     search = PolicySearch(policy, environment, runner, params, round, failed_limit=failed_limit)

@@ -49,9 +49,9 @@ def learn(
     splits = list(dict.fromkeys(trajectory.split for trajectory, _ in rewarded))
     groups = groups_by_split(policy, rewarded, splits, params.update)
     if value_head is not None:
-        scores = score_splits(reference, groups, params) if reference else {}
+        scores = score_splits(reference, groups, params) if reference else None
         critic = criticise(policy, value_head, groups, scores, params)
-        groups, recorded = critic.groups, critic.all_reference
+        groups, recorded = critic.groups, critic.reference
     if select is None:
         audited = None
         if params.influence.selection == "audit":

@@ -14,6 +14,7 @@ is exactly 0. A group with a single known reward uses the batch as its group.
 
 import math
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 from tasks.params.fields import Baseline
 
@@ -52,25 +53,24 @@ def _advantages(rule: Baseline, rewards: Sequence[float | None], batch: Sequence
         given = batch
     if not has_signal(given):
         return [0.0] * len(rewards)
-    mean, divisor = _mean(given), _divisor(rule, given, batch)
+    mean, divisor = fmean(given), _divisor(rule, given, batch)
     return [0.0 if r is None else (r - mean) / divisor for r in rewards]
 
 
 def _divisor(rule: Baseline, group: Sequence[float], batch: Sequence[float]) -> float:
     if rule == "group":
-        return _std(group) + EPSILON
+        return standard_deviation(group) + EPSILON
     if rule == "batch":
-        return _std(batch) + EPSILON
+        return standard_deviation(batch) + EPSILON
     # r - mean of the others = (r - mean) · n / (n - 1)
     return (len(group) - 1) / len(group) if rule == "leave_one_out" else 1.0
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _std(values: Sequence[float]) -> float:
-    mean = _mean(values)
+def standard_deviation(values: Sequence[float]) -> float:
+    """With ddof 1; 0 of fewer than two values."""
+    if len(values) < 2:
+        return 0.0
+    mean = fmean(values)
     return math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
 
 

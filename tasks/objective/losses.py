@@ -20,13 +20,13 @@ r is the importance ratio, A the advantage, H the entropy of the distribution th
     entropy      H at the sampling temperature, averaged as the loss is
 
 GSPO as published is `loss: grpo` with `importance: sequence`, Dr. GRPO `loss: dr_grpo` with `advantages: none`. The
-"manual" loss of rookworld-trl is MANUAL below.
+manual loss of rookworld-trl is flows/presets/manual.yaml.
 The means are in tasks/objective/token_weights.py: influence needs them too. Loss and gradients are those of TRL 1.16
 (tests/unit/update/test_trl_oracle.py), but for the entropy of grpo, sapo and dr_grpo, which TRL averages over tokens.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tasks.objective.kl import kl_estimate
 from tasks.objective.surrogates import capped, clipped, gated, importance_ratio, plain
@@ -34,17 +34,6 @@ from tasks.params.fields import Importance, KlEstimate, Loss
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-MANUAL: dict[str, Any] = {
-    "loss": "reinforce",
-    "importance": "token",
-    "kl": "k1",
-    "kl_correction": False,
-    "entropy": 0.0,
-}
-"""The params of -A · mean log p + beta · mean(log p - log ref), the loss of jorahn/rookworld-trl's manual GRPO
-(manual_grpo_comprehensive_analysis.md, 2025-08-31), in which completions of a step are averaged."""
 
 
 @dataclass(frozen=True)
@@ -124,11 +113,3 @@ def surrogate(
     if objective.loss == "sapo":
         return gated(ratio, advantages)
     return clipped(ratio, advantages, objective.clip_low, objective.clip_high)
-
-
-def reduce(loss: "Tensor", weights: "Tensor", denominator: int) -> "Tensor":
-    """Σ weight · loss / denominator; loss [R, C], weights [R, C], 0 where padded.
-
-    The denominator is that of the optimiser step, so that the sizes of micro-batches do not change the gradient.
-    """
-    return (loss * weights).sum() / denominator

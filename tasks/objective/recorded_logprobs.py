@@ -58,13 +58,18 @@ def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample], later: Sequenc
 
 
 def pad_logprobs(scores: Logprobs, samples: Sequence[Sample], like: "Tensor") -> "Tensor":
-    """The samples' scores as rows [R, C] of the shape, type and device of `like`, 0 where padded."""
+    """`pad_rows` of the samples' scores."""
+    return pad_rows([scores[sample_key(s)] for s in samples], like)
+
+
+def pad_rows(rows: "Sequence[Tensor | Sequence[float]]", like: "Tensor") -> "Tensor":
+    """A number of each token of R samples as rows [R, C] of the shape, type and device of `like`, 0 where padded."""
     import torch
 
-    rows = torch.zeros(like.shape, dtype=like.dtype)
-    for row, sample in zip(rows, samples, strict=True):
-        row[: len(sample.completion)] = scores[sample_key(sample)]
-    return to_device([rows], like.device)[0]
+    padded = torch.zeros(like.shape, dtype=like.dtype)
+    for place, row in zip(padded, rows, strict=True):
+        place[: len(row)] = torch.as_tensor(row, dtype=like.dtype)
+    return to_device([padded], like.device)[0]
 
 
 def pad_behaviour(behaviour: Logprobs, samples: Sequence[Sample], logprobs: "Tensor") -> "Tensor":

@@ -7,13 +7,12 @@ tasks/model/scoring/mismatch.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tasks.errors import GraftError
 from tasks.model.hf_model import has_narrow_weights
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.mismatch import Mismatch, mismatch_of
+from tasks.model.scoring.mismatch import mismatch_of
 from tasks.model.scoring.scorer import scorer_for
 from tasks.params.fields import MicroBatchTokens
 from tasks.records import Engine
@@ -41,8 +40,15 @@ def check_sampler(
         return {}
     in_float32 = (engine is None or engine.dtype == "float32") and not has_narrow_weights(policy.model)
     scores = score_rows(policy, rows, temperature, micro_batch_tokens)
-    mismatch = _mismatch(rows, scores)
-    if not _is_lawful(rows, scores, temperature, in_float32):
+    gaps = [
+        (own - recorded, temperature if s.temperature is None else s.temperature)
+        for s, row in zip(rows, scores, strict=True)
+        for own, recorded in zip(row, s.behaviour, strict=True)
+    ]
+    mismatch = lawful = mismatch_of([gap for gap, _ in gaps])
+    if not in_float32:  # the law is one of logits, which were divided by the temperature
+        lawful = mismatch_of([gap * divisor for gap, divisor in gaps])
+    if not lawful.is_lawful(in_float32):
         if engine is None:
             raise GraftError(
                 f"sampler: the log-probabilities recorded in round {round} are not the policy's, they differ "
@@ -83,19 +89,3 @@ def score_rows(
             for sample, row in zip(batch.samples, scorer.score(batch).logprobs.tolist(), strict=True):
                 found[sample.problem_id, sample.member] = row[: len(sample.completion)]
     return [found[sample.problem_id, sample.member] for sample in rows]
-
-
-def _mismatch(rows: Sequence[Sample], scores: Sequence[Sequence[float]]) -> Mismatch:
-    pairs = ((s.behaviour, own) for s, own in zip(rows, scores, strict=True))
-    return mismatch_of([a - b for recorded, own in pairs for a, b in zip(own, recorded, strict=True)])
-
-
-def _is_lawful(rows: Sequence[Sample], scores: Sequence[Sequence[float]], temperature: float, in_float32: bool) -> bool:
-    """Whether scores of the rows obey the law. In 16 bits it is one of logits, so differences are times the temperature
-    by which these were divided."""
-    if in_float32:
-        return _mismatch(rows, scores).is_lawful(in_float32)
-    by = [temperature if s.temperature is None else s.temperature for s in rows]
-    behaviour = [tuple(x * t for x in s.behaviour) for s, t in zip(rows, by, strict=True)]
-    scaled = [replace(s, behaviour=row) for s, row in zip(rows, behaviour, strict=True)]
-    return _mismatch(scaled, [[x * t for x in row] for row, t in zip(scores, by, strict=True)]).is_lawful(in_float32)

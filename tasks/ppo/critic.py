@@ -4,9 +4,9 @@ Stages `select` and `update` both compute them, as they do GRPO's advantages: fr
 the value head of the round before. One model is in memory: the reference scores first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -14,38 +14,33 @@ from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample, TokenTargets
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.groups import GroupsBySplit, SampleGroup, samples_in
-from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
+from tasks.objective.recorded_logprobs import (
+    Logprobs,
+    SampleKey,
+    behaviour_logprobs,
+    pad_logprobs,
+    sample_key,
+    score_samples,
+)
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
 from tasks.ppo.gae import estimate_advantages, token_rewards, whiten
 from tasks.ppo.value_head import read_head
-from tasks.records import Split
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
 class CriticRound:
-    """A round at its start: its policy, its value head, its groups with the targets of their tokens.
-
-    `reference`: log-probabilities of all samples by the reference, by split; {} where `update.beta` is 0.
-    """
+    """A round at its start: its policy, its value head, its groups with the targets of their tokens."""
 
     policy: Policy
     head: Any
     groups: GroupsBySplit
-    reference: dict[Split, Logprobs]
-
-    @property
-    def all_reference(self) -> Logprobs | None:
-        """The reference's log-probabilities of all splits in one; None where there are none."""
-        return {key: row for own in self.reference.values() for key, row in own.items()} or None
+    reference: Logprobs | None  # of all samples by the reference; None where `update.beta` is 0
 
 
 def start_round(layout: Layout, params: Params, round: int, policy: Policy, groups: GroupsBySplit) -> CriticRound:
     """`criticise` with the round's value head. `policy`: the reference where `update.beta` is above 0."""
-    reference: dict[Split, Logprobs] = {}
+    reference = None
     if params.update.beta > 0:
         reference = score_splits(policy, groups, params)
         policy = load_policy(layout.policy(round - 1), instead_of=policy)
@@ -53,26 +48,30 @@ def start_round(layout: Layout, params: Params, round: int, policy: Policy, grou
     return criticise(policy, head, groups, reference, params)
 
 
-def score_splits(reference: Policy, groups: GroupsBySplit, params: Params) -> dict[Split, Logprobs]:
-    """The reference's log-probabilities of all samples, by split."""
-    samples = {split: samples_in(batch) for split, batch in groups.items()}
-    return {split: score_samples(_scorer(reference, batch, params), batch) for split, batch in samples.items()}
+def score_splits(reference: Policy, groups: GroupsBySplit, params: Params) -> Logprobs:
+    """The reference's log-probabilities of all samples, one split after the other."""
+    scores: Logprobs = {}
+    for batch in map(samples_in, groups.values()):
+        scores |= score_samples(_scorer(reference, batch, params), batch)
+    return scores
 
 
 def criticise(
-    policy: Policy, head: Any, groups: GroupsBySplit, reference: dict[Split, Logprobs], params: Params
+    policy: Policy, head: Any, groups: GroupsBySplit, reference: Logprobs | None, params: Params
 ) -> CriticRound:
     """The groups with the targets of their tokens, from the values of the head.
 
     Raises GraftError where a train completion is no independent sample of the policy.
     """
     check_independent(groups["train"])
-    found, beta = GroupsBySplit(), params.update.beta
+    found = GroupsBySplit()
     for split, own in groups.items():
         samples = samples_in(own)
-        scorer = replace(_scorer(policy, samples, params), value_head=head)
-        kl = _kl(scorer, samples, reference[split]) if beta > 0 else None
-        found[split] = with_targets(own, score_samples(scorer, samples, "values"), kl, beta, params.ppo)
+        scorer, kl = replace(_scorer(policy, samples, params), value_head=head), None
+        if reference is not None:
+            kl = {key: row - reference[key] for key, row in behaviour_logprobs(scorer, samples).items()}
+        values = score_samples(scorer, samples, "values")
+        found[split] = with_targets(own, values, kl, params.update.beta, params.ppo)
     return CriticRound(policy, head, found, reference)
 
 
@@ -91,7 +90,12 @@ def with_targets(
         if reward is not None
     ]
     targets = token_targets([s for s, _ in scored], [reward for _, reward in scored], values, kl, beta, ppo)
-    return [_with_targets(group, targets) for group in groups]
+    found = []
+    for group in groups:
+        own = ((s, targets.get(sample_key(s))) for s in group.samples)
+        samples = [replace(s, advantage=t.advantages[-1] if t else 0.0, targets=t) for s, t in own]
+        found.append(replace(group, samples=samples, advantages=[s.advantage for s in samples]))
+    return found
 
 
 def token_targets(
@@ -101,7 +105,7 @@ def token_targets(
     kl: Logprobs | None,
     beta: float,
     ppo: Ppo,
-) -> dict[tuple[str, int], TokenTargets]:
+) -> dict[SampleKey, TokenTargets]:
     """The targets of each sample's tokens, in float64. `kl`: of the tokens, None where beta is 0."""
     import torch
 
@@ -109,8 +113,9 @@ def token_targets(
         return {}
     lengths = torch.tensor([len(s.completion) for s in samples])
     mask = torch.arange(int(lengths.max())) < lengths[:, None]
-    value_rows = _pad(values, samples, mask)
-    kl_rows = torch.zeros_like(value_rows) if kl is None else _pad(kl, samples, mask)
+    zeros = torch.zeros(mask.shape, dtype=torch.float64)
+    value_rows = pad_logprobs(values, samples, zeros)
+    kl_rows = zeros if kl is None else pad_logprobs(kl, samples, zeros)
     rewarded = token_rewards(torch.tensor(rewards, dtype=torch.float64), kl_rows, mask, beta)
     advantages, returns = estimate_advantages(rewarded, value_rows, mask, ppo.gamma, ppo.lam)
     rows = zip(whiten(advantages, mask).tolist(), returns.tolist(), strict=True)
@@ -129,28 +134,6 @@ def check_independent(groups: Sequence[SampleGroup]) -> None:
                     f"completion {member} of problem {group.problem_id!r} was written by {proposer}, but algorithm ppo "
                     "learns from independent samples alone; set search.simulations to search.samples, and search again"
                 )
-
-
-def _with_targets(group: SampleGroup, targets: Mapping[tuple[str, int], TokenTargets]) -> SampleGroup:
-    samples = []
-    for sample in group.samples:
-        own = targets.get(sample_key(sample))
-        samples.append(replace(sample, advantage=own.advantages[-1] if own else 0.0, targets=own))
-    return replace(group, samples=samples, advantages=[s.advantage for s in samples])
-
-
-def _kl(scorer: Scorer, samples: Sequence[Sample], reference: Logprobs) -> Logprobs:
-    return {key: own - reference[key] for key, own in behaviour_logprobs(scorer, samples).items()}
-
-
-def _pad(rows: Logprobs, samples: Sequence[Sample], mask: "Tensor") -> "Tensor":
-    """Of the mask's shape, in float64."""
-    import torch
-
-    found = torch.zeros(mask.shape, dtype=torch.float64)
-    for row, sample in zip(found, samples, strict=True):
-        row[: len(sample.completion)] = rows[sample_key(sample)]
-    return found
 
 
 def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:

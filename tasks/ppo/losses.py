@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.sample import Sample, TokenTargets
-from tasks.model.scoring.device_copy import to_device
+from tasks.model.sample import Sample
 from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.losses import Objective, token_losses
+from tasks.objective.recorded_logprobs import pad_rows
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
 
@@ -50,7 +50,8 @@ def value_losses(values: "Tensor", returns: "Tensor", mask: "Tensor") -> "Tensor
 
 def pad_targets(samples: Sequence[Sample], like: "Tensor") -> PaddedTargets:
     """The samples' targets as rows [R, C] of the shape and type of `like`."""
-    return PaddedTargets(*(_rows(samples, name, like) for name in ("advantages", "returns")))
+    names = ("advantages", "returns")
+    return PaddedTargets(*(pad_rows([getattr(s.targets, name) for s in samples], like) for name in names))
 
 
 def first_step_losses(ppo: Ppo, samples: Sequence[Sample], scored: TokenScores) -> "Tensor":
@@ -70,13 +71,3 @@ def first_step_losses(ppo: Ppo, samples: Sequence[Sample], scored: TokenScores) 
 def first_step_objective(ppo: Ppo) -> Objective:
     """The surrogate alone."""
     return Objective(**OBJECTIVE, clip_low=ppo.clip, clip_high=ppo.clip, beta=0.0, kl="k1", entropy=0.0)
-
-
-def _rows(samples: Sequence[Sample], name: str, like: "Tensor") -> "Tensor":
-    import torch
-
-    rows = torch.zeros(like.shape, dtype=like.dtype)
-    for row, sample in zip(rows, samples, strict=True):
-        assert isinstance(sample.targets, TokenTargets)
-        row[: len(sample.completion)] = row.new_tensor(getattr(sample.targets, name))
-    return to_device([rows], like.device)[0]

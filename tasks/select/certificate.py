@@ -30,14 +30,7 @@ from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
-from tasks.select.losses import (
-    Row,
-    TokenLosses,
-    Validation,
-    loss_denominator,
-    row_of,
-    summed_losses,
-)
+from tasks.select.losses import Row, TokenLosses, Validation, loss_denominator, row_of, summed_losses
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,7 +62,7 @@ class Certificate:
     sign_agreement: float  # share of the steps that lowered the loss
     steps: int
     draws: int  # of samples, each for a step; 0 where all influences are 0
-    loss: float | None  # validation loss; weighted by advantages, neither its value nor its sign has a meaning
+    loss: float  # validation loss; weighted by advantages, neither its value nor its sign has a meaning
 
     def check(self) -> None:
         """Raise GraftError where influence does not predict the measured change, or no change could be measured."""
@@ -106,10 +99,8 @@ def certify(
     random.Random(seed).shuffle(rows)
     denominator, noise = loss_denominator(samples, averaging), _noise(scorer, validation)
     predicted, real, losses = [], [], []
-    for drawn in (
-        rows[start : MAX_ROWS * CERTIFICATE_STEPS : CERTIFICATE_STEPS]
-        for start in range(min(CERTIFICATE_STEPS, len(rows)))
-    ):
+    most, starts = MAX_ROWS * CERTIFICATE_STEPS, range(min(CERTIFICATE_STEPS, len(rows)))
+    for drawn in (rows[start:most:CERTIFICATE_STEPS] for start in starts):
         signed = {s: 1.0 if influence > 0 else -1.0 for s, influence in drawn}
         gradient = _gradient(scorer, signed, averaging, denominator, token_losses)
         size = sum(float(g.double().square().sum()) for g in gradient.values()) ** 0.5
@@ -125,11 +116,10 @@ def certify(
         losses += values
         predicted.append(step * rate)
         real.append((values[0] - values[1]) / 2)
-    draws = min(CERTIFICATE_STEPS, len(rows))
     if not predicted:
-        return Certificate(slope=math.nan, sign_agreement=0.0, steps=0, draws=draws, loss=None)
+        return Certificate(slope=math.nan, sign_agreement=0.0, steps=0, draws=len(starts), loss=math.nan)
     slope = sum(p * r for p, r in zip(predicted, real, strict=True)) / sum(p * p for p in predicted)
-    return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real), draws, sum(losses) / len(losses))
+    return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real), len(starts), sum(losses) / len(losses))
 
 
 def _gradient(

@@ -6,7 +6,7 @@ Every pair is computed, so one side has to be in memory: as many validation rows
 part one pass over the training rows. Several processes have a share of the training rows each, and all validation rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tasks.model.sample import Sample
@@ -34,9 +34,7 @@ class LocalSimilarity:
 
     def __init__(self, validation: Validation, cached: GradientPasses) -> None:
         """`cached` passes over all validation rows, in every process."""
-        self._weights = dict[Row, float]()
-        for sample, c in zip(validation.samples, validation.score_weights, strict=True):
-            self._weights[row_of(sample)] = self._weights.get(row_of(sample), 0.0) + c
+        self._weights = cached.sum_by_row(validation.samples, validation.score_weights)
         self._parts = _parts(cached)
         self._part: list[Normed] = []
         self._sums = dict[Row, float]()
@@ -50,13 +48,11 @@ class LocalSimilarity:
         """Add the part's terms to the sums of the block's rows."""
         _, own, inverse_norms = _normed(block)
         for others, theirs, their_inverse_norms in self._part:
-            kernel = ((own @ theirs.T).double() * inverse_norms[:, None] * their_inverse_norms).clamp(min=0)
-            self._add(block.rows, others, kernel**SHARPNESS)
-
-    def _add(self, rows: Sequence[Sample], others: Sequence[Sample], kernel: "Tensor") -> None:
-        weights = kernel.new_tensor([self._weights.get(row_of(s), 0.0) for s in others])
-        for sample, value in zip(rows, (kernel @ weights).tolist(), strict=True):
-            self._sums[row_of(sample)] = self.of(row_of(sample)) + value
+            cosines = (own @ theirs.T).double() * inverse_norms[:, None] * their_inverse_norms
+            kernel = cosines.clamp(min=0) ** SHARPNESS
+            weights = kernel.new_tensor([self._weights[row_of(s)] for s in others])
+            for sample, value in zip(block.rows, (kernel @ weights).tolist(), strict=True):
+                self._sums[row_of(sample)] = self.of(row_of(sample)) + value
 
     def of(self, row: Row) -> float:
         """-x of a row, as the weights of the scores in ∇L_val are -c."""

@@ -16,7 +16,7 @@ They are of training samples; `mixed` counts the validation samples that the upd
 
 from collections.abc import Iterable, Sequence
 from math import fsum
-from statistics import stdev
+from statistics import fmean, stdev
 
 from tasks.objective.advantages import TOLERANCE, known_rewards
 from tasks.records import Proposer, Selected
@@ -52,26 +52,22 @@ def _measured(lines: Sequence[Selected]) -> dict[str, float]:
     import numpy as np
 
     # a sample whose advantage update.negative_weight makes 0 has no gradient, and influence 0 whatever it is
-    pairs = [(line.influence, line.gradient_norm) for line in lines if line.gradient_norm]
-    influences = [influence for influence, _ in pairs if influence is not None]
-    norms = [norm for _, norm in pairs if norm is not None]
-    if not influences:
+    measured = [
+        (line.influence, line.gradient_norm) for line in lines if line.influence is not None and line.gradient_norm
+    ]
+    if not measured:
         return {}
+    influences, norms = zip(*measured, strict=True)
     quantiles = np.percentile(influences, QUANTILES)
     return {
-        "influence_mean": fsum(influences) / len(influences),
-        "influence_std": _deviation(influences),
+        "influence_mean": fmean(influences),
+        "influence_std": stdev(influences) if len(influences) > 1 else 0.0,
         "influence_min": min(influences),
         "influence_max": max(influences),
         "influence_positive_share": _share(sum(influence > 0 for influence in influences), len(influences)),
-        "gradient_norm_mean": fsum(norms) / len(norms),
+        "gradient_norm_mean": fmean(norms),
         **{f"influence_p{q}": float(value) for q, value in zip(QUANTILES, quantiles, strict=True)},
     }
-
-
-def _deviation(values: Sequence[float]) -> float:
-    """Standard deviation with ddof 1, as in the advantages; 0 of a single value."""
-    return stdev(values) if len(values) > 1 else 0.0
 
 
 def _is(reward: float | None, value: float) -> bool:

@@ -159,9 +159,9 @@ def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[Rewa
 
     Reads each trajectory of `train` once. Completions whose reward failed do not count.
     """
-    sizes = [len(voters_of(trajectory, len(trajectory.members))) for trajectory, _ in validation]
-    ours = _with_rewards([_group(rewarded, min(sizes, default=0)) for rewarded in train], REWARD)
-    theirs = _with_rewards([_group(rewarded, min(sizes, default=0)) for rewarded in validation], REWARD)
+    votes = min((len(voters_of(own, len(own.members))) for own, _ in validation), default=0)
+    ours = _with_rewards([_group(rewarded, votes) for rewarded in train], REWARD)
+    theirs = _with_rewards([_group(rewarded, votes) for rewarded in validation], REWARD)
     compared = _compare(ours, theirs, REWARD)
     if compared is None:
         count, needed = len(theirs), max(FEWEST, 2 * len(theirs))
@@ -173,16 +173,13 @@ def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[Rewa
     if audit.answer != "err":
         return AuditedRound(audit, {})
     names = [name for name in theirs[0].rewards if name != REWARD]
-    terms = {name: _compare(ours, theirs, name) for name in names} if len(names) > 1 else {}
-    found = {
-        "terms": [
-            AuditShare(name=name, contradicted=term.all.contradicted, excess=term.all.excess)
-            for name, term in terms.items()
-            if term
-        ],
-        "templates": _by_template(ours, compared),
-    }
-    return AuditedRound(audit.model_copy(update=found), _rejected(ours, theirs, compared))
+    terms = [
+        AuditShare(name=name, contradicted=term.all.contradicted, excess=term.all.excess)
+        for name in names
+        if len(names) > 1 and (term := _compare(ours, theirs, name))
+    ]
+    audit = audit.model_copy(update={"terms": terms, "templates": _by_template(ours, compared)})
+    return AuditedRound(audit, _rejected(ours, theirs, compared))
 
 
 def _group(rewarded: RewardedTrajectory, votes: int) -> _Group:

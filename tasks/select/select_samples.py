@@ -24,7 +24,7 @@ from tasks.select.gradient_algebra import direction_cosine, direction_norm
 from tasks.select.losses import TokenLosses, Validation
 from tasks.select.metrics import selection_metrics
 from tasks.select.reward_audit import AuditedRound
-from tasks.select.tracin import NOT_MEASURED, Measure, SampleInfluence, influences
+from tasks.select.tracin import NOT_MEASURED, SampleInfluence, influences
 
 MEBIBYTE = 2**20
 
@@ -101,7 +101,7 @@ def measure(
     held_out: Sequence[SampleGroup],
     params: Params,
     round: int,
-    value_head: Any = None,
+    value_head: Any,
 ) -> Measurement:
     """Influence of the samples of `train` on those of `held_out`; with `influence.selection` positive checked, and
     what is kept by it.
@@ -109,7 +109,8 @@ def measure(
     Where no sample of `train`, or none of `held_out`, has a signal, nothing is computed: those of `train` with a signal
     are kept.
     """
-    own, validation, samples = params.influence, validation_of(held_out), samples_in(train)
+    own, samples = params.influence, samples_in(train)
+    validation = Validation(samples_in(held_out), [advantage for group in held_out for advantage in group.advantages])
     numbers: dict[str, float] = {
         "validation_samples": len(validation.samples),
         "validation_with_signal": sum(c != 0 for c in validation.coefficients),
@@ -124,7 +125,7 @@ def measure(
     averaging = TokenWeights(params.update.loss, params.policy.max_new_tokens)
     tokens = params.update.micro_batch_tokens
     similarity = own.similarity if value_head is None else "dot"  # local compares by one advantage, PPO has one a token
-    options = Measure(similarity=similarity, budget=own.memory_budget * MEBIBYTE)
+    budget = own.memory_budget * MEBIBYTE
     scorer = scorer_for(
         policy,
         [*samples, *validation.samples],
@@ -139,7 +140,8 @@ def measure(
         losses = partial(first_step_losses, params.ppo)
     with explain_out_of_memory(tokens):
         scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
-        found = influences(scorer, samples, averaging, validation, options, _sizes(train), losses)
+        sizes = [abs(advantage) for group in train for advantage in group.advantages]  # before update.negative_weight
+        found = influences(scorer, samples, averaging, validation, similarity, budget, sizes, losses)
         numbers["validation_gradient_norm"] = direction_norm(found.gradient)
         numbers["train_gradient_norm"] = direction_norm(found.train_gradient)
         numbers["gradient_cosine"] = direction_cosine(found.train_gradient, found.gradient)
@@ -187,11 +189,6 @@ def _random_part(groups: Sequence[SampleGroup], most: float, round: int) -> list
     return part
 
 
-def validation_of(groups: Sequence[SampleGroup]) -> Validation:
-    """The validation loss of these groups."""
-    return Validation(samples_in(groups), [advantage for group in groups for advantage in group.advantages])
-
-
 def certified(
     scorer: Scorer,
     samples: Sequence[Sample],
@@ -199,7 +196,7 @@ def certified(
     averaging: TokenWeights,
     validation: Validation,
     round: int,
-    token_losses: TokenLosses | None = None,
+    token_losses: TokenLosses | None,
 ) -> dict[str, float]:
     """Metrics of the certificate. Raises GraftError where it fails."""
     products, seed = [s.product or 0.0 for s in scored], derive_seed("certificate", round)
@@ -208,14 +205,8 @@ def certified(
     numbers: dict[str, float] = {"certificate_steps": certificate.steps}
     if certificate.steps:
         numbers |= {"certificate_slope": certificate.slope, "certificate_signs": certificate.sign_agreement}
-    if certificate.loss is not None:
         numbers["validation_loss"] = certificate.loss
     return numbers
-
-
-def _sizes(groups: Sequence[SampleGroup]) -> list[float]:
-    """|advantage| of each sample, before update.negative_weight."""
-    return [abs(advantage) for group in groups for advantage in group.advantages]
 
 
 def _with_signal(samples: Sequence[Sample]) -> list[bool]:

@@ -52,14 +52,6 @@ BUDGET = 2**30
 
 
 @dataclass(frozen=True)
-class Measure:
-    """Options of influence."""
-
-    similarity: Similarity = "dot"
-    budget: int = BUDGET
-
-
-@dataclass(frozen=True)
 class SampleInfluence:
     """A sample's influence; ⟨∇L_i, ∇L_val⟩, which `dot` calls influence; and ‖∇L_i‖."""
 
@@ -94,7 +86,8 @@ def influences(
     samples: Sequence[Sample],
     averaging: TokenWeights,
     validation: Validation,
-    measure: Measure = Measure(),
+    similarity: Similarity = "dot",
+    budget: int = BUDGET,
     mean_weights: Sequence[float] | None = None,
     token_losses: TokenLosses | None = None,
 ) -> Influences:
@@ -105,11 +98,11 @@ def influences(
     `local` compares completions by ∇ log p and raises GraftError.
 
     A pass over the validation samples makes the direction, and a pass over the samples the products, both layer by
-    layer, so that no sample's gradient is in memory. `local` keeps gradients within `measure.budget` bytes: it passes
-    over the samples once for each part of the validation samples that fits. Several processes compute a share each, and
+    layer, so that no sample's gradient is in memory. `local` keeps gradients within `budget` bytes: it passes over the
+    samples once for each part of the validation samples that fits. Several processes compute a share each, and
     all return the same.
     """
-    local = measure.similarity == "local"
+    local = similarity == "local"
     if token_losses and local:
         raise GraftError(
             "influence.similarity: local compares completions by ∇ Σ log p, which is not the gradient of the token "
@@ -118,18 +111,18 @@ def influences(
     weights = (token_loss_weights if token_losses else score_weights)(samples, averaging)
     mean_weights = [abs(s.advantage) for s in samples] if mean_weights is None else mean_weights
     mean_weights = mean_weights if local else [0.0] * len(samples)
-    cached = _cached_gradients(scorer, validation, measure.budget) if local else None
-    direction = validation_gradient(scorer, validation, measure.budget, cached)
+    cached = _cached_gradients(scorer, validation, budget) if local else None
+    direction = validation_gradient(scorer, validation, budget, cached)
     rows = [s for s, a, w in zip(samples, weights, mean_weights, strict=True) if a or w]
-    passes = GradientPasses(scorer, rows, measure.budget, token_losses)
-    similarity = LocalSimilarity(validation, cached) if cached else None
-    projections, similar, train_gradient = _project(passes, direction, passes.sum_by_row(samples, weights), similarity)
+    passes = GradientPasses(scorer, rows, budget, token_losses)
+    kernel = LocalSimilarity(validation, cached) if cached else None
+    projections, similar, train_gradient = _project(passes, direction, passes.sum_by_row(samples, weights), kernel)
     keys = [passes.row_of(s) for s in samples]
     similar_of = [similar.get(key, 0.0) for key in keys]
     means, each = shared_means(samples, similar_of, mean_weights), [NO_SIGNAL] * len(samples)
     for place, (a, x, mean, key) in enumerate(zip(weights, similar_of, means, keys, strict=True)):
         if a and (one := projections.get(key)):
-            influence = _sign(a) * (x - mean) if local else a * one.product
+            influence = math.copysign(1.0, a) * (x - mean) if local else a * one.product
             each[place] = SampleInfluence(influence, a * one.product, abs(a) * one.norm)
     return Influences(each, direction, train_gradient)
 
@@ -202,8 +195,3 @@ def _blocks_through(
     while more and similarity.next_part():
         for block in passes:
             similarity.add(block)
-
-
-def _sign(number: float) -> float:
-    """-1, 0 or 1."""
-    return math.copysign(1.0, number) if number else 0.0

@@ -27,18 +27,15 @@ class Bin(NamedTuple):
 
 
 def influence_histogram(lines: Sequence[Selected]) -> list[Bin]:
-    """The histogram of a round's selection; [] where no influence was measured, or validation gave no signal."""
+    """BINS bins, symmetric about 0 but for the outer ends; [] where no influence was measured, or validation gave no
+    signal."""
+    import numpy as np
+
     measured = [line for line in lines if line.advantage != 0 and line.influence is not None and line.gradient_norm]
     if not any(line.influence for line in measured):  # without a signal in validation all are 0
         return []
-    return histogram([line.influence or 0.0 for line in measured], [line.selected for line in measured])
-
-
-def histogram(influences: Sequence[float], selected: Sequence[bool]) -> list[Bin]:
-    """BINS bins, symmetric about 0 but for the outer ends; influences [n], not all 0, selected [n]."""
-    import numpy as np
-
-    values, kept = np.asarray(influences, dtype=np.float64), np.asarray(selected, dtype=bool)
+    values = np.array([line.influence for line in measured], dtype=np.float64)
+    kept = np.array([line.selected for line in measured])
     sizes = np.abs(values)
     reach = float(np.percentile(sizes, INNER_PERCENTILE)) or float(sizes.max())
     edges = np.arange(-(BINS // 2), BINS // 2 + 1) * (reach / (BINS // 2))

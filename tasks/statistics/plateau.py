@@ -3,16 +3,16 @@
 from collections.abc import Callable, Mapping
 
 PLATEAU_ROUNDS = 3
-"""So many rounds without a change are worth a word."""
+"""Rounds without a change that are worth a word."""
 
 
 def describe_plateau(
     name: str, levels: Mapping[int, float], differ: Callable[[int, int], bool], remedy: str
 ) -> list[str]:
-    """A remark where a level, known of these rounds in their order, has not moved for STILL rounds, that is:
+    """A remark where a level, known of these rounds in their order, has not moved for PLATEAU_ROUNDS, that is:
 
-    No round since then differs from the round before them (the latest known one at least STILL before the last) by
-    more than chance, which `differ` says of two rounds. Nothing is said of fewer rounds.
+    No round since then differs from the round before them (the latest known one at least PLATEAU_ROUNDS before the
+    last) by more than chance, which `differ` says of two rounds. Nothing is said of fewer rounds.
     """
     earlier = [number for number in levels if number <= max(levels) - PLATEAU_ROUNDS]
     if not earlier:

@@ -78,32 +78,28 @@ class Checkpoint:
             return None
         whole = memoryview(self._path.read_bytes())
         content, digest = whole[:-DIGEST], whole[-DIGEST:]
-        state = _state_in(content) if digest == _digest(content) else None
+        state = _state_in(content) if digest == sha256(content).digest() else None
         if state is None:
             logger.warning("%s: damaged; not used, the update starts from the beginning", self._path)
         return state
 
     def keep(self, training: TrainingState) -> None:
         """Write the state if the pause is over."""
+        import torch
+
         started = time.monotonic()
         if started - self._written < WRITE_INTERVAL * self._cost:
             return
-        content = _content_of(training.state())
-        write_bytes(self._path, content + _digest(content))
+        stream = BytesIO()
+        torch.save(training.state(), stream)
+        content = stream.getvalue()
+        write_bytes(self._path, content + sha256(content).digest())
         self._written = time.monotonic()
         self._cost = self._written - started
 
     def remove(self) -> None:
         """Remove the folder, with the checkpoints of updates of other inputs."""
         shutil.rmtree(self._path.parent, ignore_errors=True)
-
-
-def _content_of(state: dict[str, Any]) -> bytes:
-    import torch
-
-    stream = BytesIO()
-    torch.save(state, stream)
-    return stream.getvalue()
 
 
 def _state_in(content: memoryview) -> dict[str, Any] | None:
@@ -115,7 +111,3 @@ def _state_in(content: memoryview) -> dict[str, Any] | None:
         return None
     whole = isinstance(state, dict) and state.keys() == {"weights", "optimizer", "schedule", "rows"}
     return state if whole else None
-
-
-def _digest(content: bytes | memoryview) -> bytes:
-    return sha256(content).digest()

@@ -51,9 +51,8 @@ def update_policy(
     steps, skipped = plan_steps(
         groups, update.epochs, update.prompts_per_step, derive_seed(params.seed, "update", round)
     )
-    done = train(scorer, steps, update, reference, checkpoint, live, ppo)
-    numbers = round_metrics(done.rows, skipped, groups) | corrected
-    return UpdateResult(done.rows, numbers, done.tokens_per_second)
+    rows, tokens_per_second = train(scorer, steps, update, reference, checkpoint, live, ppo)
+    return UpdateResult(rows, round_metrics(rows, skipped, groups) | corrected, tokens_per_second)
 
 
 def reference_scores(reference: Policy, groups: Sequence[UpdateGroup], params: Params) -> Logprobs:

@@ -7,7 +7,7 @@ several processes can each compute a part of the micro-batches and add up (tasks
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,8 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.losses import Objective, TokenLosses, reduce, token_losses
-from tasks.objective.recorded_logprobs import Logprobs, pad_behaviour, pad_logprobs
+from tasks.objective.losses import Objective, TokenLosses, token_losses
+from tasks.objective.recorded_logprobs import Logprobs, pad_behaviour, pad_logprobs, pad_rows
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.ppo import Ppo
 from tasks.params.update import Update
@@ -32,21 +32,6 @@ if TYPE_CHECKING:
 SMALL_PASS = 2 * 10**9
 """Parameters times tokens of a micro-batch. In a smaller one, waking a second thread takes longer than its share of a
 matrix product: docs/results/2026-11-27-benchmarks.md#overhead-of-prefect-dvc-and-mlflow."""
-
-
-@dataclass
-class ValueSums:
-    """Totals over tokens of what a value head said; with r the return and e = r - value."""
-
-    loss: float = 0.0  # as it enters the loss, divided by the step's denominator
-    returns: float = 0.0
-    squared_returns: float = 0.0
-    errors: float = 0.0
-    squared_errors: float = 0.0
-
-    def add(self, other: "ValueSums") -> None:
-        for name in vars(self):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass
@@ -64,17 +49,15 @@ class TokenSums:
     kl: float = 0.0
     entropy: float = 0.0
     ratio_max: float = 0.0  # the largest one, not a total
-    values: ValueSums = field(default_factory=ValueSums)  # 0 without a value head
-
-    @property
-    def clipped(self) -> float:
-        """Tokens that the clip acted on."""
-        return self.low + self.high
+    value_loss: float = 0.0  # as it enters the loss; this and the others: 0 without a value head
+    returns: float = 0.0
+    squared_returns: float = 0.0
+    errors: float = 0.0  # return - value
+    squared_errors: float = 0.0
 
     def add(self, other: "TokenSums") -> None:
-        self.values.add(other.values)
-        for name in vars(self).keys() - {"values"}:
-            ours, theirs = getattr(self, name), getattr(other, name)
+        for name, theirs in vars(other).items():
+            ours = getattr(self, name)
             setattr(self, name, max(ours, theirs) if name == "ratio_max" else ours + theirs)
 
 
@@ -150,25 +133,20 @@ def _loss_of(
     counts, averaged = to_device([torch.tensor(numbers, dtype=logprobs.dtype)], logprobs.device)[0].T[:, :, None]
     counts = counts * mask
     weights = counts * averaged
-    loss = reduce(tokens.loss, weights, denominator)
+    loss = (tokens.loss * weights).sum() / denominator
 
     def measure() -> Callable[[], tuple[TokenSums, list[Sample]]]:
-        totals = _totals(tokens, loss, scored.entropies, counts, weights / denominator)
-        finite, of_values = tokens.loss.detach().sum(1).isfinite(), None
+        totals = [_totals(tokens, loss, scored.entropies, counts, weights / denominator)]
         if ppo and critic is not None and targets and scored.values is not None:
-            errors = targets.returns - scored.values.detach()
-            of_values = _value_totals(critic, errors, targets.returns, counts, ppo.value_weight * weights / denominator)
-        return partial(_read, totals, of_values, finite, samples)
+            errors, own = targets.returns - scored.values.detach(), ppo.value_weight * weights / denominator
+            totals.append(_value_totals(critic, errors, targets.returns, counts, own))
+        return partial(_read, totals, tokens.loss.detach().sum(1).isfinite(), samples)
 
     return loss, measure
 
 
-def _read(
-    totals: "Tensor", of_values: "Tensor | None", finite: "Tensor", samples: Sequence[Sample]
-) -> tuple[TokenSums, list[Sample]]:
-    part = TokenSums(*totals.tolist())
-    if of_values is not None:
-        part.values = ValueSums(*of_values.tolist())
+def _read(totals: "Sequence[Tensor]", finite: "Tensor", samples: Sequence[Sample]) -> tuple[TokenSums, list[Sample]]:
+    part = TokenSums(*(number for numbers in totals for number in numbers.tolist()))
     if math.isfinite(part.loss):
         return part, []
     return part, [s for s, is_finite in zip(samples, finite.tolist(), strict=True) if not is_finite]
@@ -182,15 +160,11 @@ def pad_advantages(samples: Sequence[Sample], like: "Tensor", targets: PaddedTar
     advantages = targets.advantages if targets else to_device([own], like.device)[0]
     if not any(s.token_weights for s in samples):
         return advantages
-    weights = torch.ones(like.shape, dtype=like.dtype)
-    for row, sample in zip(weights, samples, strict=True):
-        if sample.token_weights:
-            row[: len(sample.completion)] = row.new_tensor(sample.token_weights)
-    return advantages * to_device([weights], like.device)[0]
+    return advantages * pad_rows([s.token_weights or (1.0,) * len(s.completion) for s in samples], like)
 
 
 def _totals(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> "Tensor":
-    """The numbers of `TokenSums`, in its order.
+    """The numbers of `TokenSums`, in its order, without those of values.
 
     `counts` [R, C]: how many tokens of the round each stands for, `weights` [R, C]: how much each weighs in the loss;
     both 0 where padded.
@@ -216,7 +190,7 @@ def _totals(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "T
 def _value_totals(
     losses: "Tensor", errors: "Tensor", returns: "Tensor", counts: "Tensor", weights: "Tensor"
 ) -> "Tensor":
-    """The same for `ValueSums`, in float64."""
+    """The numbers of values, in float64."""
     import torch
 
     counts, errors, returns = counts.double(), errors.double(), returns.double()

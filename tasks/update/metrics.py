@@ -28,8 +28,8 @@ The names are TRL's where it has one. Times are not among them: the same inputs 
 import math
 from collections.abc import Sequence
 
-from tasks.objective.advantages import TOLERANCE, known_rewards
-from tasks.update.gradient import TokenSums, ValueSums
+from tasks.objective.advantages import TOLERANCE, known_rewards, standard_deviation
+from tasks.update.gradient import TokenSums
 from tasks.update.step_plan import Step, UpdateGroup
 
 Metrics = dict[str, float]
@@ -76,8 +76,8 @@ def step_metrics(
         "ratio_max": sums.ratio_max,
         "grad_norm": norm,
         "learning_rate": rate,
-        **(_of_values(sums.values, tokens) if with_values else {}),
-        "advantage_std": _deviation(learned),
+        **(_of_values(sums, tokens) if with_values else {}),
+        "advantage_std": standard_deviation(learned),
         "samples": len(learned),
         "tokens": round(sums.tokens),
         **_of_completions(step.groups),
@@ -112,12 +112,12 @@ def round_metrics(rows: Sequence[Metrics], skipped: int, groups: Sequence[Update
     return numbers
 
 
-def _of_values(sums: ValueSums, tokens: float) -> Metrics:
+def _of_values(sums: TokenSums, tokens: float) -> Metrics:
     returns, errors = sums.returns / tokens, sums.errors / tokens
     variance = sums.squared_returns / tokens - returns**2
     unexplained = sums.squared_errors / tokens - errors**2
     return {
-        "value_loss": sums.loss,
+        "value_loss": sums.value_loss,
         "explained_variance": 1 - unexplained / variance if variance > TOLERANCE else 0.0,
         "value": returns - errors,
         "return": returns,
@@ -130,7 +130,7 @@ def _of_completions(groups: Sequence[UpdateGroup]) -> Metrics:
     lengths = [length for g in groups for length in g.lengths]
     return {
         "reward": _mean(rewards),
-        "reward_std": _deviation(rewards),
+        "reward_std": standard_deviation(rewards),
         "no_signal_fraction": sum(g.no_signal for g in groups) / max(len(groups), 1),
         "completions/mean_length": _mean(lengths),
         "completions/min_length": min(lengths, default=0),
@@ -141,9 +141,3 @@ def _of_completions(groups: Sequence[UpdateGroup]) -> Metrics:
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / max(len(values), 1)
-
-
-def _deviation(values: Sequence[float]) -> float:
-    """Standard deviation with ddof 1, as in the advantages; 0 for fewer than two values."""
-    mean = _mean(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1))

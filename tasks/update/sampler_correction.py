@@ -22,7 +22,7 @@ from dataclasses import replace
 from tasks.model.sample import Sample
 from tasks.model.scoring.mismatch import BOUND, LARGEST
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.recorded_logprobs import score_samples
+from tasks.objective.recorded_logprobs import sample_key, score_samples
 from tasks.params.fields import SamplerCorrection
 from tasks.update.step_plan import UpdateGroup
 
@@ -40,7 +40,7 @@ def correct_groups(
     own = {key: tuple(row.tolist()) for key, row in score_samples(scorer, samples).items()}
 
     def corrected(sample: Sample) -> Sample:
-        scores = own.get((sample.problem_id, sample.member))
+        scores = own.get(sample_key(sample))
         if scores is None:
             return sample
         return replace(sample, behaviour=scores, token_weights=token_weights(scores, sample.behaviour, correction))
@@ -48,7 +48,7 @@ def correct_groups(
     found = [replace(g, samples=[corrected(s) for s in g.samples]) for g in groups]
     tokens = sum(s.count * len(s.completion) for s in samples)
     weights = [(w, s.count) for g in found for s in g.samples for w in s.token_weights]
-    bounded = [s.count for s in samples for r in _ratios(own[s.problem_id, s.member], s.behaviour) if r > BOUND]
+    bounded = [s.count for s in samples for r in _ratios(own[sample_key(s)], s.behaviour) if r > BOUND]
     return found, {
         "sampler_correction/mean_weight": math.fsum(w * count for w, count in weights) / tokens,
         "sampler_correction/bounded_share": sum(bounded) / tokens,

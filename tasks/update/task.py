@@ -57,7 +57,7 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     with explain_out_of_memory(update.micro_batch_tokens):
         if params.algorithm == "ppo":
             critic = start_round(layout, params, round, policy, by_split)
-            policy, by_split, reference = critic.policy, critic.groups, critic.all_reference
+            policy, by_split, reference = critic.policy, critic.groups, critic.reference
         groups = _selected(layout, params, round, [g for split in splits for g in by_split[split]], selection)
         if critic is None and update.beta > 0:
             reference = reference_scores(policy, groups, params)

@@ -23,7 +23,6 @@ that pull away from it.
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tasks.core.metrics_files import LiveRows
@@ -44,14 +43,6 @@ from tasks.update.metrics import Metrics, step_metrics
 from tasks.update.step_plan import Step
 
 
-@dataclass(frozen=True)
-class UpdateSteps:
-    """The result of an update: a row of metrics for each step, and this process's speed."""
-
-    rows: list[Metrics]
-    tokens_per_second: float  # completion tokens, each time that they are learned from
-
-
 def train(
     scorer: Scorer,
     steps: Sequence[Step],
@@ -60,9 +51,11 @@ def train(
     checkpoint: Checkpoint | None = None,
     live: LiveRows | None = None,
     ppo: Ppo | None = None,
-) -> UpdateSteps:
+) -> tuple[list[Metrics], float]:
     """Train the scorer's model, and its value head, in place. The same arguments give the same weights.
 
+    Returns a row of metrics for each step, and this process's speed: completion tokens a second, each time that they
+    are learned from.
     `reference`: log-probabilities of all samples by the reference; None where `update.beta` is 0. `ppo`: None for GRPO;
     else the scorer has a value head and the samples have targets, and the KL is in their advantages, not in the loss.
     With a checkpoint it goes on where an earlier update of the same arguments was ended. `live` has the rows so far.
@@ -94,7 +87,7 @@ def train(
             tokens += training.rows[-1]["tokens"]
             speed = tokens / max(time.monotonic() - started, 1e-9)
             advance(note=f"{speed:.0f} tokens/s{memory_note(scorer.model.device)}")
-    return UpdateSteps(training.rows, speed)
+    return training.rows, speed
 
 
 def _distinct_samples(steps: Sequence[Step]) -> list[Sample]:

@@ -32,6 +32,9 @@ PLAIN: dict[str, Any] = {
     "max_grad_norm": 1.0,
 }
 
+MANUAL = {"loss": "reinforce", "importance": "token", "kl": "k1", "kl_correction": False, "entropy": 0.0}
+"""-A · mean log p + beta · mean(log p - log ref), in which completions of a step are averaged."""
+
 
 def grpo_params(**changes: Any) -> Update:
     """With `changes`."""

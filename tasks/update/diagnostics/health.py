@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tasks.objective.advantages import known_rewards
+from tasks.objective.advantages import known_rewards, standard_deviation
 
 SPREAD = 0.01
 """Least standard deviation and range of healthy advantages."""
@@ -95,14 +95,7 @@ class Verdict:
 
 def verdicts(signs: StepMeasurements) -> list[Verdict]:
     """One for each sign, in the order of the table above."""
-    return [
-        _advantages(signs),
-        _kl_share(signs),
-        _gradient(signs),
-        _score(signs),
-        _distinct(signs),
-        _errors(signs),
-    ]
+    return [verdict(signs) for verdict in (_advantages, _kl_share, _gradient, _score, _distinct, _errors)]
 
 
 def kl_share(policy_norm: float, kl_norm: float) -> float | None:
@@ -117,9 +110,7 @@ def advantage_spread(signs: StepMeasurements) -> tuple[float, float, float]:
     values = [a for rewards, own in pairs for r, a in zip(rewards, own, strict=True) if r is not None]
     if not values:
         return 0.0, 0.0, 0.0
-    mean = math.fsum(values) / len(values)
-    std = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / max(len(values) - 1, 1))
-    return min(values), max(values), std
+    return min(values), max(values), standard_deviation(values)
 
 
 def score_fell(before: Score, after: Score) -> bool:

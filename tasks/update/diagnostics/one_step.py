@@ -92,12 +92,11 @@ def gradient_norms(
     whole, sums = gradient_of(scorer, groups, behaviour, reference, params)
     no_kl = params.model_copy(update={"beta": 0.0, "entropy": 0.0})
     policy, _ = gradient_of(scorer, groups, behaviour, None, no_kl)
-    norms = GradientNorms(gradient_norm(whole), gradient_norm(policy), 0.0)
+    kl: Gradient = {}
     if reference is not None:
         no_entropy = params.model_copy(update={"entropy": 0.0})
         kl, _ = gradient_of(scorer, without_advantages(groups), behaviour, reference, no_entropy)
-        norms = replace(norms, kl=gradient_norm(kl))
-    return norms, sums
+    return GradientNorms(*map(gradient_norm, (whole, policy, kl))), sums
 
 
 def gradient_of(

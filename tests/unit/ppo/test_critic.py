@@ -107,13 +107,13 @@ def test_the_kl_of_each_token_is_taken_from_its_reward(round_of: Callable[..., A
     )
     found = start_round(layout, params, 2, load_policy(layout.policy(0)), {"train": groups})
     assert found.head.weight.any()
-    assert found.all_reference is not None
-    assert found.all_reference.keys() == {sample_key(s) for s in samples_in(groups)}
+    assert found.reference is not None
+    assert found.reference.keys() == {sample_key(s) for s in samples_in(groups)}
     for sample, reward in zip(samples_in(found.groups["train"]), [1.0, 0.0, 0.5] * 2, strict=True):
         assert sample.targets is not None
         returns = torch.tensor(sample.targets.returns)
         kl = torch.tensor([(reward - returns[-1]) / 0.5, *((returns[1:] - returns[:-1]) / 0.5).flip(0)]).flip(0)
-        d = torch.tensor(sample.behaviour) - found.all_reference[sample_key(sample)].cpu()
+        d = torch.tensor(sample.behaviour) - found.reference[sample_key(sample)].cpu()
         torch.testing.assert_close(kl, d, rtol=1e-3, atol=1e-4)
 
 
@@ -126,5 +126,5 @@ def test_the_round_starts_with_the_zero_head_where_there_is_none_and_with_the_po
     params = shipped_params(algorithm="ppo", ppo=ppo_params().model_dump(), update={"beta": 0.0})
     found = start_round(layout, params, 2, load_policy(layout.policy(1)), {"train": groups})
     assert not found.head.weight.any()
-    assert found.all_reference is None
+    assert found.reference is None
     assert [s.advantage for s in samples_in(found.groups["train"])] == [1.0, 0.0, 0.5] * 2

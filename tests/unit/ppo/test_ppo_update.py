@@ -61,8 +61,7 @@ def test_micro_batches_and_layouts_change_nothing(
     expected, sums = gradients(policy, samples, ppo)
     found, others = gradients(policy, samples[::-1], ppo, layout, tokens)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
-    assert others.loss == pytest.approx(sums.loss, rel=1e-4)
-    assert vars(others.values) == pytest.approx(vars(sums.values), rel=1e-4)
+    assert vars(others) == pytest.approx(vars(sums), rel=1e-4, abs=1e-6)
 
 
 def test_the_gradient_is_that_of_the_formula_by_autograd(policy: Policy, samples: list[Sample]) -> None:
@@ -103,7 +102,7 @@ def learn(make_policy: MakePolicy, make_samples: MakeSamples) -> Learn:
             reference = score_samples(scorer, samples)
         params = grpo_params(epochs=epochs, learning_rate=0.002, beta=0.1)
         steps = plan_steps(groups_of(samples), epochs, 4, seed=0)[0]
-        rows = train(scorer, steps, params, reference, kept, ppo=ppo).rows
+        rows, _ = train(scorer, steps, params, reference, kept, ppo=ppo)
         return torch.cat([weights_of(policy), *(w.detach().flatten() for w in head.parameters())]), rows
 
     return trained

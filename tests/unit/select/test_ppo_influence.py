@@ -17,7 +17,7 @@ from tasks.ppo.value_head import write_head
 from tasks.records import Selected
 from tasks.select.certificate import certify
 from tasks.select.task import run_selection
-from tasks.select.tracin import Influences, Measure, influences
+from tasks.select.tracin import Influences, influences
 from tests.support.critics import critic_scorer, random_head, with_token_targets
 from tests.support.influence import BY_TOKEN, gradient_of, stepped
 from tests.support.ppo_params import ppo_params
@@ -35,7 +35,7 @@ def of_ppo(
     """Their influence on the others."""
     scorer, losses = critic_scorer(policy, head.requires_grad_(False)), partial(first_step_losses, ppo)
     validation = advantage_validation(others)
-    return influences(scorer, samples, BY_TOKEN, validation, Measure(**measure), token_losses=losses)
+    return influences(scorer, samples, BY_TOKEN, validation, token_losses=losses, **measure)
 
 
 def test_it_predicts_what_a_small_step_does_to_the_validation_loss(

@@ -58,7 +58,7 @@ def test_a_small_budget_of_memory_is_kept_to_and_changes_nothing(
     measured, budgets, found = select_samples.influences, list[int](), list[list[Selected]]()
 
     def influences(*arguments: Any) -> Any:
-        budgets.append(arguments[4].budget)
+        budgets.append(arguments[5])
         return measured(*arguments)
 
     monkeypatch.setattr(select_samples, "influences", influences)

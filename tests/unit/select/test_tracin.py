@@ -11,7 +11,7 @@ import torch
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.select.losses import loss_denominator
-from tasks.select.tracin import Measure, influences, validation_gradient
+from tasks.select.tracin import influences, validation_gradient
 from tests.support.influence import (
     BY_TOKEN,
     adapter,
@@ -71,14 +71,14 @@ def test_micro_batches_order_and_memory_never_change_influence(
 @pytest.mark.parametrize(("similarity", "budget"), [("dot", 100_000), ("local", 1), ("local", 2**30)])
 def test_every_measure_is_its_formula(similarity: Any, budget: int, exact: Policy, make_samples: MakeSamples) -> None:
     """Against gradients of one sample at a time, float64."""
-    measure = Measure(similarity, budget)
     samples = make_samples(problems=5, seed=3)
     samples = [*samples, replace(samples[-1], member=99)]  # with an equal row
     others = make_samples(problems=4, seed=4)
     others = with_weights(others, [(-1) ** place * (place % 4) for place in range(len(others))])
     samples = with_weights(samples, [0.0 if place % 5 == 2 else s.advantage for place, s in enumerate(samples)])
     shares = [float(place % 3) for place in range(len(samples))]
-    whole = influences(scorer_of(exact), samples, BY_TOKEN, advantage_validation(others), measure, shares)
+    validation = advantage_validation(others)
+    whole = influences(scorer_of(exact), samples, BY_TOKEN, validation, similarity, budget, shares)
     for gradient, batch in ((whole.train_gradient, samples), (whole.gradient, others)):
         loss_gradient = gradient_of(exact, batch_loss(exact, batch))
         assert (flat(gradient.values()) - loss_gradient).norm() <= 1e-9 * loss_gradient.norm()
@@ -89,7 +89,7 @@ def test_every_measure_is_its_formula(similarity: Any, budget: int, exact: Polic
     c = torch.tensor([-s.advantage for s in others], dtype=torch.float64) / loss_denominator(others, BY_TOKEN)
     products = a * (ours @ (c @ theirs))
     expected, size = products, float(products.abs().max())
-    if measure.similarity == "local":
+    if similarity == "local":
         ours, theirs = ours / ours.norm(dim=1)[:, None], theirs / theirs.norm(dim=1)[:, None]
         votes = (ours @ theirs.T).clamp(min=0) ** 3 * c  # [n, validation samples]
         counted, weights = votes.sum(1), torch.tensor(shares, dtype=torch.float64)

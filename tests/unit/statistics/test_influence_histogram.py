@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tasks.records import Selected
-from tasks.statistics.influence_histogram import BINS, histogram, influence_histogram
+from tasks.statistics.influence_histogram import BINS, influence_histogram
 
 
-def line(advantage: float, influence: float | None, norm: float | None = 1.0) -> Selected:
-    numbers = {"advantage": advantage, "influence": influence, "gradient_norm": norm, "selected": True}
+def line(advantage: float, influence: float | None, norm: float | None = 1.0, selected: bool = True) -> Selected:
+    numbers = {"advantage": advantage, "influence": influence, "gradient_norm": norm, "selected": selected}
     return Selected(problem_id="p", member=0, workflow_id="w", **numbers)
 
 
@@ -26,7 +26,8 @@ def test_every_sample_is_in_a_bin_of_its_sign(scale: float) -> None:
     rng = np.random.default_rng(0)
     values = scale * rng.standard_t(1.5, 500)
     selected = rng.random(500) < 0.3
-    bins = histogram(values.tolist(), selected.tolist())
+    pairs = zip(values.tolist(), selected.tolist(), strict=True)
+    bins = influence_histogram([line(1.0, value, selected=own) for value, own in pairs])
     assert len(bins) == BINS
     assert (bins[0].low, bins[-1].high) == (values.min(), values.max())
     for bin in bins:
@@ -41,5 +42,5 @@ def test_every_sample_is_in_a_bin_of_its_sign(scale: float) -> None:
 
 
 def test_one_influence_among_zeros_is_seen() -> None:
-    bins = histogram([0.0] * 99 + [-2.0], [False] * 100)
+    bins = influence_histogram([line(1.0, value, selected=False) for value in [0.0] * 99 + [-2.0]])
     assert (bins[0].not_selected, bins[BINS // 2].not_selected) == (1, 99)

@@ -34,7 +34,7 @@ def run(make_policy: MakePolicy, make_samples: MakeSamples) -> Run:
         with policy.model.disable_adapter():
             reference = score_samples(scorer, samples)
         groups = [UpdateGroup(f"p{n}", [s for s in samples if s.problem_id == f"p{n}"], 20) for n in range(4)]
-        rows = train(scorer, plan_steps(groups, 4, 2, seed=0)[0], params, reference, kept, live).rows
+        rows, _ = train(scorer, plan_steps(groups, 4, 2, seed=0)[0], params, reference, kept, live)
         return torch.cat([p.detach().flatten() for p in policy.model.parameters() if p.requires_grad]), rows
 
     return train_policy

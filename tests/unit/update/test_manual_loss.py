@@ -10,13 +10,12 @@ from flows.cli.presets import preset
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.losses import MANUAL
 from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
 from tasks.update.gradient import TokenSums, accumulate_gradient
 from tasks.update.step_plan import UpdateGroup
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.stage_params import SHIPPED
-from tests.support.update_params import grpo_params
+from tests.support.update_params import MANUAL, grpo_params
 from tests.support.updates import gradient_of
 
 TEMPERATURE, BETA = 0.7, 0.1

@@ -37,9 +37,9 @@ def test_the_step_is_the_one_of_the_update(make_policy: MakePolicy, make_samples
     ours, scorer, groups, reference = set_up(make_policy, make_samples)
     seen = one_step(scorer, groups, params, reference)
     theirs, scorer, groups, reference = set_up(make_policy, make_samples)
-    done = train(scorer, [Step(1, groups)], constant_rates(params), reference)
+    (row,), _ = train(scorer, [Step(1, groups)], constant_rates(params), reference)
 
-    assert seen.row == done.rows[0]
+    assert seen.row == row
     assert torch.equal(weights_of(ours), weights_of(theirs))
     assert not torch.equal(weights_of(ours), weights_of(make_policy()))
     assert seen.row["learning_rate"] == params.learning_rate

@@ -27,7 +27,7 @@ def first_step(policy: Policy, samples: list[Sample], **changes: Any) -> dict[st
     params = grpo_params(epochs=1, prompts_per_step=100, **changes)
     scorer = scorer_for(policy, samples, TEMPERATURE)
     steps, _ = plan_steps(groups_of(samples), params.epochs, params.prompts_per_step, seed=0)
-    return train(scorer, steps, params, score_samples(scorer, samples)).rows[0]
+    return train(scorer, steps, params, score_samples(scorer, samples))[0][0]
 
 
 @pytest.mark.parametrize(("kind", "own"), [("qwen2", None), ("gpt2", 1.2)])

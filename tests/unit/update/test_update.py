@@ -16,7 +16,6 @@ from tasks.model.sample import Sample
 from tasks.model.scoring import packed_attention
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
 from tasks.model.scoring.scorer import Scorer, scorer_for
-from tasks.objective.losses import MANUAL
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.objective.samples import merge_equal_samples, tokenize_trajectory
 from tasks.params.update import Update
@@ -29,7 +28,7 @@ from tests.support.groups import changed
 from tests.support.plain_scores import sample_logprobs, unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples, MakeTrajectory
 from tests.support.tiers import nightly_but_first
-from tests.support.update_params import grpo_params
+from tests.support.update_params import MANUAL, grpo_params
 from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, random_logprobs, weights_of
 
 TEMPERATURE = 0.7
@@ -47,7 +46,7 @@ def learn(policy: Policy, groups: list[UpdateGroup], params: Update, temperature
     with policy.model.disable_adapter():
         reference = score_samples(scorer, samples) if params.beta else None
     steps, skipped = plan_steps(groups, params.epochs, params.prompts_per_step, seed)
-    return round_metrics(train(scorer, steps, params, reference).rows, skipped, groups)
+    return round_metrics(train(scorer, steps, params, reference)[0], skipped, groups)
 
 
 def moved(samples: list[Sample], by: float = 0.3) -> tuple[Logprobs, Logprobs]:

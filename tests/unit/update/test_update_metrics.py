@@ -36,7 +36,7 @@ def rows(policy: Policy, make_samples: MakeSamples) -> list[Metrics]:
     with policy.model.disable_adapter():
         reference = score_samples(scorer, samples)
     params = grpo_params(epochs=3, beta=0.3, entropy=0.01, learning_rate=0.03, kl_correction=True)
-    return train(scorer, plan_steps(groups_of(samples), 3, 2, seed=0)[0], params, reference).rows
+    return train(scorer, plan_steps(groups_of(samples), 3, 2, seed=0)[0], params, reference)[0]
 
 
 def test_the_parts_make_up_the_loss_and_the_share_of_the_kl(rows: list[Metrics]) -> None:
