@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+import torch
+
 from tasks.core.progress import show_progress
 from tasks.errors import GraftError
 from tasks.model.hf_model import unwrap_model
@@ -100,8 +102,6 @@ class Sampler:
 
     def _decode(self, requests: Sequence[Request], report: Callable[[int], None]) -> list[Completion]:
         """Completions of one batch, or of parts of it, halved until they fit in a card's memory."""
-        import torch
-
         completions: list[Completion] = []
         while rest := requests[len(completions) :]:
             rows, before = min(len(rest), self._most), partial(_report_after, report, len(completions))

@@ -18,7 +18,10 @@ The last token of a completion predicts nothing and is left out. The attention m
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tasks.model.hf_model import Forward
 from tasks.model.sample import Sample
@@ -28,27 +31,22 @@ from tasks.model.scoring.packed_attention import PackedIndex, index_packed_row
 from tasks.model.scoring.prompt_cache import PromptCache, PromptStates
 from tasks.model.scoring.token_scores import TokenIndex, index_tokens
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 @dataclass(frozen=True)
 class PaddedBatch:
     """B rows: prompts padded on the left to P, completions on the right to C, S = P + C."""
 
-    ids: "Tensor"  # [B, S]
-    attention: "Tensor"  # [B, S] 1 = a real token
-    positions: "Tensor"  # [B, S] index among the row's real tokens
-    completion: "Tensor"  # [B, C]
-    mask: "Tensor"  # [B, C] bool, True = a real completion token
+    ids: Tensor  # [B, S]
+    attention: Tensor  # [B, S] 1 = a real token
+    positions: Tensor  # [B, S] index among the row's real tokens
+    completion: Tensor  # [B, C]
+    mask: Tensor  # [B, C] bool, True = a real completion token
 
 
 def collate(
     prompts: Sequence[list[int]], completions: Sequence[list[int]], pad: int, device: Any = "cpu"
 ) -> PaddedBatch:
     """Pad B (prompt, completion) pairs into one batch."""
-    import torch
-
     width = max(len(p) for p in prompts)
     length = max(len(c) for c in completions)
     left = [[pad] * (width - len(p)) + p for p in prompts]
@@ -80,7 +78,7 @@ class RowBatch:
         """Predictions in all chunks."""
         return self.batch.completion.numel()
 
-    def chunks(self, forward: Forward) -> list["Tensor"]:
+    def chunks(self, forward: Forward) -> list[Tensor]:
         """The model's predictions for each place of the completions, [R · C, ·]."""
         predicted = forward(
             self.batch.completion.shape[1] + 1,
@@ -104,13 +102,13 @@ def collate_rows(samples: Sequence[Sample], pad: int, device: Any = "cpu") -> Ro
 class PackedBatch:
     """A row of N tokens, of D groups."""
 
-    ids: "Tensor"  # [1, N]
-    positions: "Tensor"  # [1, N]
+    ids: Tensor  # [1, N]
+    positions: Tensor  # [1, N]
     attention: PackedIndex
     predictions: int  # in all chunks: the last ones of the row
     index: TokenIndex
 
-    def chunks(self, forward: Forward) -> list["Tensor"]:
+    def chunks(self, forward: Forward) -> list[Tensor]:
         """The model's predictions after each prompt and each completion token except the last, [D + …, ·]."""
         predicted = forward(
             self.predictions,
@@ -124,8 +122,6 @@ class PackedBatch:
 
 def collate_packed(groups: Sequence[Group], device: Any = "cpu") -> PackedBatch:
     """One row for D groups; the completions keep their order."""
-    import torch
-
     prompts = [group[0].prompt for group in groups]
     inputs = [[s.completion[:-1] for s in group] for group in groups]
     common = common_prefix(prompts)
@@ -166,8 +162,8 @@ def collate_packed(groups: Sequence[Group], device: Any = "cpu") -> PackedBatch:
 class CompletionBatch:
     """R completions."""
 
-    ids: "Tensor"  # [R, C] the prompt's last token and the completion but for its last, padded on the right
-    positions: "Tensor"  # [R, C]
+    ids: Tensor  # [R, C] the prompt's last token and the completion but for its last, padded on the right
+    positions: Tensor  # [R, C]
     states: PromptStates
     index: TokenIndex
 
@@ -176,7 +172,7 @@ class CompletionBatch:
         """Predictions in all chunks."""
         return self.ids.numel()
 
-    def chunks(self, forward: Forward) -> list["Tensor"]:
+    def chunks(self, forward: Forward) -> list[Tensor]:
         """The model's predictions for each place of the completions, [R · C, ·]."""
         predicted = forward(
             self.ids.shape[1],
@@ -192,8 +188,6 @@ def collate_completions(
     samples: Sequence[Sample], prompts: PromptCache, pad: int, device: Any = "cpu"
 ) -> CompletionBatch:
     """One row for each of R samples."""
-    import torch
-
     width = max(len(s.completion) for s in samples)
     ids = [[s.prompt[-1], *s.completion[:-1], *[pad] * (width - len(s.completion))] for s in samples]
     row, starts = to_device([torch.tensor(ids), torch.tensor([len(s.prompt) - 1 for s in samples])], device)

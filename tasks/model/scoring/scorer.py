@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tasks.errors import GraftError
 from tasks.model.distributed.collectives import all_gather
@@ -50,9 +53,6 @@ from tasks.model.scoring.packed_attention import use_packed_attention
 from tasks.model.scoring.prompt_cache import PromptCache, use_prompt_attention
 from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens, score_values
 from tasks.params.fields import MicroBatchTokens
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SPARE = 1.1
 """Room in a part, so that filling parts with groups of unequal size does not make one part more than asked for."""
@@ -95,8 +95,6 @@ class Scorer:
     @property
     def trained(self) -> Any:
         """A module of all that an update trains: the model, and the value head if there is one."""
-        import torch
-
         return self.model if self.value_head is None else torch.nn.ModuleList([self.model, self.value_head])
 
     @property
@@ -145,8 +143,6 @@ class Scorer:
     @contextmanager
     def _forward(self, batch: MicroBatch) -> Iterator[None]:
         """The attention of the batch's layout, and the precision."""
-        import torch
-
         replaced, model = ATTENTIONS.get(batch.layout, lambda _: nullcontext()), unwrap_model(self.model)
         attention = partial(replaced, model)
         with (
@@ -158,8 +154,6 @@ class Scorer:
 
     def _temperature(self, samples: Sequence[Sample], index: TokenIndex) -> Temperature:
         """One number where all samples have the same temperature, else one for each of N tokens."""
-        import torch
-
         temperatures = [self.temperature if s.temperature is None else s.temperature for s in samples]
         if len(set(temperatures)) == 1:
             return temperatures[0]
@@ -257,9 +251,7 @@ def _itemsize(model: Any) -> int:
 def _padding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Why padded rows are wrong for the model, or None where they agree with unpadded ones."""
 
-    def difference(batch: MicroBatch) -> "Tensor":
-        import torch
-
+    def difference(batch: MicroBatch) -> Tensor:
         unpadded = [scorer.score(MicroBatch("rows", [[s]])).logprobs[0] for s in batch.samples]
         padded = scorer.score(batch)
         return padded.logprobs[padded.mask] - torch.cat(unpadded)
@@ -288,7 +280,7 @@ def _window_fault(model: Any, samples: Sequence[Sample]) -> str | None:
 def _layout_fault(scorer: Scorer, layout: Layout, samples: Sequence[Sample]) -> str | None:
     """Why a layout, packed or completions after a cache, is wrong for the model, or None where it agrees with rows."""
 
-    def difference(batch: MicroBatch) -> "Tensor":
+    def difference(batch: MicroBatch) -> Tensor:
         rows = scorer.score(MicroBatch("rows", [[s] for s in batch.samples]))
         in_layout = _with_cache(scorer, batch.samples) if layout == "completions" else scorer
         return (in_layout.score(batch).logprobs - rows.logprobs)[rows.mask]
@@ -299,7 +291,7 @@ def _layout_fault(scorer: Scorer, layout: Layout, samples: Sequence[Sample]) -> 
 def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Why logits from the hidden states are not the model's own, or None where they are."""
 
-    def difference(batch: MicroBatch) -> "Tensor":
+    def difference(batch: MicroBatch) -> Tensor:
         collated, (forward, head) = scorer.collate(batch), forward_to_hidden(scorer.model)
         chunks = collated.chunks(forward)
         by_head = score_tokens(chunks, collated.index, scorer.temperature, head, len(batch.samples))
@@ -314,7 +306,7 @@ def _rounding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     if not has_narrow_weights(scorer.model):
         return None
 
-    def difference(batch: MicroBatch) -> "Tensor":
+    def difference(batch: MicroBatch) -> Tensor:
         scored = scorer.score(batch)
         with float32_weights(scorer.model):
             exact = scorer.score(batch)
@@ -330,7 +322,7 @@ def _rounding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     return f"{share:.0%} of its log-probabilities are not those of float32"
 
 
-def _compare(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[MicroBatch], Tensor]") -> str | None:
+def _compare(model: Any, batches: Sequence[MicroBatch], difference: Callable[[MicroBatch], Tensor]) -> str | None:
     """What is wrong where these micro-batches are computed in two ways, or None.
 
     Both ways are in float32, whatever the type of the weights: so rounding hides no fault. Where a library computes
@@ -346,11 +338,9 @@ def _compare(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[M
 
 
 def _differences(
-    batches: Sequence[MicroBatch], difference: "Callable[[MicroBatch], Tensor]"
+    batches: Sequence[MicroBatch], difference: Callable[[MicroBatch], Tensor]
 ) -> tuple[list[float], str | None]:
     """The differences of all tokens, and why the model cannot compute them, or None."""
-    import torch
-
     try:
         with torch.no_grad():
             return [value for batch in batches for value in difference(batch).tolist()], None
