@@ -20,8 +20,6 @@ from torch.autograd.function import once_differentiable
 
 from tasks.model.hf_model import iterate_modules, patch_forwards
 
-Norm = Callable[[Tensor], Tensor]
-
 _probe_results: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 """Module → whether it is an RMS norm."""
 
@@ -37,7 +35,7 @@ def fused_norms(model: Any) -> Iterator[None]:
         yield
 
 
-def _fused_forward(module: Any) -> Norm:
+def _fused_forward(module: Any) -> Callable[[Tensor], Tensor]:
     own, weight, epsilon = module.forward, module.weight, float(_epsilon(module) or 0)
 
     def forward(x: Tensor) -> Tensor:

@@ -66,20 +66,15 @@ def decode(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
     Where its attention can be replaced, no masks are made, and rows of one context attend to one copy of it while
     their contexts have more than `max_copied` tokens.
     """
-    with fast_layers(model):
-        _decode(model, HfForward(model), state, max_copied)
+    with fast_layers(model), torch.inference_mode():
+        _DecodeLoop(model.config, HfForward(model), state, max_copied).run()
 
 
 def decode_blocks(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
     """`decode` with a model that `LlamaBlocks` support."""
     with torch.inference_mode():
         blocks = LlamaBlocks(model, max(len(r.context) for r in state.requests) + state.steps)
-    _decode(model, blocks, state, max_copied)
-
-
-def _decode(model: Any, forward: HfForward | LlamaBlocks, state: BatchState, max_copied: int) -> None:
-    with torch.inference_mode():
-        _DecodeLoop(model.config, forward, state, max_copied).run()
+        _DecodeLoop(model.config, blocks, state, max_copied).run()
 
 
 class Contexts:
