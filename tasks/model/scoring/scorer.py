@@ -31,14 +31,7 @@ from tasks.model.hf_model import (
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
-from tasks.model.scoring.layouts import (
-    CompletionBatch,
-    PackedBatch,
-    RowBatch,
-    collate_completions,
-    collate_packed,
-    collate_rows,
-)
+from tasks.model.scoring.layouts import ModelInputs, collate_completions, collate_packed, collate_rows
 from tasks.model.scoring.limits import (
     TOKENS,
     card_memory,
@@ -123,22 +116,22 @@ class Scorer:
 
     def score(self, batch: MicroBatch) -> TokenScores:
         """Log-probabilities, entropies and values of the batch's samples, in their order; [R, C]."""
-        if self.value_head is None:
-            return self._score(batch, self.collate(batch))
         collated = self.collate(batch)
+        if self.value_head is None:
+            return self._score(batch, collated)
         with caught_hidden_states(self.model) as caught:
             scored = self._score(batch, collated)
-        hidden = collated.chunks(as_forward(caught[0]))
+        hidden = collated.predict(as_forward(caught[0]))
         return replace(scored, values=score_values(hidden, collated.index, self.value_head))
 
-    def _score(self, batch: MicroBatch, collated: "PackedBatch | RowBatch | CompletionBatch") -> TokenScores:
+    def _score(self, batch: MicroBatch, collated: ModelInputs) -> TokenScores:
         most = max_logits(_config(self.model), self.memory)
         with self._forward(batch):
             temperature = self._temperature(batch.samples, collated.index)
             if collated.predictions <= most or not self.chunked_head:
-                return score_tokens(collated.chunks(forward_to_logits(self.model)), collated.index, temperature)
+                return score_tokens(collated.predict(forward_to_logits(self.model)), collated.index, temperature)
             forward, head = forward_to_hidden(self.model)
-            return score_tokens(collated.chunks(forward), collated.index, temperature, head, most)
+            return score_tokens(collated.predict(forward), collated.index, temperature, head, most)
 
     @contextmanager
     def _forward(self, batch: MicroBatch) -> Iterator[None]:
@@ -160,7 +153,7 @@ class Scorer:
         (by_sample,) = to_device([torch.tensor(temperatures)], index.places.device)
         return by_sample[index.places[0]]
 
-    def collate(self, batch: MicroBatch) -> PackedBatch | RowBatch | CompletionBatch:
+    def collate(self, batch: MicroBatch) -> ModelInputs:
         """The batch's samples as tensors."""
         if batch.layout == "completions":
             assert self.prompts is not None
@@ -293,8 +286,7 @@ def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
 
     def difference(batch: MicroBatch) -> Tensor:
         collated, (forward, head) = scorer.collate(batch), forward_to_hidden(scorer.model)
-        chunks = collated.chunks(forward)
-        by_head = score_tokens(chunks, collated.index, scorer.temperature, head, len(batch.samples))
+        by_head = score_tokens(collated.predict(forward), collated.index, scorer.temperature, head, len(batch.samples))
         return (by_head.logprobs - scorer.score(batch).logprobs)[by_head.mask]
 
     return _compare(scorer.model, scorer.batches(samples)[:3], difference)

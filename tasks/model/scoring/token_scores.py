@@ -1,8 +1,8 @@
 """Log-probability and entropy of each completion token, from a model's predictions.
 
-A layout gives predictions in chunks, and a `TokenIndex`: which prediction is for which token. A prediction is a vector
-of logits or, where all logits would not fit in memory, a hidden state: then the head is applied to a few at a time,
-and their logits are computed again in the backward pass.
+A layout gives predictions, and a `TokenIndex`: which prediction is for which token. A prediction is a vector of logits
+or, where all logits would not fit in memory, a hidden state: then the head is applied to a few at a time, and their
+logits are computed again in the backward pass.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ Temperature = float | Tensor
 class TokenIndex:
     """The prediction of each of N completion tokens; R completions of at most C tokens."""
 
-    rows: Tensor  # [N] ascending: place of the prediction among the rows of all chunks
+    rows: Tensor  # [N] ascending: place of the prediction among all
     cpu_rows: Tensor  # [N] the same on the CPU
     tokens: Tensor  # [N]
     places: Tensor  # [2, N] completion and place in it
@@ -81,24 +81,25 @@ def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence
 
 
 def score_tokens(
-    chunks: Sequence[Tensor], index: TokenIndex, temperature: Temperature, head: Head | None = None, most: int = 0
+    predicted: Tensor, index: TokenIndex, temperature: Temperature, head: Head | None = None, most: int = 0
 ) -> TokenScores:
-    """Scores at `temperature` from chunks of logits [m, V]; with a head from hidden states [m, H], `most` at a time."""
-    parts = []
-    for chunk, targets in _select(_split(chunks, most) if head else chunks, index, temperature):
-        if head is None:
-            parts.append(_score(chunk, targets))
-        else:
-            compute = partial(_apply_head, head)
-            parts.append(torch.utils.checkpoint.checkpoint(compute, chunk, targets, use_reentrant=False))
-    logprobs, entropies = (_scatter(torch.cat(values), index) for values in zip(*parts, strict=True))
-    return TokenScores(logprobs, entropies, index.mask)
+    """Scores at `temperature` from logits [m, V]; with a head from hidden states [m, H], `most` at a time."""
+    targets = Targets(index.rows, index.tokens, index.kept, temperature)
+    if head is None:
+        logprobs, entropies = _score(predicted, targets)
+    else:
+        compute = partial(_apply_head, head)
+        parts = [
+            torch.utils.checkpoint.checkpoint(compute, *chunk, use_reentrant=False)
+            for chunk in _chunks(predicted, targets, index.cpu_rows, most)
+        ]
+        logprobs, entropies = map(torch.cat, zip(*parts, strict=True))
+    return TokenScores(_scatter(logprobs, index), _scatter(entropies, index), index.mask)
 
 
-def score_values(hidden: Sequence[Tensor], index: TokenIndex, value_head: Any) -> Tensor:
-    """The value of the prefix before each token, from chunks of hidden states [m, H]; [R, C], 0 where padded."""
-    rows = torch.cat(list(hidden))
-    chosen = rows[index.rows].to(value_head.weight.dtype)
+def score_values(hidden: Tensor, index: TokenIndex, value_head: Any) -> Tensor:
+    """The value of the prefix before each token, from hidden states [m, H]; [R, C], 0 where padded."""
+    chosen = hidden[index.rows].to(value_head.weight.dtype)
     return _scatter(value_head(chosen)[:, 0], index)
 
 
@@ -121,24 +122,13 @@ def _score(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     return logprobs, entropies
 
 
-def _split(chunks: Sequence[Tensor], most: int) -> Iterator[Tensor]:
-    for chunk in chunks:
-        yield from (chunk[start : start + most] for start in range(0, len(chunk), most))
-
-
-def _select(
-    chunks: Iterator[Tensor] | Sequence[Tensor], index: TokenIndex, temperature: Temperature
-) -> Iterator[tuple[Tensor, Targets]]:
-    """Each chunk that predicts some token, with these tokens."""
-    everything = Targets(index.rows, index.tokens, index.kept, temperature)
-    start = 0
-    for chunk in chunks:
-        end = start + len(chunk)
-        low, high = torch.searchsorted(index.cpu_rows, torch.tensor([start, end])).tolist()
+def _chunks(predicted: Tensor, targets: Targets, cpu_rows: Tensor, most: int) -> Iterator[tuple[Tensor, Targets]]:
+    """Each chunk of `most` predictions that predicts some token, with these tokens."""
+    for start in range(0, len(predicted), most):
+        low, high = torch.searchsorted(cpu_rows, torch.tensor([start, start + most])).tolist()
         if high > low:
-            targets = everything.where(slice(low, high))
-            yield chunk, replace(targets, rows=targets.rows - start)
-        start = end
+            chosen = targets.where(slice(low, high))
+            yield predicted[start : start + most], replace(chosen, rows=chosen.rows - start)
 
 
 def _scatter(values: Tensor, index: TokenIndex) -> Tensor:
