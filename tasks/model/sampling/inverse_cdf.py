@@ -7,6 +7,7 @@ V / BLOCK and BLOCK terms, not V. A row's token is a function of its own logits 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,8 +19,6 @@ ONE_LEVEL_TOKENS = 1024
 
 def uniforms(seeds: Sequence[int], steps: int, device: Any = "cpu") -> Tensor:
     """Numbers in [0, 1) [R, steps]: each row is a function of its seed; more steps only extend it."""
-    import numpy as np
-
     rows = np.stack([np.random.Generator(np.random.Philox(seed)).random(steps) for seed in seeds])
     return torch.from_numpy(rows).to(device)
 

@@ -34,12 +34,11 @@ from tasks.model.scoring.token_scores import TokenIndex, index_tokens
 
 @dataclass(frozen=True)
 class PaddedBatch:
-    """B rows: prompts padded on the left to P, completions on the right to C, S = P + C."""
+    """B rows: prompts padded on the left to P, completions on the right to C, S = P + C: a completion is the last C."""
 
     ids: Tensor  # [B, S]
     attention: Tensor  # [B, S] 1 = a real token
     positions: Tensor  # [B, S] index among the row's real tokens
-    completion: Tensor  # [B, C]
     mask: Tensor  # [B, C] bool, True = a real completion token
 
 
@@ -49,19 +48,16 @@ def collate(
     """Pad B (prompt, completion) pairs into one batch."""
     width = max(len(p) for p in prompts)
     length = max(len(c) for c in completions)
-    left = [[pad] * (width - len(p)) + p for p in prompts]
-    right = [c + [pad] * (length - len(c)) for c in completions]
-    real = [
-        [0] * (width - len(p)) + [1] * (len(p) + len(c)) + [0] * (length - len(c))
-        for p, c in zip(prompts, completions, strict=True)
-    ]
-    ids = [a + b for a, b in zip(left, right, strict=True)]
-    row, attention, completion = to_device([torch.tensor(ids), torch.tensor(real), torch.tensor(right)], device)
+    ids, real = [], []
+    for prompt, completion in zip(prompts, completions, strict=True):
+        left, right = width - len(prompt), length - len(completion)
+        ids.append([pad] * left + prompt + completion + [pad] * right)
+        real.append([0] * left + [1] * (len(prompt) + len(completion)) + [0] * right)
+    rows, attention = to_device([torch.tensor(ids), torch.tensor(real)], device)
     return PaddedBatch(
-        ids=row,
+        ids=rows,
         attention=attention,
         positions=(attention.cumsum(-1) - 1).clamp_(min=0),
-        completion=completion,
         mask=attention[:, width:].bool(),
     )
 
@@ -89,7 +85,7 @@ class ModelInputs:
 def collate_rows(samples: Sequence[Sample], pad: int, device: Any = "cpu") -> ModelInputs:
     """One row for each of R samples."""
     batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, device)
-    rows, width = batch.completion.shape
+    rows, width = batch.mask.shape
     first = range(0, rows * width, width)
     inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.positions}
     index = index_tokens(samples, first, [place + 1 for place in first], device)
