@@ -135,7 +135,6 @@ def _convert(base: str, file: Path, folder: Path) -> None:
 
 
 def _load(base: str, file: Path) -> tuple[Any, Any]:
-    """Model in float32 and tokenizer of a GGUF file."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils.quantization_config import GgufConfig

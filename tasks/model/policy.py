@@ -125,23 +125,27 @@ def load_policy(
     `device`: as for `load_model`.
     """
     lineage = read_json(folder / "lineage.json", Lineage)
+    own, adapted = "weights" in lineage.holds, "adapter" in lineage.holds
     model = None
     if instead_of is not None:
         model = instead_of.model.unload() if instead_of.has_adapter else None
         instead_of.model = None
     with translate_errors(f"{folder}: no complete policy", "rebuild it: graft stage bootstrap, or update@ROUND"):
-        if "weights" in lineage.holds and not (folder / WEIGHTS).exists():
+        if own and not (folder / WEIGHTS).exists():
             raise FileNotFoundError(f"no {WEIGHTS}")
-        if shard and "adapter" not in lineage.holds:
+        if shard and not adapted:
             raise GraftError(f"update.sharded: {folder} has no adapter, which is what is trained; set it to false")
         if model is None:
-            dtype = lineage.dtype if "adapter" in lineage.holds else TRAINED_DTYPE
-            types: dict[str, Any] = {"dtype": dtype, "quantize": lineage.quantize}
-            load: Callable[[str], Any] = partial(_model, made_of=lineage.base, shard=shard, device=device, **types)
-            model = load(str(folder)) if "weights" in lineage.holds else _base_of(folder, lineage, load)
-        if "adapter" in lineage.holds:
+            dtype = lineage.dtype if adapted else TRAINED_DTYPE
+            load = partial(_model, made_of=lineage.base, dtype=dtype, shard=shard, quantize=lineage.quantize)
+            if own:
+                model = load(str(folder), device=device)
+            else:
+                no_base = f"{folder}: its base {lineage.base!r} is no causal language model"
+                with translate_errors(no_base, "restore it, or start a run from another"):
+                    model = load(lineage.base, device=device)
+        if adapted:
             model = _with_adapter(model, folder / "adapter")
-    own = "weights" in lineage.holds
     tokenizer = load_tokenizer(str(folder), lineage.base)
     form = read_format(folder)
     sharded = shard or (instead_of and instead_of.weights_file)
@@ -219,12 +223,6 @@ def _model(
         return model.to(device)
     shard(model, device, type)
     return model
-
-
-def _base_of(folder: Path, lineage: Lineage, load: Callable[[str], Any]) -> Any:
-    remedy = "restore it, or start a run from another"
-    with translate_errors(f"{folder}: its base {lineage.base!r} is no causal language model", remedy):
-        return load(lineage.base)
 
 
 def _with_adapter(model: Any, folder: Path) -> Any:

@@ -78,18 +78,13 @@ class SharedPrefix:
         self._padding, self._owner = padding, owner
         self._group()
 
-    @property
-    def contexts(self) -> int:
-        """C."""
-        return len(self._layers[0][0])
-
     def keep(self, rows: Tensor) -> None:
         """Drop all other rows, and contexts without a row."""
         self._owner = self._owner[rows]
         self._group()
 
     def copy_to_rows(self, written_cache: Any, into: Any, steps: int) -> RowPrefix:
-        """Put each row's context, and then the row's own tokens from the cache `own`, into a new cache."""
+        """Put each row's context, and then the row's own tokens from `written_cache`, into a new cache."""
         for (keys, values), written, layer in zip(self._layers, written_cache.layers, into.layers, strict=True):
             layer.update(keys[self._owner], values[self._owner])
             if written.is_initialized:
@@ -99,7 +94,7 @@ class SharedPrefix:
     def _group(self) -> None:
         """Each row's place among C groups of G places, and the row in each place (in a free one: the first)."""
         used, self._owner = torch.unique(self._owner, return_inverse=True)
-        if len(used) < self.contexts:
+        if len(used) < len(self._layers[0][0]):  # C
             self._layers = [(keys[used], values[used]) for keys, values in self._layers]
             self._padding = None if self._padding is None else self._padding[used]
         sizes = self._owner.bincount()
@@ -121,9 +116,8 @@ class SharedPrefix:
         scores = torch.bmm(self._to_groups(rows, contexts), contexts.flatten(0, 1).mT)
         if self._padding is not None:
             scores.view(*contexts.shape[:2], -1, width).masked_fill_(self._padding[:, None, None], -torch.inf)
-        scores = torch.cat(
-            [self._to_rows(scores, rows), torch.bmm(rows, keys.flatten(0, 1).mT)], -1
-        )  # [B · heads, n, P + t]
+        own_scores = torch.bmm(rows, keys.flatten(0, 1).mT)
+        scores = torch.cat([self._to_rows(scores, rows), own_scores], -1)  # [B · heads, n, P + t]
         weights = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
         there = torch.bmm(self._to_groups(weights[..., :width], contexts), context_values.flatten(0, 1))
         own = values.flatten(0, 1)

@@ -68,7 +68,6 @@ def matrix_of(module: Any) -> tuple[Tensor, Tensor | None]:
 
 
 def _plain_linears(modules: Iterable[Any]) -> list[Any]:
-    """The LoRA linears that are merged."""
     from peft.tuners.lora import Linear
 
     plain = [module for module in modules if isinstance(module, Linear) and _is_plain(module)]
@@ -76,7 +75,6 @@ def _plain_linears(modules: Iterable[Any]) -> list[Any]:
 
 
 def _factors(name: str, module: Any) -> tuple[str, str]:
-    """The names of a LoRA linear's A and B."""
     (adapter,) = module.active_adapters
     return f"{name}.lora_A.{adapter}", f"{name}.lora_B.{adapter}"
 
@@ -177,7 +175,6 @@ _merged: Callable[..., Tensor] = Merged.apply
 
 
 def _is_plain(module: Any) -> bool:
-    """Whether `merged_linears` can merge a LoRA linear."""
     types = {weight.dtype for weight in weights_of(module) or []}
     return types in ({torch.float32}, {torch.float64})
 

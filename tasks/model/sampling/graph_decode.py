@@ -69,7 +69,6 @@ class _GraphLoop:
         return count
 
     def _drop_finished(self, done: int) -> None:
-        """Keep the unfinished rows."""
         kept = self._state.unfinished[self._live].nonzero()[:, 0]
         self._live, self._real, self._tokens = self._live[kept], self._real[kept], self._tokens[kept]
         self._move(kept, done)
@@ -84,7 +83,6 @@ class _GraphLoop:
         self._prefix = StaticPrefix(self._places, self._cache.layers[0].keys)
 
     def _compute(self) -> None:
-        """Draw the next token of each row."""
         if self._replay is None:
             self._advance()  # the libraries' first calls are not captured
             self._replay = self._capture()

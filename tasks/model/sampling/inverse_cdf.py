@@ -57,8 +57,7 @@ def _first_above(weights: Tensor, point: Tensor) -> tuple[Tensor, Tensor]:
     cumulative = weights.cumsum(-1)
     last = cumulative[:, -1]
     point = torch.minimum(point, torch.nextafter(last, last.new_zeros(())))  # rounding may raise it to the sum
-    place = torch.searchsorted(cumulative, point[:, None], right=True).clamp_(
-        max=weights.shape[1] - 1
-    )  # NaN is above all
+    place = torch.searchsorted(cumulative, point[:, None], right=True)
+    place.clamp_(max=weights.shape[1] - 1)  # NaN is above all
     before = (cumulative.gather(1, place) - weights.gather(1, place))[:, 0]
     return place[:, 0], point - before

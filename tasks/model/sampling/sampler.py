@@ -78,7 +78,6 @@ class Sampler:
         return list(_batches(requests, self._rows(requests)))
 
     def _rows(self, requests: Sequence[Request]) -> int:
-        """Rows of a batch."""
         memory = None if self._policy.served else card_memory(self._policy.device)
         longest = max((len(r.context) for r in requests), default=0)
         return BATCH_ROWS if memory is None else card_rows(self._policy.model, longest, self._max_tokens, memory)

@@ -113,10 +113,8 @@ def _attend_prompts(
     prompt_keys, prompt_values = states.prompts[layer.layer_idx][:, states.owner].to(query.dtype)
     queries = (query * scale).reshape(rows, key.shape[1], -1, size)  # [R, kv, heads / kv · T, d]
     to_prompts = (queries @ prompt_keys.mT).masked_fill(states.padding[states.owner, None, None], -torch.inf)
-    later = (
-        torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1).repeat(queries.shape[2] // tokens, 1)
-    )
-    to_own = (queries @ key.mT).masked_fill(later, -torch.inf)
+    later = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1)
+    to_own = (queries @ key.mT).masked_fill(later.repeat(queries.shape[2] // tokens, 1), -torch.inf)
     scores = torch.cat([_by_common(queries, common_keys.mT), to_prompts, to_own], -1)
     weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(value.dtype)
     common, prompts, own = torch.split(weights, [common_keys.shape[1], prompt_keys.shape[2], tokens], -1)
