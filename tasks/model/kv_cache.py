@@ -97,7 +97,10 @@ class StaticLayer(DynamicLayer):  # type: ignore[misc]
     def __init__(self, keys: Tensor, values: Tensor, order: Tensor | None) -> None:
         super().__init__()
         self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
-        self.keys, self.values = (_in_order(states.transpose(1, 2), order) for states in (keys, values))
+        self.keys, self.values = keys.transpose(1, 2), values.transpose(1, 2)
+        if order is not None:
+            places = order[:, :, None, None]
+            self.keys, self.values = (states.take_along_dim(places, 1) for states in (self.keys, self.values))
 
     def update(self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any) -> tuple[Tensor, Tensor]:
         for states, new in ((self.keys, key_states), (self.values, value_states)):
@@ -110,8 +113,3 @@ class StaticLayer(DynamicLayer):  # type: ignore[misc]
         kept = (states[rows] for states in (self.keys, self.values))
         room = (0, 0, 0, 0, 0, places.room - self.keys.shape[1])
         self.keys, self.values = (pad(states, room).contiguous() for states in kept)
-
-
-def _in_order(states: Tensor, order: Tensor | None) -> Tensor:
-    """[C, P, heads, d]"""
-    return states if order is None else states.take_along_dim(order[:, :, None, None], 1)

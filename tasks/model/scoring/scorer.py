@@ -191,15 +191,11 @@ def scorer_for(
         raise GraftError(f"policy.base: this model cannot be trained, on rows with padding {fault}; take another")
     if fault := _rounding_fault(probed, probe):
         raise GraftError(f"policy.base: this model cannot be trained in 16 bits, {fault}; set policy.dtype to float32")
-    layout: Layout = "packed"
     packed = replace(probed, layout="packed")
-    if (
-        fault := _window_fault(model, samples)
-        or _layout_fault(packed, "packed", probe)
-        or _rounding_fault(packed, probe)
-    ):
+    fault = _window_fault(model, samples) or _layout_fault(packed, "packed", probe) or _rounding_fault(packed, probe)
+    if fault:
         logger.warning("samples are not computed as packed rows, the update may be slower: %s", fault)
-        layout = "rows"
+    layout: Layout = "rows" if fault else "packed"
     chunked_head = tokens > max_logits(_config(model), memory)
     if chunked_head and (fault := _head_fault(probed, probe)):
         logger.warning("all logits of a micro-batch are held at once, which takes memory: %s", fault)
@@ -215,9 +211,8 @@ def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
     replaced, it is the scorer as it was.
     """
     probe = _probe_samples(samples)
-    fault = _window_fault(scorer.model, samples) or _layout_fault(
-        replace(scorer, temperature=1.0), "completions", probe
-    )
+    probed = replace(scorer, temperature=1.0)
+    fault = _window_fault(scorer.model, samples) or _layout_fault(probed, "completions", probe)
     if fault := all_gather(fault)[0]:
         logger.warning("gradients are those of the prompts' positions, too, which takes longer: %s", fault)
         return scorer
