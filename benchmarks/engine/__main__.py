@@ -57,7 +57,7 @@ Figures = dict[str, float]
 def server(root: Path, venv: Path, dtype: VllmDtype, figures: Figures) -> Iterator[str]:
     """A server of the base, which loads adapters; its address."""
     folder = Layout(root).policy(0)
-    base, started = base_to_serve(folder, read_json(folder / "lineage.json", Lineage)), time.monotonic()
+    (base, _), started = base_to_serve(folder, read_json(folder / "lineage.json", Lineage)), time.monotonic()
     program = [str(venv / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", *FLAGS]
     with started_server(program, dtype, base, 16, False, root / f"{dtype}.log") as address:
         figures[f"start_seconds_{dtype}"] = time.monotonic() - started

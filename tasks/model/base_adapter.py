@@ -8,7 +8,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from tasks.model.policy import load_model
 from tasks.records import Dtype
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-LANGUAGE_MODEL = (None, "CAUSAL_LM")
 TOKENIZER = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
 
 logger = logging.getLogger(__name__)
@@ -108,7 +107,7 @@ def load_adapted(folder: Path, dtype: Dtype | None = None, device: str | None = 
     """
     _check_config(folder)
     base = base_of_adapter(folder)
-    with _without_adapter(Path(base)) if Path(base) == folder else _as_it_is(base) as source:
+    with _without_adapter(Path(base)) if Path(base) == folder else nullcontext(base) as source:
         model = load_model(source, dtype=dtype, device=device)
     logger.info(f"policy.base: the adapter {folder} is merged into {base}")
     with translate_errors(
@@ -159,7 +158,7 @@ def _check_config(folder: Path) -> None:
         )
     if kind is None or kind().is_prompt_learning:
         raise GraftError(f"{file}: peft_type: {config.peft_type!r:.100} cannot be merged; name another adapter")
-    if config.task_type not in LANGUAGE_MODEL:
+    if config.task_type not in (None, "CAUSAL_LM"):
         raise GraftError(f"{file}: task_type: {config.task_type!r:.100}; name an adapter of a CAUSAL_LM")
     for name in ("layer_replication", "megatron_config"):
         if getattr(config, name):
@@ -176,8 +175,3 @@ def _without_adapter(folder: Path) -> Iterator[str]:
             if not file.name.startswith("adapter_"):
                 Path(made, file.name).symlink_to(file.resolve())
         yield made
-
-
-@contextmanager
-def _as_it_is(base: str) -> Iterator[str]:
-    yield base

@@ -109,7 +109,6 @@ def _write_adapter(policy: Path, lineage: Lineage, new: Path, folder: Path) -> N
 
 
 def _copy_tokenizer(policy: Path, new: Path) -> None:
-    """Copy the tokenizer's files."""
     for file in sorted(policy.iterdir()):
         if file.is_file() and file.name not in NOT_EXPORTED:
             copy_folder(file, new / file.name)
@@ -166,10 +165,10 @@ def _logits(model: Any) -> Any:
 
 def model_card(
     lineage: Lineage,
-    form: Literal["merged", "adapter"],
+    form: ExportFormat,
     folder: str,
     measured: str | None,
-    prompt: PromptFormat | None = None,
+    prompt: PromptFormat | None,
 ) -> str:
     """A short README.md: origin, pass@1 and code that loads the policy and, from the form of its prompts, asks it."""
     is_beside = "weights" in lineage.holds or is_gguf(lineage.base)

@@ -98,16 +98,13 @@ def load_gguf_tokenizer(base: str) -> Any:
 def _folder(file: Path) -> Path:
     from huggingface_hub import constants
 
-    return Path(constants.HF_HOME, "graft", f"{file.stem}-{_digest(file)[:16]}")
-
-
-def _digest(file: Path) -> str:
     status = file.stat()
-    return _digest_of_version(file, status.st_size, status.st_mtime_ns)
+    digest = _digest(file, status.st_size, status.st_mtime_ns)
+    return Path(constants.HF_HOME, "graft", f"{file.stem}-{digest[:16]}")
 
 
 @cache
-def _digest_of_version(file: Path, size: int, modified: int) -> str:  # noqa: ARG001 (a changed file is read again)
+def _digest(file: Path, size: int, modified: int) -> str:  # noqa: ARG001 (a changed file is read again)
     return digest_path(file)
 
 
@@ -138,7 +135,6 @@ def _convert(base: str, file: Path, folder: Path) -> None:
 
 
 def _load(base: str, file: Path) -> tuple[Any, Any]:
-    """Model in float32 and tokenizer of a GGUF file."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils.quantization_config import GgufConfig
@@ -192,22 +188,18 @@ def check_header(file: Path) -> None:
     struct.error, KeyError, ValueError or RecursionError if its header is damaged.
     """
     with file.open("rb") as stream:
-        _check(stream)
-
-
-def _check(stream: BinaryIO) -> None:
-    magic, version, _, fields = struct.unpack("<4sIQQ", stream.read(24))
-    if magic != b"GGUF" or version < 2:
-        raise KeyError(magic)
-    for _ in range(fields):
-        name = stream.read(_number(stream, "Q", most=1 << 16)).decode()
-        kind = _number(stream, "I")
-        if name == TOKENS:
-            _refuse_more(MAX_TOKENS, _number(stream, "IQ", place=1), "tokens")
-            return
-        value = _value(stream, kind)
-        if name.endswith(LAYERS) and value is not None:
-            _refuse_more(MAX_LAYERS, value, "layers")
+        magic, version, _, fields = struct.unpack("<4sIQQ", stream.read(24))
+        if magic != b"GGUF" or version < 2:
+            raise KeyError(magic)
+        for _ in range(fields):
+            name = stream.read(_number(stream, "Q", most=1 << 16)).decode()
+            kind = _number(stream, "I")
+            if name == TOKENS:
+                _refuse_more(MAX_TOKENS, _number(stream, "IQ", place=1), "tokens")
+                return
+            value = _value(stream, kind)
+            if name.endswith(LAYERS) and value is not None:
+                _refuse_more(MAX_LAYERS, value, "layers")
 
 
 def _refuse_more(most: int, count: int, what: str) -> None:

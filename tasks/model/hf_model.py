@@ -14,20 +14,20 @@ import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tasks.errors import GraftError
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Head = Callable[["Tensor"], "Tensor"]
+Head = Callable[[Tensor], Tensor]
 """Hidden states [m, H] → logits [m, V]."""
 
-Forward = Callable[..., "Tensor"]
+Forward = Callable[..., Tensor]
 """(kept, **inputs of the model) → predictions at the last `kept` positions [B, kept, ·]."""
 
-Attend = Callable[[Any, "Tensor", "Tensor", "Tensor", Any, float], "Tensor"]
+Attend = Callable[[Any, Tensor, Tensor, Tensor, Any, float], Tensor]
 """(layer, query [B, heads, T, d], key and value [B, kv, S, d], the forward's keyword, scale) → [B, T, heads, d]."""
 
 ATOMIC_DEVICES = {"cuda"}
@@ -47,7 +47,7 @@ def forward_to_logits(model: Any) -> Forward:
     """Predictions are logits [B, kept, V]; only these are computed, if the model supports `logits_to_keep`."""
     can_keep = "logits_to_keep" in inspect.signature(unwrap_model(model).forward).parameters
 
-    def forward(kept: int, **inputs: Any) -> "Tensor":
+    def forward(kept: int, **inputs: Any) -> Tensor:
         out = model(**inputs, logits_to_keep=kept) if can_keep else model(**inputs)
         return _last(kept, out.logits)
 
@@ -58,7 +58,7 @@ def forward_to_hidden(model: Any) -> tuple[Forward, Head]:
     """Predictions are hidden states [B, kept, H]; returned with the head that maps them to logits."""
     decoder, head = unwrap_model(model).get_decoder(), unwrap_model(model).get_output_embeddings()
 
-    def forward(kept: int, **inputs: Any) -> "Tensor":
+    def forward(kept: int, **inputs: Any) -> Tensor:
         return _last(kept, decoder(**inputs).last_hidden_state)
 
     return forward, head
@@ -71,7 +71,7 @@ def cache_argument(model: Any) -> str:
 
 
 @contextmanager
-def caught_hidden_states(model: Any) -> Iterator["list[Tensor]"]:
+def caught_hidden_states(model: Any) -> Iterator[list[Tensor]]:
     """In the block, the hidden states [B, S, H] below the model's head are added to the list at each forward pass."""
     caught: list[Tensor] = []
 
@@ -85,12 +85,12 @@ def caught_hidden_states(model: Any) -> Iterator["list[Tensor]"]:
         hook.remove()
 
 
-def as_forward(hidden: "Tensor") -> Forward:
+def as_forward(hidden: Tensor) -> Forward:
     """A forward pass whose predictions are these hidden states [B, S, H]."""
     return lambda kept, **_: _last(kept, hidden)
 
 
-def _last(kept: int, predicted: "Tensor") -> "Tensor":
+def _last(kept: int, predicted: Tensor) -> Tensor:
     """The last `kept` positions; slicing where all are kept would copy the gradient."""
     return predicted if predicted.shape[1] == kept else predicted[:, -kept:]
 
@@ -125,7 +125,7 @@ def iterate_modules(model: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def patch_forwards(forwards: Mapping[Any, Callable[["Tensor"], "Tensor"]]) -> Iterator[None]:
+def patch_forwards(forwards: Mapping[Any, Callable[[Tensor], Tensor]]) -> Iterator[None]:
     """In the block, each of these modules is computed by its function; none may have an instance `forward` already."""
     try:
         for module, forward in forwards.items():
@@ -147,13 +147,13 @@ def use_attention(model: Any, name: str, attend: Attend) -> Iterator[None]:
 
     def attention(
         layer: Any,
-        query: "Tensor",
-        key: "Tensor",
-        value: "Tensor",
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
         _mask: Any,
         scaling: float | None = None,
         **settings: Any,
-    ) -> tuple["Tensor", None]:
+    ) -> tuple[Tensor, None]:
         check_plain_softmax(settings)
         if settings.get(name) is None:
             raise ValueError(f"its forward pass does not hand {name} on to its attention")
@@ -188,8 +188,6 @@ def checkpointed_layers(model: Any, attention: Callable[[], AbstractContextManag
 
 
 def _checkpointed(forward: Callable[..., Any], attention: Callable[[], AbstractContextManager[None]]) -> Any:
-    import torch
-
     def attend(*inputs: Any, **settings: Any) -> Any:
         with attention():
             return forward(*inputs, **settings)
@@ -227,7 +225,7 @@ def float32_weights(model: Any) -> Iterator[None]:
         yield
 
 
-def _is_narrow(weight: "Tensor") -> bool:
+def _is_narrow(weight: Tensor) -> bool:
     return weight.is_floating_point() and weight.itemsize == 2
 
 
@@ -236,8 +234,6 @@ def _widen(module: Any, names: list[str]) -> Any:
     kept: dict[str, Any] = {}
 
     def widen(_module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        import torch
-
         for name in names:
             kept[name] = module._parameters[name]
             module._parameters[name] = kept[name].detach().float()
@@ -259,8 +255,6 @@ def _widen(module: Any, names: list[str]) -> Any:
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
     """Compute with `count` torch threads; afterwards with as many as before."""
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -275,8 +269,6 @@ def deterministic_operations(device: Any) -> Iterator[None]:
 
     Raises GraftError where the model has an operation that cannot do so on this device.
     """
-    import torch
-
     if device.type not in ATOMIC_DEVICES:
         yield
         return

@@ -57,7 +57,7 @@ def error_remedy(error: BaseException) -> str | None:
 
 def is_transient(error: BaseException) -> bool:
     """Whether the error or one of its causes is a lost connection, a timeout or a response that asks to retry."""
-    chain = list(_causes(error))
+    chain = _causes(error)
     if any(type(cause).__name__ == "OfflineModeIsEnabled" for cause in chain):
         return False  # HF_HUB_OFFLINE is set
     responses = [response for cause in chain if (response := getattr(cause, "response", None)) is not None]

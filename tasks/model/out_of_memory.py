@@ -41,11 +41,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def memory_line(error: BaseException) -> str:
     """The line for the user about an error for lack of memory, wherever it arose."""
-    reason = (str(error).strip() or type(error).__name__).split("\n")[0][:200]
     return (
-        f"memory: this process needs more than it has ({reason}); free some, raise its limit (ulimit -v), or lower "
-        "shard_size, update.micro_batch_tokens and influence.memory_budget; nothing was lost"
+        f"memory: this process needs more than it has ({_reason(error)}); free some, raise its limit (ulimit -v), "
+        "or lower shard_size, update.micro_batch_tokens and influence.memory_budget; nothing was lost"
     )
+
+
+def _reason(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).split("\n")[0][:200]
 
 
 @contextmanager
@@ -56,9 +59,8 @@ def explain_out_of_memory(tokens: MicroBatchTokens) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        reason = (str(error).strip() or type(error).__name__).split("\n")[0][:200]
         lower = LOWER if tokens == "auto" else max(tokens // 2, 64)
         raise GraftError(
-            f"update.micro_batch_tokens: {tokens} tokens at once are too many for this machine's memory ({reason}); "
-            f"set it to {lower}, or lower, below the longest completion: policy.max_new_tokens"
+            f"update.micro_batch_tokens: {tokens} tokens at once are too many for this machine's memory "
+            f"({_reason(error)}); set it to {lower}, or lower, below the longest completion: policy.max_new_tokens"
         ) from error

@@ -92,6 +92,11 @@ class Policy:
         return ids, _decode(self.tokenizer, ids)
 
     @property
+    def stop(self) -> list[str]:
+        """The strings that end a completion."""
+        return self.prompt_format.stop if self.prompt_format else []
+
+    @property
     def vocabulary(self) -> int:
         """The number of tokens that the model knows; a tokenizer may have more, or fewer."""
         return int(self.model.config.get_text_config().vocab_size)
@@ -120,23 +125,27 @@ def load_policy(
     `device`: as for `load_model`.
     """
     lineage = read_json(folder / "lineage.json", Lineage)
+    own, adapted = "weights" in lineage.holds, "adapter" in lineage.holds
     model = None
     if instead_of is not None:
         model = instead_of.model.unload() if instead_of.has_adapter else None
         instead_of.model = None
     with translate_errors(f"{folder}: no complete policy", "rebuild it: graft stage bootstrap, or update@ROUND"):
-        if "weights" in lineage.holds and not (folder / WEIGHTS).exists():
+        if own and not (folder / WEIGHTS).exists():
             raise FileNotFoundError(f"no {WEIGHTS}")
-        if shard and "adapter" not in lineage.holds:
+        if shard and not adapted:
             raise GraftError(f"update.sharded: {folder} has no adapter, which is what is trained; set it to false")
         if model is None:
-            dtype = lineage.dtype if "adapter" in lineage.holds else TRAINED_DTYPE
-            types: dict[str, Any] = {"dtype": dtype, "quantize": lineage.quantize}
-            load: Callable[[str], Any] = partial(_model, made_of=lineage.base, shard=shard, device=device, **types)
-            model = load(str(folder)) if "weights" in lineage.holds else _base_of(folder, lineage, load)
-        if "adapter" in lineage.holds:
+            dtype = lineage.dtype if adapted else TRAINED_DTYPE
+            load = partial(_model, made_of=lineage.base, dtype=dtype, shard=shard, quantize=lineage.quantize)
+            if own:
+                model = load(str(folder), device=device)
+            else:
+                no_base = f"{folder}: its base {lineage.base!r} is no causal language model"
+                with translate_errors(no_base, "restore it, or start a run from another"):
+                    model = load(lineage.base, device=device)
+        if adapted:
             model = _with_adapter(model, folder / "adapter")
-    own = "weights" in lineage.holds
     tokenizer = load_tokenizer(str(folder), lineage.base)
     form = read_format(folder)
     sharded = shard or (instead_of and instead_of.weights_file)
@@ -216,12 +225,6 @@ def _model(
     return model
 
 
-def _base_of(folder: Path, lineage: Lineage, load: Callable[[str], Any]) -> Any:
-    remedy = "restore it, or start a run from another"
-    with translate_errors(f"{folder}: its base {lineage.base!r} is no causal language model", remedy):
-        return load(lineage.base)
-
-
 def _with_adapter(model: Any, folder: Path) -> Any:
     from peft import PeftModel
 
@@ -289,17 +292,13 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
 def _save_weights(policy: Policy, folder: Path) -> None:
     """The model's config and weights, in one file of any size: loading expects this name."""
     if policy.weights_file is None:
-        _without_adapter(policy).save_pretrained(folder, max_shard_size="1000TB")
+        model = copy.deepcopy(policy.model).unload() if policy.has_adapter else policy.model
+        model.save_pretrained(folder, max_shard_size="1000TB")
         return
     model = policy.model.get_base_model()
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     shutil.copyfile(policy.weights_file, folder / WEIGHTS)  # below an adapter they never change
-
-
-def _without_adapter(policy: Policy) -> Any:
-    """The model as a plain transformers model; for a peft model a copy."""
-    return copy.deepcopy(policy.model).unload() if policy.has_adapter else policy.model
 
 
 def _stabilise(config: Path, base: str | None) -> None:
@@ -378,14 +377,13 @@ def is_truncated(policy: Policy, tokens: Sequence[int]) -> bool:
     """Whether a completion was cut at its length limit: it ends with no end token and has no stop string."""
     if not tokens or tokens[-1] in policy.end_tokens:
         return False
-    text, stop = decode(policy, tokens), policy.prompt_format.stop if policy.prompt_format else []
-    return cut_at_stop(text, stop) == text
+    text = decode(policy, tokens)
+    return cut_at_stop(text, policy.stop) == text
 
 
 def count_before_stop(policy: Policy, tokens: Sequence[int]) -> int:
     """The number of tokens that begin before a stop string: those that are learnt."""
-    stop = policy.prompt_format.stop if policy.prompt_format else []
-    if not stop or tokens[-1] in policy.end_tokens:
+    if not policy.stop or tokens[-1] in policy.end_tokens:
         return len(tokens)
-    kept = len(cut_at_stop(decode(policy, tokens), stop))
+    kept = len(cut_at_stop(decode(policy, tokens), policy.stop))
     return next((n for n in range(len(tokens)) if len(decode(policy, tokens[:n])) >= kept), len(tokens)) or 1

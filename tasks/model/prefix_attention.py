@@ -6,13 +6,14 @@ copy: a third of the operations. It enters a model through transformers' attenti
 """
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from tasks.model.hf_model import use_attention
 from tasks.model.kv_cache import StaticPlaces
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 FLASH_WIDTH = 256
 """The widest head of torch's flash attention."""
@@ -21,20 +22,16 @@ FLASH_WIDTH = 256
 class RowPrefix:
     """Each row's context is in the cache, before its own tokens."""
 
-    def __init__(self, padding: "Tensor | None", steps: int) -> None:
+    def __init__(self, padding: Tensor | None, steps: int) -> None:
         """`padding` [B, P] True = padding, None if there is none; at most `steps` tokens follow."""
-        from torch.nn.functional import pad
-
         self._seen = None if padding is None else pad(~padding, (0, steps), value=True)[:, None, None]
 
-    def keep(self, rows: "Tensor") -> None:
+    def keep(self, rows: Tensor) -> None:
         """Drop all other rows."""
         self._seen = None if self._seen is None else self._seen[rows]
 
-    def attend(self, _layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+    def attend(self, _layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Attention of scaled queries [B, heads, n, d] to keys and values [B, heads, P + t, d]."""
-        from torch.nn.functional import scaled_dot_product_attention
-
         seen = None if self._seen is None else self._seen[..., : keys.shape[2]]
         return scaled_dot_product_attention(queries, keys, values, seen, scale=1.0)
 
@@ -45,10 +42,8 @@ class StaticPrefix:
     On a CUDA card in 16 bits torch's flash attention reads no others; elsewhere all are read, and masked.
     """
 
-    def __init__(self, places: StaticPlaces, keys: "Tensor") -> None:
+    def __init__(self, places: StaticPlaces, keys: Tensor) -> None:
         """`keys` [B, S, heads, d] of one of the cache's layers."""
-        import torch
-
         self._places, rows = places, torch.arange(len(keys) + 1, dtype=torch.int32, device=keys.device)
         self._is_flash = keys.is_cuda and keys.itemsize == 2 and keys.shape[-1] <= FLASH_WIDTH
         self._rows, self._starts = rows, rows * places.room
@@ -57,17 +52,13 @@ class StaticPrefix:
 
     def take_next(self) -> None:
         """Rows have one more token."""
-        import torch
-
         self._places.take_next()
         if not self._is_flash:
             there = self._numbers < self._places.used[:, None, None, None]
             self._bias.copy_(torch.where(there, 0, float("-inf")))
 
-    def attend(self, _layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+    def attend(self, _layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Attention of scaled queries [B, heads, n, d] to the keys and values [B, heads, S, d] that are there."""
-        import torch
-
         if self._is_flash:
             flash, room, used = torch.ops.aten._flash_attention_forward, self._places.room, self._places.used
             flat = queries.flatten(1, 2), *(states.transpose(1, 2).flatten(0, 1) for states in (keys, values))
@@ -81,24 +72,19 @@ class StaticPrefix:
 class SharedPrefix:
     """The C prefilled contexts of a batch, and the context of each of its B rows."""
 
-    def __init__(self, cache: Any, padding: "Tensor | None", owner: "Tensor") -> None:
+    def __init__(self, cache: Any, padding: Tensor | None, owner: Tensor) -> None:
         """`padding` [C, P] True = padding, None if there is none; `owner` [B] is each row's context."""
         self._layers = [(layer.keys, layer.values) for layer in cache.layers]  # [C, heads, P, d]
         self._padding, self._owner = padding, owner
         self._group()
 
-    @property
-    def contexts(self) -> int:
-        """C."""
-        return len(self._layers[0][0])
-
-    def keep(self, rows: "Tensor") -> None:
+    def keep(self, rows: Tensor) -> None:
         """Drop all other rows, and contexts without a row."""
         self._owner = self._owner[rows]
         self._group()
 
     def copy_to_rows(self, written_cache: Any, into: Any, steps: int) -> RowPrefix:
-        """Put each row's context, and then the row's own tokens from the cache `own`, into a new cache."""
+        """Put each row's context, and then the row's own tokens from `written_cache`, into a new cache."""
         for (keys, values), written, layer in zip(self._layers, written_cache.layers, into.layers, strict=True):
             layer.update(keys[self._owner], values[self._owner])
             if written.is_initialized:
@@ -107,10 +93,8 @@ class SharedPrefix:
 
     def _group(self) -> None:
         """Each row's place among C groups of G places, and the row in each place (in a free one: the first)."""
-        import torch
-
         used, self._owner = torch.unique(self._owner, return_inverse=True)
-        if len(used) < self.contexts:
+        if len(used) < len(self._layers[0][0]):  # C
             self._layers = [(keys[used], values[used]) for keys, values in self._layers]
             self._padding = None if self._padding is None else self._padding[used]
         sizes = self._owner.bincount()
@@ -124,29 +108,26 @@ class SharedPrefix:
         self._members = places.new_zeros(len(used) * len(heads) * width)  # and back
         self._members[self._places] = (rows[:, None] * len(heads) + heads).flatten()
 
-    def attend(self, layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+    def attend(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Attention of scaled queries [B, heads, n, d] to the contexts and to the rows' own keys [B, heads, t, d]."""
-        import torch
-
         contexts, context_values = self._layers[layer]
         width, heads = contexts.shape[2], queries.shape[0] * queries.shape[1]
         rows = queries.reshape(heads, *queries.shape[2:])  # torch.matmul in four dimensions takes twice as long
         scores = torch.bmm(self._to_groups(rows, contexts), contexts.flatten(0, 1).mT)
         if self._padding is not None:
             scores.view(*contexts.shape[:2], -1, width).masked_fill_(self._padding[:, None, None], -torch.inf)
-        scores = torch.cat(
-            [self._to_rows(scores, rows), torch.bmm(rows, keys.flatten(0, 1).mT)], -1
-        )  # [B · heads, n, P + t]
+        own_scores = torch.bmm(rows, keys.flatten(0, 1).mT)
+        scores = torch.cat([self._to_rows(scores, rows), own_scores], -1)  # [B · heads, n, P + t]
         weights = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
         there = torch.bmm(self._to_groups(weights[..., :width], contexts), context_values.flatten(0, 1))
         own = values.flatten(0, 1)
         return torch.baddbmm(self._to_rows(there, rows), weights[..., width:], own).view(queries.shape)
 
-    def _to_groups(self, rows: "Tensor", contexts: "Tensor") -> "Tensor":
+    def _to_groups(self, rows: Tensor, contexts: Tensor) -> Tensor:
         """[B · heads, n, w] → [C · heads, G · n, w]"""
         return rows.index_select(0, self._members).view(len(contexts) * contexts.shape[1], -1, rows.shape[-1])
 
-    def _to_rows(self, groups: "Tensor", rows: "Tensor") -> "Tensor":
+    def _to_rows(self, groups: Tensor, rows: Tensor) -> Tensor:
         """[C · heads, G · n, w] → [B · heads, n, w]"""
         return groups.view(len(self._members), rows.shape[1], -1).index_select(0, self._places)
 
@@ -161,8 +142,8 @@ def use_prefix_attention(model: Any) -> AbstractContextManager[None]:
 
 
 def _attend_prefix(
-    layer: Any, query: "Tensor", key: "Tensor", value: "Tensor", prefix: Prefix | StaticPrefix, scale: float
-) -> "Tensor":
+    layer: Any, query: Tensor, key: Tensor, value: Tensor, prefix: Prefix | StaticPrefix, scale: float
+) -> Tensor:
     """One query a row, [B, heads, 1, d]."""
     rows, heads, _, size = query.shape
     queries = query.view(rows, key.shape[1], -1, size) * scale

@@ -13,8 +13,9 @@ from tasks.model.scoring.logprobs import token_logprobs
 def completion_logprobs(model: Any, batch: PaddedBatch, temperature: float) -> torch.Tensor:
     """[B, C], 0 where the mask is False. Position t's logits predict token t + 1."""
     inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.positions}
-    logits = model(**inputs, use_cache=False).logits[:, -batch.completion.shape[1] - 1 : -1]
-    return token_logprobs(logits, batch.completion, temperature) * batch.mask
+    width = batch.mask.shape[1]
+    logits = model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
+    return token_logprobs(logits, batch.ids[:, -width:], temperature) * batch.mask
 
 
 def sample_logprobs(model: Any, samples: Sequence[Sample], temperature: float) -> torch.Tensor:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
 
 from tasks.model.device import device_for
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Batch = TypeVar("Batch")
 Value = TypeVar("Value")
@@ -32,8 +32,6 @@ def process_group(store: Path, rank: int, size: int) -> Iterator[None]:
 
     The processes find each other through the file `store`, which must be new.
     """
-    import torch
-
     cuda = device_for() == "cuda"
     if cuda:
         torch.cuda.set_device(rank)
@@ -48,15 +46,11 @@ def process_group(store: Path, rank: int, size: int) -> Iterator[None]:
 
 def rank() -> int:
     """Rank of this process; rank 0 writes and logs."""
-    import torch
-
     return torch.distributed.get_rank() if _is_distributed() else 0
 
 
 def all_gather(value: Value) -> list[Value]:
     """The value of each process, by rank. Tensors must be on the CPU."""
-    import torch
-
     if not _is_distributed():
         return [value]
     values: list[Any] = [None] * world_size()
@@ -75,10 +69,8 @@ def gather_parts(results: Sequence[Value]) -> list[Value]:
     return [parts[place % len(parts)][place // len(parts)] for place in range(sum(map(len, parts)))]
 
 
-def all_reduce_sum(parts: "Sequence[Tensor]") -> "list[Tensor]":
+def all_reduce_sum(parts: Sequence[Tensor]) -> list[Tensor]:
     """The sum of each tensor over the processes; all on one device and of one type, in one message."""
-    import torch
-
     if not _is_distributed():
         return list(parts)
     sent = torch.cat([part.flatten() for part in parts])
@@ -117,7 +109,7 @@ def is_sharded(model: Any) -> bool:
 
 
 def backward(
-    model: Any, batches: Sequence[Batch], loss_of: "Callable[[Batch], tuple[Tensor, Callable[[], Callable[[], Value]]]]"
+    model: Any, batches: Sequence[Batch], loss_of: Callable[[Batch], tuple[Tensor, Callable[[], Callable[[], Value]]]]
 ) -> list[Value]:
     """Add the gradient of Σ loss_of(batch) over all processes to the model's weights in each process.
 
@@ -137,11 +129,9 @@ def backward(
     return gather_parts([read() for read in results])
 
 
-def _sum_gradients(weights: "Sequence[Tensor]") -> None:
+def _sum_gradients(weights: Sequence[Tensor]) -> None:
     """Over all processes. A weight without a gradient in any of them stays without: an expert of a mixture that no
     token was routed to."""
-    import torch
-
     used = [any(flags) for flags in zip(*all_gather([weight.grad is not None for weight in weights]), strict=True)]
     learned = [weight for weight, is_used in zip(weights, used, strict=True) if is_used]
     if not learned:
@@ -153,12 +143,8 @@ def _sum_gradients(weights: "Sequence[Tensor]") -> None:
 
 def world_size() -> int:
     """Processes that compute this stage."""
-    import torch
-
     return torch.distributed.get_world_size() if _is_distributed() else 1
 
 
 def _is_distributed() -> bool:
-    import torch
-
     return torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -15,6 +15,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import torch
+
 from tasks.core.child_process import end_with_parent, last_line
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -48,8 +50,6 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
 
     An exception in one of them is raised here, its traceback in a note. None of them outlives this process.
     """
-    import torch
-
     count, context = params.update.processes, multiprocessing.get_context("spawn")
     device = policy_device(layout.policy(round - 1))
     check_devices(count, device)
@@ -115,8 +115,6 @@ def _outcome(receiver: Connection) -> Exception | None:
 
 def check_devices(count: int, device: str) -> None:
     """Raises GraftError where the processes would be more than the GPUs: nccl wants one for each."""
-    import torch
-
     there = torch.cuda.device_count()
     if device == "cuda" and count > there:
         raise GraftError(

@@ -6,13 +6,13 @@ gradients are added up as without shards (collectives.py). A layer is gathered b
 have to run the model equally often (`in_step`).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tasks.model.distributed.collectives import rank, world_size
 from tasks.model.hf_model import decoder_layers
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 PARAM = "update.sharded"
 
@@ -23,7 +23,6 @@ def shard_base(model: Any, device: str, dtype: Any) -> None:
     Of weights that are mapped from a file only this process's part is read, and copied only to another device or type.
     Raises GraftError if it has no decoder layers.
     """
-    import torch
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -48,9 +47,8 @@ def shard_base(model: Any, device: str, dtype: Any) -> None:
     fully_shard(decoder, mesh=mesh, ignored_params=whole)
 
 
-def _own_part(weight: "Tensor", mesh: Any, device: str, dtype: Any) -> Any:
+def _own_part(weight: Tensor, mesh: Any, device: str, dtype: Any) -> Any:
     """This process's rows of a weight: a view where neither device nor type change."""
-    import torch
     from torch.distributed.tensor import DTensor, Shard
 
     rows = torch.chunk(weight, world_size())

@@ -7,15 +7,16 @@ RoFormer, arXiv:2104.09864) is looked up and applied to queries and keys togethe
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from tasks.model.hf_model import iterate_modules
 from tasks.model.kv_cache import growing_cache, keeps_all_tokens
 from tasks.model.layers.merged_lora import MERGED_PARAMETERS, is_one_matrix, matrix_of
 from tasks.model.prefix_attention import Prefix
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ARCHITECTURES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM")
 """Models of transformers that consist of such blocks."""
@@ -26,8 +27,6 @@ STATIC_ROPE = ("default", "linear", "llama3", "yarn")
 
 def is_supported(model: Any) -> bool:
     """Whether `LlamaBlocks` can replace a transformers model: its architecture, in float32, without hooks."""
-    import torch
-
     if type(model).__name__ not in ARCHITECTURES or not type(model).__module__.startswith("transformers.models."):
         return False
     weights = [p for p in model.parameters() if p.is_floating_point()]
@@ -48,14 +47,14 @@ def is_supported(model: Any) -> bool:
 class _Block:
     """Weights of one layer; all matrices [in, out]."""
 
-    inward: "Tensor"  # to queries, keys and values, head by head
-    inward_bias: "Tensor | None"
-    outward: "Tensor"
-    outward_bias: "Tensor | None"
-    up: "Tensor"  # gate and up projection
-    up_bias: "Tensor | None"
-    down: "Tensor"
-    down_bias: "Tensor | None"
+    inward: Tensor  # to queries, keys and values, head by head
+    inward_bias: Tensor | None
+    outward: Tensor
+    outward_bias: Tensor | None
+    up: Tensor  # gate and up projection
+    up_bias: Tensor | None
+    down: Tensor
+    down_bias: Tensor | None
     epsilons: tuple[float, float]
     activation: Any
 
@@ -66,8 +65,6 @@ class LlamaBlocks:
     supports_prefix = True
 
     def __init__(self, model: Any, room: int) -> None:
-        import torch
-
         config, attention = model.config, model.model.layers[0].self_attn
         self._model, self._size = model, attention.head_dim
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -77,14 +74,11 @@ class LlamaBlocks:
         half = self._size // 2
         self._cos, self._sin = cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)  # [room, d]
 
-    def prefill(self, ids: "Tensor", seen: "Tensor | None", positions: "Tensor | None", cache: Any) -> "Tensor":
+    def prefill(self, ids: Tensor, seen: Tensor | None, positions: Tensor | None, cache: Any) -> Tensor:
         """Logits [C, V] after the next P tokens of contexts, which are put into the cache after the T that it has.
 
         `seen` [C, T + P] True = a token, None if T is 0 and there is no padding; `positions` [C, P].
         """
-        import torch
-        from torch.nn.functional import scaled_dot_product_attention
-
         count, length = ids.shape
         past = cache.get_seq_length()
         order = torch.ones(length, past + length, dtype=torch.bool, device=ids.device)
@@ -93,7 +87,7 @@ class LlamaBlocks:
         mask = None if seen is None else (seen[:, None, None] & order) | itself
         places = torch.arange(length, device=ids.device).expand(count, -1) if positions is None else positions
 
-        def attend(layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+        def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             q, k, v = (x.reshape(count, length, -1, self._size).transpose(1, 2) for x in (queries, keys, values))
             k, v = cache.layers[layer].update(k, v)
             gqa = self._heads != self._kv_heads
@@ -102,17 +96,17 @@ class LlamaBlocks:
 
         return self._logits(self._hidden(ids.flatten(), places.flatten(), attend).view(count, length, -1)[:, -1])
 
-    def decode(self, ids: "Tensor", positions: "Tensor", cache: Any, prefix: Prefix) -> "Tensor":
+    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Prefix) -> Tensor:
         """Logits [B, V] after one more token [B] of each row, at positions [B]; it is put into the cache."""
 
-        def attend(layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+        def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             held = cache.layers[layer].update(keys[:, :, None], values[:, :, None])
             together = queries.view(len(ids), self._kv_heads, -1, self._size)
             return prefix.attend(layer, together, *held).reshape(len(ids), -1)
 
         return self._logits(self._hidden(ids, positions, attend))
 
-    def _hidden(self, ids: "Tensor", positions: "Tensor", attend: Any) -> "Tensor":
+    def _hidden(self, ids: Tensor, positions: Tensor, attend: Any) -> Tensor:
         """ids [N], positions [N] → [N, H]; `attend` gets the layer, queries [N, heads, d], keys and values."""
         both, half = self._heads + self._kv_heads, self._size // 2
         cos, sin = self._cos[positions][:, None], self._sin[positions][:, None]
@@ -128,19 +122,17 @@ class LlamaBlocks:
             x = _added(x, block.activation(gate) * value, block.down, block.down_bias)
         return x
 
-    def _logits(self, hidden: "Tensor") -> "Tensor":
+    def _logits(self, hidden: Tensor) -> Tensor:
         logits: Tensor = self._model.lm_head(self._model.model.norm(hidden))
         return logits
 
 
 def _block_of(layer: Any, scale: float) -> _Block:
-    import torch
-
     query, key, value, out, gate, up, down = [matrix_of(linear) for linear in _linears(layer)]
     norms = (layer.input_layernorm, layer.post_attention_layernorm)
     query = (query[0] * scale, None if query[1] is None else query[1] * scale)
 
-    def joined(*parts: tuple["Tensor", "Tensor | None"]) -> tuple["Tensor", "Tensor | None"]:
+    def joined(*parts: tuple[Tensor, Tensor | None]) -> tuple[Tensor, Tensor | None]:
         biases = [bias for _, bias in parts if bias is not None]
         return torch.cat([matrix.T for matrix, _ in parts], 1), torch.cat(biases) if biases else None
 
@@ -166,19 +158,15 @@ def _linears(layer: Any) -> list[Any]:
     return [*projections, mlp.gate_proj, mlp.up_proj, mlp.down_proj]
 
 
-def _normed(x: "Tensor", epsilon: float) -> "Tensor":
+def _normed(x: Tensor, epsilon: float) -> Tensor:
     """x / sqrt(mean(x²) + ε)"""
     return x * x.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
 
 
-def _product(x: "Tensor", matrix: "Tensor", bias: "Tensor | None") -> "Tensor":
-    import torch
-
+def _product(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     return torch.mm(x, matrix) if bias is None else torch.addmm(bias, x, matrix)
 
 
-def _added(x: "Tensor", inner: "Tensor", matrix: "Tensor", bias: "Tensor | None") -> "Tensor":
-    import torch
-
+def _added(x: Tensor, inner: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     done = torch.addmm(x, inner, matrix)
     return done if bias is None else done.add_(bias)

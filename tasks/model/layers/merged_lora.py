@@ -12,15 +12,15 @@ less time. It needs memory for one more copy of the adapted weights.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tasks.model.hf_model import iterate_modules, patch_forwards
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Capture = Callable[[str, "Tensor", "Tensor"], None]
+Capture = Callable[[str, Tensor, Tensor], None]
 """Called with a LoRA factor's name, its input [..., in] and the gradient of its output [..., out]."""
 
 OnCall = Callable[[str], None]
@@ -55,13 +55,12 @@ def capture_lora_inputs(model: Any, capture: Capture, on_call: OnCall) -> Iterat
 
 def is_one_matrix(module: Any) -> bool:
     """Whether a module is a linear, or a LoRA linear that can be merged."""
-    import torch
     from peft.tuners.lora import Linear
 
     return type(module) is torch.nn.Linear or (isinstance(module, Linear) and _is_plain(module))
 
 
-def matrix_of(module: Any) -> tuple["Tensor", "Tensor | None"]:
+def matrix_of(module: Any) -> tuple[Tensor, Tensor | None]:
     """Weight [out, in] and bias [out] of a module that `is_one_matrix`; the weight's memory is its transpose's."""
     if hasattr(module, "base_layer"):
         return _merge(module)[3], module.base_layer.bias
@@ -69,7 +68,6 @@ def matrix_of(module: Any) -> tuple["Tensor", "Tensor | None"]:
 
 
 def _plain_linears(modules: Iterable[Any]) -> list[Any]:
-    """The LoRA linears that are merged."""
     from peft.tuners.lora import Linear
 
     plain = [module for module in modules if isinstance(module, Linear) and _is_plain(module)]
@@ -77,15 +75,12 @@ def _plain_linears(modules: Iterable[Any]) -> list[Any]:
 
 
 def _factors(name: str, module: Any) -> tuple[str, str]:
-    """The names of a LoRA linear's A and B."""
     (adapter,) = module.active_adapters
     return f"{name}.lora_A.{adapter}", f"{name}.lora_B.{adapter}"
 
 
-def _merge(module: Any) -> tuple["Tensor", "Tensor", float, "Tensor"]:
+def _merge(module: Any) -> tuple[Tensor, Tensor, float, Tensor]:
     """A, B, scale and W + s B A of a LoRA linear."""
-    import torch
-
     (name,) = module.active_adapters
     down, up, scale = module.lora_A[name].weight, module.lora_B[name].weight, module.scaling[name]
     weight = module.base_layer.weight
@@ -94,119 +89,98 @@ def _merge(module: Any) -> tuple["Tensor", "Tensor", float, "Tensor"]:
         return down, up, scale, torch.addmm(weight.T, down.T, up.T, alpha=scale).T
 
 
-def _capturing_forward(name: str, module: Any, capture: Capture, on_call: OnCall) -> Callable[["Tensor"], "Tensor"]:
-    import torch
-
+def _capturing_forward(name: str, module: Any, capture: Capture, on_call: OnCall) -> Callable[[Tensor], Tensor]:
     down, up, scale, merged = _merge(module)
-    factors, bias, apply = _factors(name, module), module.base_layer.bias, _capturing_function().apply
+    factors, bias = _factors(name, module), module.base_layer.bias
 
-    def forward(x: "Tensor") -> "Tensor":
+    def forward(x: Tensor) -> Tensor:
         for factor in factors:
             on_call(factor)
         with torch.autocast(x.device.type, enabled=False):
-            return apply(x.to(merged.dtype), down, up, merged, bias, scale, factors, capture)  # type: ignore[no-any-return]
+            return _capturing(x.to(merged.dtype), down, up, merged, bias, scale, factors, capture)
 
     return forward
 
 
-@cache
-def _capturing_function() -> Any:
-    import torch
-    from torch.autograd.function import once_differentiable
+class Capturing(torch.autograd.Function):
+    """As `Merged`, for x [B, T, in]; `capture` gets A's and B's inputs and the gradients of their outputs."""
 
-    class Capturing(torch.autograd.Function):
-        """As `Merged`, for x [B, T, in]; `capture` gets A's and B's inputs and the gradients of their outputs."""
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        down: Tensor,
+        up: Tensor,
+        merged: Tensor,
+        bias: Any,
+        scale: float,
+        factors: tuple[str, str],
+        capture: Capture,
+    ) -> Tensor:
+        ctx.save_for_backward(x, down, up, merged)
+        ctx.scale, ctx.factors, ctx.capture = scale, factors, capture
+        return torch.nn.functional.linear(x, merged, bias)
 
-        @staticmethod
-        def forward(
-            ctx: Any,
-            x: "Tensor",
-            down: "Tensor",
-            up: "Tensor",
-            merged: "Tensor",
-            bias: Any,
-            scale: float,
-            factors: tuple[str, str],
-            capture: Capture,
-        ) -> "Tensor":
-            ctx.save_for_backward(x, down, up, merged)
-            ctx.scale, ctx.factors, ctx.capture = scale, factors, capture
-            return torch.nn.functional.linear(x, merged, bias)
-
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
-            x, down, up, merged = ctx.saved_tensors
-            ctx.capture(ctx.factors[0], x, gradient @ (up * ctx.scale))
-            ctx.capture(ctx.factors[1], x @ (down * ctx.scale).T, gradient)
-            return gradient @ merged if ctx.needs_input_grad[0] else None, *[None] * 7
-
-    return Capturing
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        x, down, up, merged = ctx.saved_tensors
+        ctx.capture(ctx.factors[0], x, gradient @ (up * ctx.scale))
+        ctx.capture(ctx.factors[1], x @ (down * ctx.scale).T, gradient)
+        return gradient @ merged if ctx.needs_input_grad[0] else None, *[None] * 7
 
 
-def _merged_forward(module: Any) -> Callable[["Tensor"], "Tensor"]:
-    import torch
+_capturing: Callable[..., Tensor] = Capturing.apply
 
+
+def _merged_forward(module: Any) -> Callable[[Tensor], Tensor]:
     down, up, scale, merged = _merge(module)
     separate, bias = module.forward, module.base_layer.bias
-    apply, linear, grad_enabled = _function().apply, torch.nn.functional.linear, torch.is_grad_enabled
-    autocast, device = torch.is_autocast_enabled, merged.device.type
 
-    def forward(x: "Tensor") -> "Tensor":
-        if autocast(device):
+    def forward(x: Tensor) -> Tensor:
+        if torch.is_autocast_enabled(merged.device.type):
             return separate(x)  # type: ignore[no-any-return]
-        if grad_enabled():
-            return apply(x, down, up, merged, bias, scale)  # type: ignore[no-any-return]
-        return linear(x, merged, bias)
+        if torch.is_grad_enabled():
+            return _merged(x, down, up, merged, bias, scale)
+        return torch.nn.functional.linear(x, merged, bias)
 
     return forward
 
 
-@cache
-def _function() -> Any:
-    import torch
-    from torch.autograd.function import once_differentiable
+class Merged(torch.autograd.Function):
+    """x [..., in], A [r, in], B [out, r], W + s B A [out, in], bias [out] or None, s → y [..., out]."""
 
-    class Merged(torch.autograd.Function):
-        """x [..., in], A [r, in], B [out, r], W + s B A [out, in], bias [out] or None, s → y [..., out]."""
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, down: Tensor, up: Tensor, merged: Tensor, bias: Any, scale: float) -> Tensor:
+        ctx.save_for_backward(x, down, up, merged)
+        ctx.scale = scale
+        return torch.nn.functional.linear(x, merged, bias)
 
-        @staticmethod
-        def forward(
-            ctx: Any, x: "Tensor", down: "Tensor", up: "Tensor", merged: "Tensor", bias: Any, scale: float
-        ) -> "Tensor":
-            ctx.save_for_backward(x, down, up, merged)
-            ctx.scale = scale
-            return torch.nn.functional.linear(x, merged, bias)
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        x, down, up, merged = ctx.saved_tensors
+        rows, flat = x.flatten(0, -2), gradient.flatten(0, -2)
+        to_x = gradient @ merged if ctx.needs_input_grad[0] else None
+        to_down = to_up = None
+        # The thin side first and long rows last: in any other order a CPU takes four times as long.
+        if ctx.needs_input_grad[1]:
+            to_down = ((up * ctx.scale).T.contiguous() @ flat.T) @ rows
+        if ctx.needs_input_grad[2]:
+            to_up = ((down * ctx.scale) @ rows.T @ flat).T
+        return to_x, to_down, to_up, None, None, None
 
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
-            x, down, up, merged = ctx.saved_tensors
-            rows, flat = x.flatten(0, -2), gradient.flatten(0, -2)
-            to_x = gradient @ merged if ctx.needs_input_grad[0] else None
-            to_down = to_up = None
-            # The thin side first and long rows last: in any other order a CPU takes four times as long.
-            if ctx.needs_input_grad[1]:
-                to_down = ((up * ctx.scale).T.contiguous() @ flat.T) @ rows
-            if ctx.needs_input_grad[2]:
-                to_up = ((down * ctx.scale) @ rows.T @ flat).T
-            return to_x, to_down, to_up, None, None, None
 
-    return Merged
+_merged: Callable[..., Tensor] = Merged.apply
 
 
 def _is_plain(module: Any) -> bool:
-    """Whether `merged_linears` can merge a LoRA linear."""
-    import torch
-
     types = {weight.dtype for weight in weights_of(module) or []}
     return types in ({torch.float32}, {torch.float64})
 
 
-def weights_of(module: Any) -> "list[Tensor] | None":
+def weights_of(module: Any) -> list[Tensor] | None:
     """W, A and B of a LoRA linear that computes x Wᵀ + s (x Aᵀ) Bᵀ and nothing else, or None."""
-    import torch
-
     if type(module.base_layer) is not torch.nn.Linear or module.disable_adapters or module.merged:
         return None
     if len(module.active_adapters) != 1 or "forward" in vars(module):  # accelerate puts one there

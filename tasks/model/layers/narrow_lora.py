@@ -11,14 +11,14 @@ no copy is kept. With v = s g B, where g = ∂L/∂y, the gradients are
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tasks.model.hf_model import iterate_modules, patch_forwards
 from tasks.model.layers.merged_lora import weights_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @contextmanager
@@ -36,8 +36,6 @@ def narrow_linears(model: Any) -> Iterator[None]:
 
 
 def _is_narrow(module: Any) -> bool:
-    import torch
-
     weights = weights_of(module)
     if weights is None:
         return False
@@ -45,62 +43,56 @@ def _is_narrow(module: Any) -> bool:
     return base.itemsize == 2 and base.is_floating_point and set(factors) == {torch.float32}
 
 
-def _narrow_forward(module: Any) -> Callable[["Tensor"], "Tensor"]:
-    import torch
-
+def _narrow_forward(module: Any) -> Callable[[Tensor], Tensor]:
     (name,) = module.active_adapters
     scale, bias, (base, down, up) = module.scaling[name], module.base_layer.bias, weights_of(module) or []
     narrow_down, narrow_up = down.detach().to(base.dtype), (up.detach() * scale).to(base.dtype)
-    separate, apply, autocast, device = module.forward, _function().apply, torch.is_autocast_enabled, base.device.type
+    separate = module.forward
 
-    def forward(x: "Tensor") -> "Tensor":
-        if autocast(device) or x.dtype != narrow_down.dtype:
+    def forward(x: Tensor) -> Tensor:
+        if torch.is_autocast_enabled(base.device.type) or x.dtype != base.dtype:
             return separate(x)  # type: ignore[no-any-return]
-        return apply(x, down, up, base, bias, narrow_down, narrow_up, scale)  # type: ignore[no-any-return]
+        return _narrow_lora(x, down, up, base, bias, narrow_down, narrow_up, scale)
 
     return forward
 
 
-@cache
-def _function() -> Any:
-    import torch
-    from torch.autograd.function import once_differentiable
+class NarrowLora(torch.autograd.Function):
+    """x [..., in], A [r, in], B [out, r], W [out, in], bias or None, A and s B in 16 bits, s → y [..., out]."""
 
-    class NarrowLora(torch.autograd.Function):
-        """x [..., in], A [r, in], B [out, r], W [out, in], bias or None, A and s B in 16 bits, s → y [..., out]."""
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        _down: Tensor,
+        _up: Tensor,
+        base: Tensor,
+        bias: Tensor | None,
+        down: Tensor,
+        up: Tensor,
+        scale: float,
+    ) -> Tensor:
+        rows = x.flatten(0, -2)
+        inner = rows @ down.T
+        ctx.save_for_backward(rows, inner, base, down, up)
+        ctx.scale = scale
+        found = torch.nn.functional.linear(rows, base, bias).addmm_(inner, up.T)  # in place: no copy
+        return found.view(*x.shape[:-1], -1)
 
-        @staticmethod
-        def forward(
-            ctx: Any,
-            x: "Tensor",
-            _down: "Tensor",
-            _up: "Tensor",
-            base: "Tensor",
-            bias: "Tensor | None",
-            down: "Tensor",
-            up: "Tensor",
-            scale: float,
-        ) -> "Tensor":
-            rows = x.flatten(0, -2)
-            inner = rows @ down.T
-            ctx.save_for_backward(rows, inner, base, down, up)
-            ctx.scale = scale
-            found = torch.nn.functional.linear(rows, base, bias).addmm_(inner, up.T)  # in place: no copy
-            return found.view(*x.shape[:-1], -1)
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        rows, inner, base, down, up = ctx.saved_tensors
+        flat = gradient.flatten(0, -2)
+        to_inner = flat @ up
+        to_x = to_down = to_up = None
+        if ctx.needs_input_grad[0]:
+            to_x = (flat @ base).addmm_(to_inner, down).view(*gradient.shape[:-1], -1)
+        if ctx.needs_input_grad[1]:
+            to_down = (to_inner.T @ rows).float()
+        if ctx.needs_input_grad[2]:
+            to_up = torch.addmm(up, flat.T, inner, beta=0, alpha=ctx.scale).float()
+        return to_x, to_down, to_up, *[None] * 5
 
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
-            rows, inner, base, down, up = ctx.saved_tensors
-            flat = gradient.flatten(0, -2)
-            to_inner = flat @ up
-            to_x = to_down = to_up = None
-            if ctx.needs_input_grad[0]:
-                to_x = (flat @ base).addmm_(to_inner, down).view(*gradient.shape[:-1], -1)
-            if ctx.needs_input_grad[1]:
-                to_down = (to_inner.T @ rows).float()
-            if ctx.needs_input_grad[2]:
-                to_up = torch.addmm(up, flat.T, inner, beta=0, alpha=ctx.scale).float()
-            return to_x, to_down, to_up, *[None] * 5
 
-    return NarrowLora
+_narrow_lora: Callable[..., Tensor] = NarrowLora.apply

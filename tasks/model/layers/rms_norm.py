@@ -11,16 +11,14 @@ one operation on a GPU and rounds once.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
 from tasks.model.hf_model import iterate_modules, patch_forwards
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Norm = Callable[["Tensor"], "Tensor"]
 
 _probe_results: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 """Module → whether it is an RMS norm."""
@@ -37,26 +35,22 @@ def fused_norms(model: Any) -> Iterator[None]:
         yield
 
 
-def _fused_forward(module: Any) -> Norm:
-    import torch
-
+def _fused_forward(module: Any) -> Callable[[Tensor], Tensor]:
     own, weight, epsilon = module.forward, module.weight, float(_epsilon(module) or 0)
-    apply, autocast, grad_enabled = _function().apply, torch.is_autocast_enabled, torch.is_grad_enabled
-    device, narrow, fused = weight.device.type, weight.itemsize == 2, torch.nn.functional.rms_norm
 
-    def forward(x: "Tensor") -> "Tensor":
-        if x.dtype != weight.dtype or autocast(device):
+    def forward(x: Tensor) -> Tensor:
+        if x.dtype != weight.dtype or torch.is_autocast_enabled(weight.device.type):
             return own(x)  # type: ignore[no-any-return]
-        if narrow:
-            return fused(x, weight.shape, weight, epsilon)
-        if grad_enabled():
-            return apply(x, weight, epsilon)  # type: ignore[no-any-return]
+        if weight.itemsize == 2:
+            return torch.nn.functional.rms_norm(x, weight.shape, weight, epsilon)
+        if torch.is_grad_enabled():
+            return _rms_norm(x, weight, epsilon)
         return (x * _scale(x, epsilon)).mul_(weight)
 
     return forward
 
 
-def _scale(x: "Tensor", epsilon: float) -> "Tensor":
+def _scale(x: Tensor, epsilon: float) -> Tensor:
     """1 / sqrt(mean(x²) + ε), [..., 1]"""
     return x.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
 
@@ -69,8 +63,6 @@ def _is_norm(module: Any) -> bool:
 
 
 def _has_one_weight(module: Any) -> bool:
-    import torch
-
     if module._modules or list(module._parameters) != ["weight"]:
         return False
     weight = module.weight
@@ -82,15 +74,13 @@ def _has_one_weight(module: Any) -> bool:
 
 def _agrees(module: Any) -> bool:
     """Probe with numbers so small that ε matters."""
-    import torch
-
     weight = module.weight
     exact = weight.double() if weight.itemsize == 2 else weight
     within = max(1e-4, 4 * torch.finfo(weight.dtype).eps)
     with torch.no_grad():
         x = torch.linspace(-1e-3, 2e-3, 2 * len(weight), dtype=weight.dtype, device=weight.device).view(1, 2, -1)
         try:
-            expected = _function().apply(x.to(exact.dtype), exact, _epsilon(module)).to(weight.dtype)
+            expected = _rms_norm(x.to(exact.dtype), exact, _epsilon(module)).to(weight.dtype)
             return torch.allclose(module(x), expected, rtol=within, atol=1e-6)
         except (RuntimeError, ValueError, TypeError):
             return False
@@ -101,32 +91,28 @@ def _epsilon(module: Any) -> float | None:
     return values[0] if values and isinstance(values[0], float) else None
 
 
-@cache
-def _function() -> Any:
-    import torch
-    from torch.autograd.function import once_differentiable
+class RmsNorm(torch.autograd.Function):
+    """x [..., n], w [n], ε → y [..., n]."""
 
-    class RmsNorm(torch.autograd.Function):
-        """x [..., n], w [n], ε → y [..., n]."""
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        scale = _scale(x, epsilon)
+        normed = x * scale
+        ctx.save_for_backward(normed, scale, weight)
+        return normed * weight
 
-        @staticmethod
-        def forward(ctx: Any, x: "Tensor", weight: "Tensor", epsilon: float) -> "Tensor":
-            scale = _scale(x, epsilon)
-            normed = x * scale
-            ctx.save_for_backward(normed, scale, weight)
-            return normed * weight
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        normed, scale, weight = ctx.saved_tensors
+        to_x = to_weight = None
+        if ctx.needs_input_grad[0]:
+            weighted = gradient * weight
+            common = (weighted * normed).mean(-1, keepdim=True)
+            to_x = weighted.addcmul_(normed, common, value=-1).mul_(scale)
+        if ctx.needs_input_grad[1]:
+            to_weight = (gradient * normed).flatten(0, -2).sum(0)
+        return to_x, to_weight, None
 
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
-            normed, scale, weight = ctx.saved_tensors
-            to_x = to_weight = None
-            if ctx.needs_input_grad[0]:
-                weighted = gradient * weight
-                common = (weighted * normed).mean(-1, keepdim=True)
-                to_x = weighted.addcmul_(normed, common, value=-1).mul_(scale)
-            if ctx.needs_input_grad[1]:
-                to_weight = (gradient * normed).flatten(0, -2).sum(0)
-            return to_x, to_weight, None
 
-    return RmsNorm
+_rms_norm: Callable[..., Tensor] = RmsNorm.apply

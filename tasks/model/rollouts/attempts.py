@@ -32,9 +32,9 @@ def attempt_problems(
     problems: Sequence[Problem],
     runner: Runner,
     max_new_tokens: int,
-    samples: int = 0,
-    temperature: float = 1.0,
-    seed: int = 0,
+    samples: int,
+    temperature: float,
+    seed: int,
 ) -> list[list[Attempt]]:
     """The distinct workflows that the policy writes for each problem: the greedy one first, then by frequency.
 
@@ -63,7 +63,7 @@ def attempt_problems(
 
 
 def complete_questions(
-    policy: Policy, environment: Environment, questions: Sequence[str], max_new_tokens: int, serves: bool = False
+    policy: Policy, environment: Environment, questions: Sequence[str], max_new_tokens: int, serves: bool
 ) -> list[str]:
     """The greedy completion of each question, as the environment records it."""
     asked = [

@@ -38,31 +38,23 @@ class PolicyModel:
         for draw in range(draws):
             if not waiting:
                 return
-            for place, reply in self._draw(prompts, waiting, draw):
+            for place, reply in self._draw(prompts, dict(waiting), draw):
                 if reply.text and reply.text.strip():
                     del waiting[place]
                     yield place, reply
         for place in waiting:
             yield place, Reply(failed=f"the policy gave empty text {draws} times")
 
-    def _draw(self, prompts: Sequence[Prompt], waiting: dict[int, list[int]], draw: int) -> list[tuple[int, Reply]]:
+    def _draw(self, prompts: Sequence[Prompt], waiting: dict[int, list[int]], draw: int) -> Iterator[tuple[int, Reply]]:
         """A reply to each waiting prompt; the seed depends on `draw`."""
         requests = [
             Request(tokens, derive_seed("operators", prompts[place].text, prompts[place].nth, draw))
             for place, tokens in waiting.items()
         ]
         completions = sample(self._policy, requests, self._params.temperature, self._params.max_tokens, "operators")
-        return [
-            (
-                place,
-                Reply(
-                    decode(self._policy, completion.tokens),
-                    prompt_tokens=len(tokens),
-                    completion_tokens=len(completion.tokens),
-                ),
-            )
-            for (place, tokens), completion in zip(waiting.items(), completions, strict=True)
-        ]
+        for (place, tokens), completion in zip(waiting.items(), completions, strict=True):
+            text = decode(self._policy, completion.tokens)
+            yield place, Reply(text, prompt_tokens=len(tokens), completion_tokens=len(completion.tokens))
 
 
 def log_usage(served: CachedModel | None, layout: Layout, stage: str) -> dict[str, float]:

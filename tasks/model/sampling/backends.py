@@ -12,8 +12,11 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
 
 from tasks.model.hf_model import unwrap_model
 from tasks.model.layers.decoder_blocks import is_supported
@@ -21,9 +24,6 @@ from tasks.model.policy import Policy
 from tasks.model.sampling.batch_state import BatchState, Request
 from tasks.model.sampling.decode_loop import decode, decode_blocks
 from tasks.model.sampling.graph_decode import decode_graph
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 PROBE_COPIED_TOKENS = 20
 """`max_copied` of a probe: it begins with shared contexts and ends with copied ones."""
@@ -61,8 +61,6 @@ def pick_backend(policy: Policy, prompt: list[int]) -> Backend:
 
 def _probe(policy: Policy, backend: Backend, prompt: list[int]) -> str:
     """The backend's fault, "" if none. Contexts differ in length, some are shared, and completions differ in length."""
-    import torch
-
     tokens = (prompt * 8)[:8]
     lengths = {1: 6, 2: 2, 3: 2}
     requests = [Request(tokens, seed, max_tokens=length) for seed, length in lengths.items()]
@@ -88,8 +86,6 @@ def _probe(policy: Policy, backend: Backend, prompt: list[int]) -> str:
 
 def generate(model: Any, state: BatchState) -> None:
     """Complete a batch with a transformers model, through its `generate`."""
-    import torch
-
     lengths = [len(request.context) for request in state.requests]
     with torch.inference_mode(), _default_generation_config(model):
         for length in sorted(set(lengths)):
@@ -97,7 +93,6 @@ def generate(model: Any, state: BatchState) -> None:
 
 
 def _generate(model: Any, state: BatchState, places: Sequence[int]) -> None:
-    import torch
     from transformers import GenerationConfig
 
     live = torch.tensor(places, device=state.device)
@@ -105,7 +100,7 @@ def _generate(model: Any, state: BatchState, places: Sequence[int]) -> None:
     steps = int(state.lengths[live].max())
     end = state.ends[0] if state.ends else 0
 
-    def only_drawn(seen: "Tensor", logits: "Tensor") -> "Tensor":
+    def only_drawn(seen: Tensor, logits: Tensor) -> Tensor:
         step = seen.shape[1] - ids.shape[1]
         if step >= steps:  # on some devices `generate` stops one step late
             return logits

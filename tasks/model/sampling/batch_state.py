@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tasks.errors import GraftError
 from tasks.model.sampling.inverse_cdf import draw, uniforms
@@ -10,10 +13,7 @@ from tasks.model.sampling.truncation import Truncation
 from tasks.model.scoring.logprobs import scale_logits, token_logprobs
 from tasks.records import Completion
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Stop = Callable[["Tensor"], "Tensor"]
+Stop = Callable[[Tensor], Tensor]
 """Token ids [B, T] → whether the text of each row ends in a stop string, bool [B]."""
 
 EMPTY = Completion(tokens=[], logprobs=[])
@@ -61,8 +61,6 @@ class BatchState:
         truncation: Truncation = ALL_TOKENS,
     ) -> None:
         """Each request has a budget of 1 or more; a row ends with a token of `ends`, by `stop`, or with its budget."""
-        import torch
-
         self.requests, self.temperature, self.ends, self.device = requests, temperature, tuple(ends), device
         self._truncation = truncation
         self._kept: list[list[list[int]]] = [[] for _ in requests]  # [R][step][…]; empty without truncation
@@ -87,13 +85,13 @@ class BatchState:
         """Whether the kept set of each token is recorded, which takes a look at the device in each step."""
         return not self._truncation.is_off
 
-    def append(self, logits: "Tensor", live: "Tensor", step: int) -> "Tensor":
+    def append(self, logits: Tensor, live: Tensor, step: int) -> Tensor:
         """Draw the next token [B] of the rows `live` [B] from logits [B, V]; a row that has ended does not change."""
         tokens = self.draw(logits, live, step)
         self.end_rows(live, step, step + 1)
         return tokens
 
-    def draw(self, logits: "Tensor", live: "Tensor", step: "int | Tensor") -> "Tensor":
+    def draw(self, logits: Tensor, live: Tensor, step: int | Tensor) -> Tensor:
         """Draw and keep the tokens [B] of `step`, a number or [1]. Without truncation there is no synchronisation with
         the device."""
         if self.temperature:
@@ -107,10 +105,8 @@ class BatchState:
         self._logprobs[step, live] = logprobs.to(self._logprobs.dtype)
         return tokens
 
-    def end_rows(self, live: "Tensor", first: int, last: int) -> None:
+    def end_rows(self, live: Tensor, first: int, last: int) -> None:
         """End the rows `live` [B] whose tokens of the steps first to last - 1 end a completion."""
-        import torch
-
         for step in range(first, last) if self.ends or self._stop else ():
             ended = torch.isin(self._tokens[step, live], self._ends)
             if self._stop:
@@ -119,10 +115,8 @@ class BatchState:
             self.lengths.index_copy_(0, live, lengths.where(~ended, lengths.clamp(max=step + 1)))
         self.unfinished = self.lengths > last
 
-    def _truncated(self, scaled: "Tensor", live: "Tensor") -> "Tensor":
+    def _truncated(self, scaled: Tensor, live: Tensor) -> Tensor:
         """Scaled logits [B, V] of the rows `live`, -inf outside of the kept sets, which are recorded."""
-        import torch
-
         if self._truncation.is_off:
             return scaled
         kept = self._truncation.kept(scaled)
@@ -133,8 +127,6 @@ class BatchState:
 
     def completions(self) -> list[Completion]:
         """The completions, in the order of the requests. Raises GraftError if logits were not finite."""
-        import torch
-
         if not torch.isfinite(self._logprobs).all():
             raise GraftError("policy: its logits are not finite; an update has diverged: lower update.learning_rate")
         tokens, logprobs, lengths = self._tokens.T.tolist(), self._logprobs.T.tolist(), self.lengths.tolist()

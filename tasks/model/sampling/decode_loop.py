@@ -4,7 +4,10 @@ What all contexts begin with, worked examples for instance, is prefilled once fo
 """
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tasks.model.hf_model import cache_argument
 from tasks.model.kv_cache import growing_cache, keeps_all_tokens
@@ -13,9 +16,6 @@ from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.prefix_attention import Prefix, RowPrefix, SharedPrefix, StaticPrefix, use_prefix_attention
 from tasks.model.sampling.batch_state import BatchState
 from tasks.model.scoring.micro_batches import common_prefix
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LIVE_SHARE = 0.75  # rows are dropped when at most this share is unfinished: moving the cache costs more than a few rows
 MAX_COPIED = 1024  # tokens of the live rows' contexts up to which a copy per row is faster than sharing them
@@ -31,27 +31,27 @@ class HfForward:
         can_hook = is_sdpa and getattr(model, "_supports_attention_backend", False)
         self.supports_prefix = can_hook and "position_ids" in self._parameters
 
-    def prefill(self, ids: "Tensor", seen: "Tensor | None", positions: "Tensor | None", cache: Any) -> "Tensor":
+    def prefill(self, ids: Tensor, seen: Tensor | None, positions: Tensor | None, cache: Any) -> Tensor:
         """Logits [C, V] after the next P tokens of contexts, which are put into the cache after the T that it has.
 
         `seen` [C, T + P] True = a token, None if T is 0 and there is no padding; `positions` [C, P].
         """
         return self._run(ids, cache, **self._masked(seen, positions), **self._accepted(logits_to_keep=1))
 
-    def decode(self, ids: "Tensor", positions: "Tensor", cache: Any, prefix: Prefix | StaticPrefix) -> "Tensor":
+    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Prefix | StaticPrefix) -> Tensor:
         """Logits [B, V] after one more token [B] of each row, at positions [B]; it is put into the cache."""
         with use_prefix_attention(self._model):
             return self._run(ids[:, None], cache, position_ids=positions[:, None], row_prefix=prefix)
 
-    def decode_masked(self, ids: "Tensor", positions: "Tensor", cache: Any, seen: "Tensor | None") -> "Tensor":
+    def decode_masked(self, ids: Tensor, positions: Tensor, cache: Any, seen: Tensor | None) -> Tensor:
         """The same with the model's own attention over the whole cache, masked by `seen` [B, S]."""
         return self._run(ids[:, None], cache, **self._masked(seen, positions[:, None]))
 
-    def _run(self, ids: "Tensor", cache: Any, **inputs: Any) -> "Tensor":
+    def _run(self, ids: Tensor, cache: Any, **inputs: Any) -> Tensor:
         logits: Tensor = self._model(input_ids=ids, use_cache=True, **{self._cache: cache}, **inputs).logits
         return logits[:, -1]
 
-    def _masked(self, seen: "Tensor | None", positions: "Tensor | None") -> dict[str, Any]:
+    def _masked(self, seen: Tensor | None, positions: Tensor | None) -> dict[str, Any]:
         """Mask and positions; nothing where there is no padding."""
         return {} if seen is None else self._accepted(attention_mask=seen.long(), position_ids=positions)
 
@@ -66,24 +66,15 @@ def decode(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
     Where its attention can be replaced, no masks are made, and rows of one context attend to one copy of it while
     their contexts have more than `max_copied` tokens.
     """
-    with fast_layers(model):
-        _decode(model, HfForward(model), state, max_copied)
+    with fast_layers(model), torch.inference_mode():
+        _DecodeLoop(model.config, HfForward(model), state, max_copied).run()
 
 
 def decode_blocks(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
     """`decode` with a model that `LlamaBlocks` support."""
-    import torch
-
     with torch.inference_mode():
         blocks = LlamaBlocks(model, max(len(r.context) for r in state.requests) + state.steps)
-    _decode(model, blocks, state, max_copied)
-
-
-def _decode(model: Any, forward: HfForward | LlamaBlocks, state: BatchState, max_copied: int) -> None:
-    import torch
-
-    with torch.inference_mode():
-        _DecodeLoop(model.config, forward, state, max_copied).run()
+        _DecodeLoop(model.config, blocks, state, max_copied).run()
 
 
 class Contexts:
@@ -91,8 +82,6 @@ class Contexts:
 
     def __init__(self, config: Any, forward: HfForward | LlamaBlocks, state: BatchState) -> None:
         """Prefill their common beginning, then the rest of each, padded on the left."""
-        import torch
-
         contexts = list(dict.fromkeys(r.context for r in state.requests))
         place = {context: i for i, context in enumerate(contexts)}
         self._forward = forward
@@ -112,7 +101,7 @@ class Contexts:
             raise ValueError("its forward pass does not fill the cache")
         self.seen, self.real = seen[self.owner], real[self.owner]  # [R, P + steps], [R]
 
-    def _prefill(self, ids: "Tensor", seen: "Tensor", common: int) -> "Tensor":
+    def _prefill(self, ids: Tensor, seen: Tensor, common: int) -> Tensor:
         """Logits [C, V] after contexts [C, P], whose first `common` tokens are the same."""
         if common:
             self._forward.prefill(ids[:1, :common], None, None, self.cache)
@@ -127,8 +116,6 @@ class _DecodeLoop:
     """B live rows of the R in the batch, and their cache."""
 
     def __init__(self, config: Any, forward: HfForward | LlamaBlocks, state: BatchState, max_copied: int) -> None:
-        import torch
-
         self.config, self.forward, self.state, self.max_copied = config, forward, state, max_copied
         contexts = Contexts(config, forward, state)
         self.width, self.cache, self.padded = contexts.width, contexts.cache, contexts.padded
@@ -136,7 +123,7 @@ class _DecodeLoop:
         self.live = torch.arange(len(state.requests), device=state.device)
         self.prefix = self._make_prefix(contexts.owner, contexts.padding)
 
-    def _make_prefix(self, owner: "Tensor", padding: "Tensor | None") -> Prefix | None:
+    def _make_prefix(self, owner: Tensor, padding: Tensor | None) -> Prefix | None:
         """How the rows [B] attend to the prefilled contexts; None: with the model's own attention."""
         supported = self.forward.supports_prefix and keeps_all_tokens(self.cache)
         if supported and _worth_sharing(owner) and not self._is_small():
@@ -162,7 +149,7 @@ class _DecodeLoop:
             self.logits = self._step(tokens, step)
             step += 1
 
-    def _step(self, tokens: "Tensor", step: int) -> "Tensor":
+    def _step(self, tokens: Tensor, step: int) -> Tensor:
         """Logits [B, V] after tokens [B] at `step` after the context."""
         positions = self.real + step
         if self.prefix:
@@ -171,7 +158,7 @@ class _DecodeLoop:
         seen = self.seen[:, : self.width + step + 1] if self.padded else None
         return self.forward.decode_masked(tokens, positions, self.cache, seen)
 
-    def _drop_finished(self, tokens: "Tensor") -> "Tensor":
+    def _drop_finished(self, tokens: Tensor) -> Tensor:
         """Keep the unfinished rows; returns their tokens."""
         kept = self.state.unfinished[self.live].nonzero()[:, 0]
         self.live, self.seen, self.real = self.live[kept], self.seen[kept], self.real[kept]
@@ -184,7 +171,7 @@ class _DecodeLoop:
         return tokens[kept]
 
 
-def _worth_sharing(owner: "Tensor") -> bool:
+def _worth_sharing(owner: Tensor) -> bool:
     """Whether the groups of rows [B] with one context are large and even enough for shared attention to be faster."""
     sizes = owner.bincount()
     return 2 * len(sizes) <= len(owner) and len(sizes) * int(sizes.max()) <= 2 * len(owner)

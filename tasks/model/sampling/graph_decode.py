@@ -9,6 +9,8 @@ with the card.
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from tasks.model.kv_cache import StaticPlaces, keeps_all_tokens, static_cache
 from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.prefix_attention import StaticPrefix
@@ -25,8 +27,6 @@ def decode_graph(model: Any, state: BatchState, max_copied: int = MAX_COPIED) ->
 
     With truncation it is `decode`, whose `max_copied` it is. On a CPU the steps are not captured.
     """
-    import torch
-
     if state.is_truncated:
         decode(model, state, max_copied)
         return
@@ -38,8 +38,6 @@ class _GraphLoop:
     """B live rows of the R in the batch."""
 
     def __init__(self, model: Any, state: BatchState) -> None:
-        import torch
-
         self._forward, self._state = HfForward(model), state
         contexts = Contexts(model.config, self._forward, state)
         if not self._forward.supports_prefix or not keeps_all_tokens(contexts.cache):
@@ -71,7 +69,6 @@ class _GraphLoop:
         return count
 
     def _drop_finished(self, done: int) -> None:
-        """Keep the unfinished rows."""
         kept = self._state.unfinished[self._live].nonzero()[:, 0]
         self._live, self._real, self._tokens = self._live[kept], self._real[kept], self._tokens[kept]
         self._move(kept, done)
@@ -86,7 +83,6 @@ class _GraphLoop:
         self._prefix = StaticPrefix(self._places, self._cache.layers[0].keys)
 
     def _compute(self) -> None:
-        """Draw the next token of each row."""
         if self._replay is None:
             self._advance()  # the libraries' first calls are not captured
             self._replay = self._capture()
@@ -94,8 +90,6 @@ class _GraphLoop:
             self._replay()
 
     def _capture(self) -> Callable[[], None]:
-        import torch
-
         if self._live.device.type != "cuda":
             return self._advance
         graph = torch.cuda.CUDAGraph()

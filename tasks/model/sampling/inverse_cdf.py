@@ -5,10 +5,11 @@ V / BLOCK and BLOCK terms, not V. A row's token is a function of its own logits 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import numpy as np
+import torch
+from torch import Tensor
 
 BLOCK = 256
 
@@ -16,22 +17,17 @@ ONE_LEVEL_TOKENS = 1024
 """Vocabularies up to this size are searched in one level: fewer operations, which is what few rows cost."""
 
 
-def uniforms(seeds: Sequence[int], steps: int, device: Any = "cpu") -> "Tensor":
+def uniforms(seeds: Sequence[int], steps: int, device: Any = "cpu") -> Tensor:
     """Numbers in [0, 1) [R, steps]: each row is a function of its seed; more steps only extend it."""
-    import numpy as np
-    import torch
-
     rows = np.stack([np.random.Generator(np.random.Philox(seed)).random(steps) for seed in seeds])
     return torch.from_numpy(rows).to(device)
 
 
-def draw(scaled: "Tensor", points: "Tensor") -> tuple["Tensor", "Tensor"]:
+def draw(scaled: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
     """Tokens [B] of softmax(scaled) and their log-probabilities [B]; scaled [B, V], points [B] in [0, 1).
 
     A token of probability 0 is never drawn.
     """
-    import torch
-
     rows, tokens = scaled.shape
     highest = scaled.amax(-1, keepdim=True)
     if tokens <= ONE_LEVEL_TOKENS:
@@ -53,18 +49,15 @@ def draw(scaled: "Tensor", points: "Tensor") -> tuple["Tensor", "Tensor"]:
     return chosen, logprobs
 
 
-def _first_above(weights: "Tensor", point: "Tensor") -> tuple["Tensor", "Tensor"]:
+def _first_above(weights: Tensor, point: Tensor) -> tuple[Tensor, Tensor]:
     """The first index whose cumulative sum is above the point, and the rest of the point in it.
 
     weights [B, N], point [B] → [B], [B]
     """
-    import torch
-
     cumulative = weights.cumsum(-1)
     last = cumulative[:, -1]
     point = torch.minimum(point, torch.nextafter(last, last.new_zeros(())))  # rounding may raise it to the sum
-    place = torch.searchsorted(cumulative, point[:, None], right=True).clamp_(
-        max=weights.shape[1] - 1
-    )  # NaN is above all
+    place = torch.searchsorted(cumulative, point[:, None], right=True)
+    place.clamp_(max=weights.shape[1] - 1)  # NaN is above all
     before = (cumulative.gather(1, place) - weights.gather(1, place))[:, 0]
     return place[:, 0], point - before

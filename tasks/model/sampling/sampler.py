@@ -6,7 +6,8 @@ A row's random numbers are a function of its own seed, so that, but for rounding
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+
+import torch
 
 from tasks.core.progress import show_progress
 from tasks.errors import GraftError
@@ -66,8 +67,7 @@ class Sampler:
         self._truncation = truncation
         self._backend: Backend | None = None
         self._most = sys.maxsize  # rows that fit in memory
-        form = policy.prompt_format if policy.served is None else None
-        self._stop = stop_criterion(policy, form.stop) if form and form.stop else None
+        self._stop = stop_criterion(policy, policy.stop) if policy.stop and policy.served is None else None
 
     def batches(self, requests: Sequence[Request]) -> list[list[int]]:
         """Indices of the requests that are decoded together; a function of the requests.
@@ -78,7 +78,6 @@ class Sampler:
         return list(_batches(requests, self._rows(requests)))
 
     def _rows(self, requests: Sequence[Request]) -> int:
-        """Rows of a batch."""
         memory = None if self._policy.served else card_memory(self._policy.device)
         longest = max((len(r.context) for r in requests), default=0)
         return BATCH_ROWS if memory is None else card_rows(self._policy.model, longest, self._max_tokens, memory)
@@ -100,13 +99,11 @@ class Sampler:
 
     def _decode(self, requests: Sequence[Request], report: Callable[[int], None]) -> list[Completion]:
         """Completions of one batch, or of parts of it, halved until they fit in a card's memory."""
-        import torch
-
         completions: list[Completion] = []
         while rest := requests[len(completions) :]:
-            rows, before = min(len(rest), self._most), partial(_report_after, report, len(completions))
+            rows = min(len(rest), self._most)
             try:
-                completions += self._decode_rows(rest[:rows], before)
+                completions.extend(self._decode_rows(rest[:rows], lambda done: report(len(completions) + done)))
             except torch.OutOfMemoryError:
                 if rows == 1:
                     raise
@@ -127,10 +124,6 @@ class Sampler:
         return sample_on_server(self._policy, requests, self._temperature, self._max_tokens, report)
 
 
-def _report_after(report: Callable[[int], None], done: int, finished: int) -> None:
-    report(done + finished)
-
-
 def stop_criterion(policy: Policy, stop: list[str]) -> Stop:
     """A function of token ids [B, T]: whether the text of each row ends in a stop string."""
     from transformers.generation.stopping_criteria import StopStringCriteria
@@ -140,11 +133,13 @@ def stop_criterion(policy: Policy, stop: list[str]) -> Stop:
 
 
 def _check_room(policy: Policy, requests: Sequence[Request], max_new_tokens: int) -> None:
-    room = max_prompt_tokens(policy, max_new_tokens)
+    room, served = max_prompt_tokens(policy, max_new_tokens), policy.served
     longest = max((len(r.prompt) for r in requests), default=0)
     if longest > room:
+        is_of_server = served is not None and _context(policy) == served.max_model_len
+        holder = f"sampler: {served.address}" if served and is_of_server else "policy.base"
         raise GraftError(
-            f"{_holder(policy)}: holds {room + max_new_tokens} tokens, but the longest prompt has {longest} and "
+            f"{holder}: holds {room + max_new_tokens} tokens, but the longest prompt has {longest} and "
             f"policy.max_new_tokens is {max_new_tokens}; lower it, or leave out problems with long questions"
         )
 
@@ -157,12 +152,6 @@ def max_prompt_tokens(policy: Policy, max_new_tokens: int) -> int:
 def _context(policy: Policy) -> int:
     positions = getattr(policy.model.config, "max_position_embeddings", None) or sys.maxsize
     return min(positions, policy.served.max_model_len) if policy.served else positions
-
-
-def _holder(policy: Policy) -> str:
-    """The name in messages of what bounds the context: the server, or the policy itself."""
-    is_bound = policy.served is not None and _context(policy) == policy.served.max_model_len
-    return f"sampler: {policy.served.address}" if policy.served and is_bound else "policy.base"
 
 
 def _batches(requests: Sequence[Request], rows: int) -> Iterator[list[int]]:

@@ -6,10 +6,8 @@ distribution alone.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Truncation:
     def is_off(self) -> bool:
         return self.top_p == 1 and self.top_k == 0
 
-    def kept(self, scaled: "Tensor") -> "Tensor":
+    def kept(self, scaled: Tensor) -> Tensor:
         """The kept set of each row of scaled logits [B, V], bool [B, V]; it has the most probable token."""
         width = min(self.top_k or scaled.shape[-1], scaled.shape[-1])
         values = scaled.topk(width).values  # [B, k], descending

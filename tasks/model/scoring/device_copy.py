@@ -1,16 +1,14 @@
 """Small tensors that are made on the CPU, in one copy on the device of the model."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
 
-def to_device(tensors: "Sequence[Tensor]", device: Any) -> "list[Tensor]":
+def to_device(tensors: Sequence[Tensor], device: Any) -> list[Tensor]:
     """Tensors of one type on the CPU, on `device`; the CPU does not wait for a CUDA device."""
-    import torch
-
     device = torch.device(device)
     if device.type == "cpu":
         return list(tensors)

@@ -18,114 +18,82 @@ The last token of a completion predicts nothing and is left out. The attention m
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tasks.model.hf_model import Forward
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import Group, common_prefix, cut_into_chunks
-from tasks.model.scoring.packed_attention import PackedIndex, index_packed_row
-from tasks.model.scoring.prompt_cache import PromptCache, PromptStates
+from tasks.model.scoring.packed_attention import index_packed_row
+from tasks.model.scoring.prompt_cache import PromptCache
 from tasks.model.scoring.token_scores import TokenIndex, index_tokens
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
 class PaddedBatch:
-    """B rows: prompts padded on the left to P, completions on the right to C, S = P + C."""
+    """B rows: prompts padded on the left to P, completions on the right to C, S = P + C: a completion is the last C."""
 
-    ids: "Tensor"  # [B, S]
-    attention: "Tensor"  # [B, S] 1 = a real token
-    positions: "Tensor"  # [B, S] index among the row's real tokens
-    completion: "Tensor"  # [B, C]
-    mask: "Tensor"  # [B, C] bool, True = a real completion token
+    ids: Tensor  # [B, S]
+    attention: Tensor  # [B, S] 1 = a real token
+    positions: Tensor  # [B, S] index among the row's real tokens
+    mask: Tensor  # [B, C] bool, True = a real completion token
 
 
 def collate(
     prompts: Sequence[list[int]], completions: Sequence[list[int]], pad: int, device: Any = "cpu"
 ) -> PaddedBatch:
     """Pad B (prompt, completion) pairs into one batch."""
-    import torch
-
     width = max(len(p) for p in prompts)
     length = max(len(c) for c in completions)
-    left = [[pad] * (width - len(p)) + p for p in prompts]
-    right = [c + [pad] * (length - len(c)) for c in completions]
-    real = [
-        [0] * (width - len(p)) + [1] * (len(p) + len(c)) + [0] * (length - len(c))
-        for p, c in zip(prompts, completions, strict=True)
-    ]
-    ids = [a + b for a, b in zip(left, right, strict=True)]
-    row, attention, completion = to_device([torch.tensor(ids), torch.tensor(real), torch.tensor(right)], device)
+    ids, real = [], []
+    for prompt, completion in zip(prompts, completions, strict=True):
+        left, right = width - len(prompt), length - len(completion)
+        ids.append([pad] * left + prompt + completion + [pad] * right)
+        real.append([0] * left + [1] * (len(prompt) + len(completion)) + [0] * right)
+    rows, attention = to_device([torch.tensor(ids), torch.tensor(real)], device)
     return PaddedBatch(
-        ids=row,
+        ids=rows,
         attention=attention,
         positions=(attention.cumsum(-1) - 1).clamp_(min=0),
-        completion=completion,
         mask=attention[:, width:].bool(),
     )
 
 
 @dataclass(frozen=True)
-class RowBatch:
-    """R rows."""
+class ModelInputs:
+    """R completions as B rows that a model computes at once."""
 
-    batch: PaddedBatch
+    inputs: dict[str, Any]  # of the model's forward pass
+    kept: int  # the last positions of each row, whose predictions are computed
     index: TokenIndex
+    without_last: bool = False  # the last position of each row predicts nothing
 
     @property
     def predictions(self) -> int:
-        """Predictions in all chunks."""
-        return self.batch.completion.numel()
+        """m."""
+        return len(self.inputs["input_ids"]) * (self.kept - self.without_last)
 
-    def chunks(self, forward: Forward) -> list["Tensor"]:
-        """The model's predictions for each place of the completions, [R · C, ·]."""
-        predicted = forward(
-            self.batch.completion.shape[1] + 1,
-            input_ids=self.batch.ids,
-            attention_mask=self.batch.attention,
-            position_ids=self.batch.positions,
-            use_cache=False,
-        )
-        return [predicted[:, :-1].flatten(0, 1)]
+    def predict(self, forward: Forward) -> Tensor:
+        """The model's predictions [m, ·], row by row."""
+        predicted = forward(self.kept, **self.inputs, use_cache=False)
+        return (predicted[:, :-1] if self.without_last else predicted).flatten(0, 1)
 
 
-def collate_rows(samples: Sequence[Sample], pad: int, device: Any = "cpu") -> RowBatch:
+def collate_rows(samples: Sequence[Sample], pad: int, device: Any = "cpu") -> ModelInputs:
     """One row for each of R samples."""
     batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, device)
-    rows, width = batch.completion.shape
+    rows, width = batch.mask.shape
     first = range(0, rows * width, width)
-    return RowBatch(batch, index_tokens(samples, first, [place + 1 for place in first], device))
+    inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.positions}
+    index = index_tokens(samples, first, [place + 1 for place in first], device)
+    return ModelInputs(inputs, width + 1, index, without_last=True)
 
 
-@dataclass(frozen=True)
-class PackedBatch:
-    """A row of N tokens, of D groups."""
-
-    ids: "Tensor"  # [1, N]
-    positions: "Tensor"  # [1, N]
-    attention: PackedIndex
-    predictions: int  # in all chunks: the last ones of the row
-    index: TokenIndex
-
-    def chunks(self, forward: Forward) -> list["Tensor"]:
-        """The model's predictions after each prompt and each completion token except the last, [D + …, ·]."""
-        predicted = forward(
-            self.predictions,
-            input_ids=self.ids,
-            position_ids=self.positions,
-            packed_index=self.attention,
-            use_cache=False,
-        )
-        return [predicted[0]]
-
-
-def collate_packed(groups: Sequence[Group], device: Any = "cpu") -> PackedBatch:
+def collate_packed(groups: Sequence[Group], device: Any = "cpu") -> ModelInputs:
     """One row for D groups; the completions keep their order."""
-    import torch
-
     prompts = [group[0].prompt for group in groups]
     inputs = [[s.completion[:-1] for s in group] for group in groups]
     common = common_prefix(prompts)
@@ -153,54 +121,24 @@ def collate_packed(groups: Sequence[Group], device: Any = "cpu") -> PackedBatch:
     places = [[*range(starts[d], starts[d + 1]), ends[d]] for d in range(len(prompts))]
     first = [d for d, completed in enumerate(inputs) for _ in completed]
     row, at = to_device([torch.tensor([ids]), torch.tensor([positions])], device)
-    return PackedBatch(
-        ids=row,
-        positions=at,
-        attention=index_packed_row(range(common), places, chunks, completions, owners, device),
-        predictions=len(ids) - starts[-1],
-        index=index_tokens([s for group in groups for s in group], first, rest, device),
+    attention = index_packed_row(range(common), places, chunks, completions, owners, device)
+    return ModelInputs(
+        {"input_ids": row, "position_ids": at, "packed_index": attention},
+        len(ids) - starts[-1],
+        index_tokens([s for group in groups for s in group], first, rest, device),
     )
 
 
-@dataclass(frozen=True)
-class CompletionBatch:
-    """R completions."""
-
-    ids: "Tensor"  # [R, C] the prompt's last token and the completion but for its last, padded on the right
-    positions: "Tensor"  # [R, C]
-    states: PromptStates
-    index: TokenIndex
-
-    @property
-    def predictions(self) -> int:
-        """Predictions in all chunks."""
-        return self.ids.numel()
-
-    def chunks(self, forward: Forward) -> list["Tensor"]:
-        """The model's predictions for each place of the completions, [R · C, ·]."""
-        predicted = forward(
-            self.ids.shape[1],
-            input_ids=self.ids,
-            position_ids=self.positions,
-            prompt_states=self.states,
-            use_cache=False,
-        )
-        return [predicted.flatten(0, 1)]
-
-
-def collate_completions(
-    samples: Sequence[Sample], prompts: PromptCache, pad: int, device: Any = "cpu"
-) -> CompletionBatch:
-    """One row for each of R samples."""
-    import torch
-
+def collate_completions(samples: Sequence[Sample], prompts: PromptCache, pad: int, device: Any = "cpu") -> ModelInputs:
+    """One row for each of R samples: its prompt's last token and the completion but for its last, padded right."""
     width = max(len(s.completion) for s in samples)
     ids = [[s.prompt[-1], *s.completion[:-1], *[pad] * (width - len(s.completion))] for s in samples]
     row, starts = to_device([torch.tensor(ids), torch.tensor([len(s.prompt) - 1 for s in samples])], device)
     first = range(0, len(samples) * width, width)
-    return CompletionBatch(
-        row,
-        starts[:, None] + torch.arange(width, device=device),
-        prompts.states([s.prompt for s in samples]),
+    positions = starts[:, None] + torch.arange(width, device=device)
+    states = prompts.states([s.prompt for s in samples])
+    return ModelInputs(
+        {"input_ids": row, "position_ids": positions, "prompt_states": states},
+        width,
         index_tokens(samples, first, [place + 1 for place in first], device),
     )

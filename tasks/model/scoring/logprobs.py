@@ -13,13 +13,13 @@ the importance ratio of a policy to itself is 1, and it is finite for all others
 arXiv:2512.02556, section 3.1).
 """
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 LOWEST = -1e3
 """In place of log 0 = -inf: times a probability of 0 it is 0."""
@@ -32,8 +32,8 @@ NONE = -1
 
 
 def logprobs_and_entropies(
-    logits: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: "float | Tensor"
-) -> tuple["Tensor", "Tensor"]:
+    logits: Tensor, rows: Tensor, tokens: Tensor, temperature: float | Tensor
+) -> tuple[Tensor, Tensor]:
     """Log-probabilities [n] of tokens [n] in rows [n] of logits [m, V], and those rows' entropies [n] in nats.
 
     `temperature` is one number, or [n] where tokens of one row have the same. In fp32 (float64 stays); differentiable.
@@ -41,75 +41,69 @@ def logprobs_and_entropies(
     """
     if not isinstance(temperature, int | float):
         temperature = temperature.new_ones(len(logits)).index_copy(0, rows, temperature)[:, None]  # [m, 1]
-    logprobs, entropies = _function().apply(logits, rows, tokens, temperature)
+    logprobs, entropies = _fused_logprobs(logits, rows, tokens, temperature)
     return logprobs, entropies[rows]
 
 
-@cache
-def _function() -> Any:
-    import torch
-    from torch.autograd.function import once_differentiable
+class FusedLogprobs(torch.autograd.Function):
+    """Logits [m, V], rows [n], tokens [n], temperature or [m, 1] → log-probabilities [n], entropies [m]."""
 
-    class FusedLogprobs(torch.autograd.Function):
-        """Logits [m, V], rows [n], tokens [n], temperature or [m, 1] → log-probabilities [n], entropies [m]."""
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, rows: Tensor, tokens: Tensor, temperature: float | Tensor
+    ) -> tuple[Tensor, Tensor]:
+        scaled = scale_logits(logits, temperature)
+        if logits.device.type in EXP_DEVICES:
+            shifted = scaled - scaled.amax(-1, keepdim=True)
+            weights = shifted.exp()  # exp is computed once: p = weights / total
+            total = weights.sum(-1)
+        else:
+            shifted = scaled.log_softmax(-1)
+            weights = shifted.exp()
+            total = weights.new_ones(len(weights))
+        del scaled
+        logarithm = total.log()
+        mean = torch.bmm(weights[:, None], shifted[:, :, None])[:, 0, 0] / total
+        entropies = logarithm - mean
+        ctx.save_for_backward(weights, total, entropies, rows, tokens)
+        ctx.temperature, ctx.dtype = temperature, logits.dtype
+        ctx.set_materialize_grads(False)  # entropies often have none
+        return shifted[rows, tokens] - logarithm[rows], entropies
 
-        @staticmethod
-        def forward(
-            ctx: Any, logits: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: "float | Tensor"
-        ) -> tuple["Tensor", "Tensor"]:
-            scaled = scale_logits(logits, temperature)
-            if logits.device.type in EXP_DEVICES:
-                shifted = scaled - scaled.amax(-1, keepdim=True)
-                weights = shifted.exp()  # exp is computed once: p = weights / total
-                total = weights.sum(-1)
-            else:
-                shifted = scaled.log_softmax(-1)
-                weights = shifted.exp()
-                total = weights.new_ones(len(weights))
-            del scaled
-            logarithm = total.log()
-            mean = torch.bmm(weights[:, None], shifted[:, :, None])[:, 0, 0] / total
-            entropies = logarithm - mean
-            ctx.save_for_backward(weights, total, entropies, rows, tokens)
-            ctx.temperature, ctx.dtype = temperature, logits.dtype
-            ctx.set_materialize_grads(False)  # entropies often have none
-            return shifted[rows, tokens] - logarithm[rows], entropies
-
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, of_tokens: "Tensor | None", of_entropies: "Tensor | None") -> tuple[Any, ...]:
-            weights, total, entropies, rows, tokens = ctx.saved_tensors
-            common = weights.new_zeros(len(weights), 1)
-            if of_tokens is not None:
-                common[:, 0].index_add_(0, rows, of_tokens)
-            if of_entropies is not None:
-                logs = (weights / total[:, None]).log_().clamp_(min=LOWEST)
-                common = common + of_entropies[:, None] * (logs + entropies[:, None])  # [m, V]
-            gradient = weights * (common / -total[:, None])
-            if of_tokens is not None:
-                gradient.view(-1).index_add_(0, rows * weights.shape[1] + tokens, of_tokens)
-            if isinstance(ctx.temperature, torch.Tensor) or ctx.temperature != 1:
-                gradient /= ctx.temperature
-            return gradient.to(ctx.dtype), None, None, None
-
-    return FusedLogprobs
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_tokens: Tensor | None, of_entropies: Tensor | None) -> tuple[Any, ...]:
+        weights, total, entropies, rows, tokens = ctx.saved_tensors
+        common = weights.new_zeros(len(weights), 1)
+        if of_tokens is not None:
+            common[:, 0].index_add_(0, rows, of_tokens)
+        if of_entropies is not None:
+            logs = (weights / total[:, None]).log_().clamp_(min=LOWEST)
+            common = common + of_entropies[:, None] * (logs + entropies[:, None])  # [m, V]
+        gradient = weights * (common / -total[:, None])
+        if of_tokens is not None:
+            gradient.view(-1).index_add_(0, rows * weights.shape[1] + tokens, of_tokens)
+        if isinstance(ctx.temperature, torch.Tensor) or ctx.temperature != 1:
+            gradient /= ctx.temperature
+        return gradient.to(ctx.dtype), None, None, None
 
 
-def token_logprobs(logits: "Tensor", tokens: "Tensor", temperature: float) -> "Tensor":
+_fused_logprobs: Callable[..., tuple[Tensor, Tensor]] = FusedLogprobs.apply
+
+
+def token_logprobs(logits: Tensor, tokens: Tensor, temperature: float) -> Tensor:
     """log softmax(logits / temperature) at `tokens`; logits [..., V], tokens [...] → [...] fp32 (float64 stays)."""
     return scale_logits(logits, temperature).log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
 
 
-def scale_logits(logits: "Tensor", temperature: "float | Tensor") -> "Tensor":
+def scale_logits(logits: Tensor, temperature: float | Tensor) -> Tensor:
     """logits / temperature in fp32 (float64 stays); a tensor is broadcast."""
     wide = logits if logits.itemsize == 8 else logits.float()
     return wide if isinstance(temperature, int | float) and temperature == 1 else wide / temperature
 
 
-def pad_kept(sets: Sequence[Sequence[int]]) -> "Tensor":
+def pad_kept(sets: Sequence[Sequence[int]]) -> Tensor:
     """N kept sets as one tensor [N, K], padded with NONE; an empty set is not known."""
-    import torch
-
     sizes = torch.tensor([len(each) for each in sets])
     padded = torch.full((len(sets), int(sizes.max())), NONE)
     padded[torch.arange(padded.shape[1]) < sizes[:, None]] = torch.tensor(list(chain.from_iterable(sets)))
@@ -117,14 +111,12 @@ def pad_kept(sets: Sequence[Sequence[int]]) -> "Tensor":
 
 
 def kept_logprobs_and_entropies(
-    logits: "Tensor", rows: "Tensor", tokens: "Tensor", kept: "Tensor", temperature: "float | Tensor"
-) -> tuple["Tensor", "Tensor"]:
+    logits: Tensor, rows: Tensor, tokens: Tensor, kept: Tensor, temperature: float | Tensor
+) -> tuple[Tensor, Tensor]:
     """Log-probabilities [n] of tokens [n] in rows [n] of logits [m, V] over kept sets [n, K], and the entropies [n].
 
     `temperature` is one number or [n]. In fp32 (float64 stays); differentiable, with gradients added in order.
     """
-    import torch
-
     real = kept >= 0
     places = rows[:, None] * logits.shape[1] + kept.where(real, tokens[:, None])
     picked = logits.flatten().index_select(0, places.flatten()).view(places.shape)

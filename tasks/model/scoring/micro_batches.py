@@ -24,7 +24,6 @@ PADDING_SHARE = 0.1
 MIN_PADDING = 128
 """Tokens of padding that are always allowed: about the fixed cost of another micro-batch on small models."""
 
-
 MIN_PREFIX = 32
 """Tokens from which on a common beginning of prompts is computed once."""
 
@@ -72,14 +71,18 @@ def make_micro_batches(
     the samples alone. Longest first, so that an out-of-memory error comes at once.
     """
     room = Room(layout, tokens, pairs if layout == "packed" else None)
-    groups = sorted(_split_by_prompt(room, samples), key=lambda group: _sort_key(layout, group))
+    groups = sorted(
+        _split_by_prompt(room, samples),
+        key=lambda group: (-count_tokens(layout, [group]), group[0].problem_id, group[0].member),
+    )
     return [MicroBatch(layout, filled) for filled in _fill(room, groups)]
 
 
 def count_tokens(layout: Layout, groups: Sequence[Group]) -> int:
     """Tokens that the model computes for these groups together, padding included."""
     if layout == "packed":
-        return sum(map(group_tokens, groups)) - (len(groups) - 1) * common_prefix([g[0].prompt for g in groups])
+        each = sum(len(group[0].prompt) + sum(len(s.completion) - 1 for s in group) for group in groups)
+        return each - (len(groups) - 1) * common_prefix([group[0].prompt for group in groups])
     prompt, completion = _max_lengths(groups)
     if layout == "completions":
         prompt = round(CONSTANT_SHARE * prompt)
@@ -102,11 +105,6 @@ def common_prefix(prompts: Sequence[Sequence[int]]) -> int:
     room = min(map(len, prompts)) - 1
     common = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), room)
     return min(common, room) if min(common, room) >= MIN_PREFIX else 0
-
-
-def group_tokens(group: Group) -> int:
-    """Tokens of a packed group: the prompt once, and each completion except its last token."""
-    return len(group[0].prompt) + sum(len(s.completion) - 1 for s in group)
 
 
 def cut_into_chunks(lengths: Sequence[int], room: int) -> list[list[tuple[int, int]]]:
@@ -138,10 +136,6 @@ def _split_by_prompt(room: Room, samples: Sequence[Sample]) -> Iterator[Group]:
                 group = []
             group.append(sample)
         yield group
-
-
-def _sort_key(layout: Layout, group: Group) -> tuple[int, str, int]:
-    return -count_tokens(layout, [group]), group[0].problem_id, group[0].member
 
 
 def _fill(room: Room, groups: Sequence[Group]) -> Iterator[list[Group]]:

@@ -12,17 +12,19 @@ is hand-written and keeps the attention weights, which are large for long prompt
 fused kernels keep none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 
 from tasks.model.hf_model import use_attention
 from tasks.model.scoring.device_copy import to_device
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 DENSE_DEVICES = {"cpu"}
 """Types of devices where attention keeps its weights: there it takes less time than the fused kernels."""
@@ -35,12 +37,12 @@ ALIGNMENT = 16
 class QueryBlock:
     """n blocks of M queries each; the queries of a block attend to the same keys, at least to one."""
 
-    tokens: "Tensor"  # [n, M] each query's token in the row; 0 for padding
-    real: "Tensor"  # [n, 1, M, 1] True = a token, False = padding: computed, dropped, without a gradient
-    attends: "Tensor"  # [n or 1, 1, M, keys] bool
-    _masks: "dict[tuple[Any, int, int], Tensor]" = field(default_factory=dict)
+    tokens: Tensor  # [n, M] each query's token in the row; 0 for padding
+    real: Tensor  # [n, 1, M, 1] True = a token, False = padding: computed, dropped, without a gradient
+    attends: Tensor  # [n or 1, 1, M, keys] bool
+    _masks: dict[tuple[Any, int, int], Tensor] = field(default_factory=dict)
 
-    def mask(self, dtype: Any, repeats: int = 1, alignment: int = 1) -> "Tensor":
+    def mask(self, dtype: Any, repeats: int = 1, alignment: int = 1) -> Tensor:
         """What is added to the scores, 0 = attends, lowest number = does not: [n or 1, 1, repeats · M, keys].
 
         It is made for the first layer; the others share it. Rows begin at multiples of `alignment` numbers.
@@ -58,8 +60,8 @@ class PackedIndex:
     prefix: QueryBlock  # one block of C queries, the common beginning of all prompts; C may be 0
     prompts: QueryBlock  # D blocks of P queries that attend to the prefix and to their prompt
     chunks: QueryBlock  # K blocks of L queries that attend to a whole prompt and to themselves
-    owners: "Tensor"  # [K] the prompt of each chunk
-    queries: "Tensor"  # [N] the query of each token of the row, among C + D · P + K · L
+    owners: Tensor  # [K] the prompt of each chunk
+    queries: Tensor  # [N] the query of each token of the row, among C + D · P + K · L
 
 
 def index_packed_row(
@@ -72,8 +74,6 @@ def index_packed_row(
 ) -> PackedIndex:
     """From the places in the row of the tokens of the prefix, of each prompt after it and of each chunk, the completion
     of each token of a chunk, and the prompt of each chunk. Every token of the row is in one of them."""
-    import torch
-
     places = [torch.tensor([list(prefix)], dtype=torch.long), _padded(prompts), _padded(chunks)]  # -1 = none
     tokens = torch.cat([rows.flatten() for rows in places])
     queries = (tokens >= 0).nonzero()[:, 0]
@@ -95,57 +95,40 @@ def index_packed_row(
     )
 
 
-def _block(tokens: "Tensor", attends: "Tensor") -> QueryBlock:
+def _block(tokens: Tensor, attends: Tensor) -> QueryBlock:
     """From tokens [n, M], -1 = padding, and the keys they attend to [n or 1, M, keys]."""
     return QueryBlock(tokens.clamp(min=0), (tokens >= 0)[:, None, :, None], attends[:, None])
 
 
-def _additive(attends: "Tensor", dtype: Any, repeats: int, alignment: int) -> "Tensor":
-    import torch
-
+def _additive(attends: Tensor, dtype: Any, repeats: int, alignment: int) -> Tensor:
     blocks, _, rows, keys = attends.shape
     width = -(-keys // alignment) * alignment
     wide = torch.zeros(blocks, 1, repeats, rows, width, dtype=dtype, device=attends.device)
     return wide[..., :keys].masked_fill_(~attends[:, :, None], torch.finfo(dtype).min).flatten(2, 3)
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> "Tensor":
-    import torch
-
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
     width = max(1, *map(len, rows))
     return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows])
 
 
 def use_packed_attention(model: Any) -> AbstractContextManager[None]:
     """In the block, `model` attends by the `packed_index` that its forward is given; one row, no mask."""
-    return use_attention(model, "packed_index", _attend_packed)
+    return use_attention(model, "packed_index", lambda _layer, *inputs: packed_attention(*inputs))
 
 
-def _attend_packed(
-    _layer: Any, query: "Tensor", key: "Tensor", value: "Tensor", index: PackedIndex, scale: float
-) -> "Tensor":
-    return packed_attention(query, key, value, index, scale)
-
-
-def packed_attention(query: "Tensor", key: "Tensor", value: "Tensor", index: PackedIndex, scale: float) -> "Tensor":
+def packed_attention(query: Tensor, key: Tensor, value: Tensor, index: PackedIndex, scale: float) -> Tensor:
     """query [1, heads, N, d], key and value [1, kv, N, d] → [1, N, heads, d]; differentiable."""
-    import torch
-
-    gather, attend, join = _functions()
-    if value.device.type not in DENSE_DEVICES:
-        attend = _attend_fused
+    attend: Callable[..., Tensor] = _attend_densely if value.device.type in DENSE_DEVICES else _attend_fused
     with torch.autocast(value.device.type, enabled=False):  # all in the type that autocast gave to the values
-        of_blocks = gather(query.to(value.dtype), key.to(value.dtype), value, index)
+        of_blocks = _gather(query.to(value.dtype), key.to(value.dtype), value, index)
         blocks = index.prefix, index.prompts, index.chunks
         outputs = [attend(*of_blocks[3 * i : 3 * i + 3], block, scale) for i, block in enumerate(blocks)]
-        return join(*outputs, index)  # type: ignore[no-any-return]
+        return _join(*outputs, index)
 
 
-def _attend_fused(q: "Tensor", k: "Tensor", v: "Tensor", block: QueryBlock, scale: float) -> "Tensor":
+def _attend_fused(q: Tensor, k: Tensor, v: Tensor, block: QueryBlock, scale: float) -> Tensor:
     """q [n, heads, M, d], k and v [n, kv, t, d] → as q."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.nn.functional import scaled_dot_product_attention
-
     if not q.shape[2]:
         return q
     rows, repeats = q.reshape(*k.shape[:2], -1, q.shape[3]), q.shape[1] // k.shape[1]
@@ -155,120 +138,100 @@ def _attend_fused(q: "Tensor", k: "Tensor", v: "Tensor", block: QueryBlock, scal
         return scaled_dot_product_attention(rows, k, v, mask, scale=scale).reshape(q.shape)
 
 
-@cache
-def _functions() -> tuple[Any, Any, Any]:
-    """Tokens' q, k, v → those of each block; those of a block → its output; outputs of the blocks → tokens."""
-    import torch
-    from torch.autograd.function import once_differentiable
+class Gather(torch.autograd.Function):
+    """Queries, keys and values of the prefix, of the prompts after it, and of the chunks on their prompts."""
 
-    class Gather(torch.autograd.Function):
-        """Queries, keys and values of the prefix, of the prompts after it, and of the chunks on their prompts."""
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, index: PackedIndex) -> tuple[Tensor, ...]:
+        of_prefix = [_queries(x, index.prefix) for x in (query, key, value)]
+        of_prompts = [_queries(x, index.prompts) for x in (query, key, value)]
+        of_chunks = [_queries(x, index.chunks) for x in (query, key, value)]
+        for i in (1, 2):
+            of_prompts[i] = torch.cat([of_prefix[i].expand(len(of_prompts[i]), -1, -1, -1), of_prompts[i]], 2)
+            of_chunks[i] = torch.cat([of_prompts[i].index_select(0, index.owners), of_chunks[i]], 2)
+        ctx.index = index
+        return *of_prefix, *of_prompts, *of_chunks
 
-        @staticmethod
-        def forward(
-            ctx: Any, query: "Tensor", key: "Tensor", value: "Tensor", index: PackedIndex
-        ) -> tuple["Tensor", ...]:
-            of_prefix = [_queries(x, index.prefix) for x in (query, key, value)]
-            of_prompts = [_queries(x, index.prompts) for x in (query, key, value)]
-            of_chunks = [_queries(x, index.chunks) for x in (query, key, value)]
-            for i in (1, 2):
-                of_prompts[i] = torch.cat([of_prefix[i].expand(len(of_prompts[i]), -1, -1, -1), of_prompts[i]], 2)
-                of_chunks[i] = torch.cat([of_prompts[i].index_select(0, index.owners), of_chunks[i]], 2)
-            ctx.index = index
-            return *of_prefix, *of_prompts, *of_chunks
-
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, *gradients: "Tensor") -> tuple[Any, ...]:
-            index: PackedIndex = ctx.index
-            of_prefix, of_prompts, of_chunks = (list(gradients[place : place + 3]) for place in (0, 3, 6))
-            common, (prompts, width) = index.prefix.tokens.shape[1], index.prompts.tokens.shape
-            owners = torch.arange(prompts, device=index.owners.device)[:, None] == index.owners  # [D, K]
-            owned = owners.to(gradients[0].dtype)
-            for i in (1, 2):  # a prompt's keys and values serve its chunks too, and those of the prefix all prompts
-                shared, of_chunks[i] = of_chunks[i][:, :, : common + width], of_chunks[i][:, :, common + width :]
-                own = of_prompts[i]
-                of_prompts[i] = (owned @ shared.flatten(1)).view(own.shape).add_(own)
-                of_prefix[i] = of_prompts[i][:, :, :common].sum(0, keepdim=True).add_(of_prefix[i])
-                of_prompts[i] = of_prompts[i][:, :, common:]
-            each = zip(of_prefix, of_prompts, of_chunks, strict=True)
-            return *(_tokens(one, index).transpose(1, 2) for one in each), None
-
-    class Attend(torch.autograd.Function):
-        """A block's attention; saved are q, k, v, weights and output."""
-
-        @staticmethod
-        def forward(ctx: Any, q: "Tensor", k: "Tensor", v: "Tensor", block: QueryBlock, scale: float) -> "Tensor":
-            weights, output = _attend((q, k, v), block.mask(q.dtype), scale)
-            ctx.save_for_backward(q, k, v, weights, output)
-            ctx.scale = scale
-            return output
-
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, above: "Tensor") -> tuple[Any, ...]:
-            return *_gradients(ctx.saved_tensors, above, ctx.scale), None, None
-
-    class Join(torch.autograd.Function):
-        """Outputs of the blocks as tokens; those of padding are dropped."""
-
-        @staticmethod
-        def forward(ctx: Any, *inputs: Any) -> "Tensor":
-            *outputs, ctx.index = inputs
-            return _tokens(outputs, ctx.index)
-
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
-            above, index = gradient.transpose(1, 2), ctx.index
-            blocks = index.prefix, index.prompts, index.chunks
-            return *(_queries(above, block) * block.real.to(above.dtype) for block in blocks), None
-
-    return Gather.apply, Attend.apply, Join.apply
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        index: PackedIndex = ctx.index
+        of_prefix, of_prompts, of_chunks = (list(gradients[place : place + 3]) for place in (0, 3, 6))
+        common, (prompts, width) = index.prefix.tokens.shape[1], index.prompts.tokens.shape
+        owners = torch.arange(prompts, device=index.owners.device)[:, None] == index.owners  # [D, K]
+        owned = owners.to(gradients[0].dtype)
+        for i in (1, 2):  # a prompt's keys and values serve its chunks too, and those of the prefix all prompts
+            shared, of_chunks[i] = of_chunks[i][:, :, : common + width], of_chunks[i][:, :, common + width :]
+            own = of_prompts[i]
+            of_prompts[i] = (owned @ shared.flatten(1)).view(own.shape).add_(own)
+            of_prefix[i] = of_prompts[i][:, :, :common].sum(0, keepdim=True).add_(of_prefix[i])
+            of_prompts[i] = of_prompts[i][:, :, common:]
+        each = zip(of_prefix, of_prompts, of_chunks, strict=True)
+        return *(_tokens(one, index).transpose(1, 2) for one in each), None
 
 
-def _queries(x: "Tensor", block: QueryBlock) -> "Tensor":
+class DenseAttention(torch.autograd.Function):
+    """q [n, heads, M, d], k and v [n, kv, t, d] → as q; saved are q, k, v, weights [n, heads, M, t] and output."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, block: QueryBlock, scale: float) -> Tensor:
+        keys, values = k.flatten(0, 1), v.flatten(0, 1)
+        scores = torch.bmm(_by_keys(q * scale, k), keys.mT).view(*q.shape[:-1], k.shape[2])
+        wide = torch.promote_types(scores.dtype, torch.float32)
+        weights = scores.add_(block.mask(q.dtype)).softmax(-1, dtype=wide).to(q.dtype)
+        output = torch.bmm(_by_keys(weights, k), values).view(q.shape)
+        ctx.save_for_backward(q, k, v, weights, output)
+        ctx.scale = scale
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, above: Tensor) -> tuple[Any, ...]:
+        q, k, v, weights, output = ctx.saved_tensors
+        queries, above, output, probabilities = (_by_keys(x, k) for x in (q, above, output, weights))
+        keys, values = k.flatten(0, 1), v.flatten(0, 1)
+        # Softmax: p (g - Σ p g); the sum over keys is that of output and its gradient over d (Dao et al. 2022, B.2).
+        inner = torch.linalg.vecdot(output, above)[..., None]
+        to_scores = torch.bmm(above, values.mT).sub_(inner).mul_(probabilities).mul_(ctx.scale)
+        parts = torch.bmm(to_scores, keys), torch.bmm(to_scores.mT, queries), torch.bmm(probabilities.mT, above)
+        return *(part.view(x.shape) for part, x in zip(parts, (q, k, v), strict=True)), None, None
+
+
+class Join(torch.autograd.Function):
+    """Outputs of the blocks as tokens; those of padding are dropped."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        *outputs, ctx.index = inputs
+        return _tokens(outputs, ctx.index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        above, index = gradient.transpose(1, 2), ctx.index
+        blocks = index.prefix, index.prompts, index.chunks
+        return *(_queries(above, block) * block.real.to(above.dtype) for block in blocks), None
+
+
+_gather: Callable[..., tuple[Tensor, ...]] = Gather.apply
+_attend_densely: Callable[..., Tensor] = DenseAttention.apply
+_join: Callable[..., Tensor] = Join.apply
+
+
+def _queries(x: Tensor, block: QueryBlock) -> Tensor:
     """Tokens [1, h, N, d] → queries [blocks, h, queries, d]."""
     _, heads, _, size = x.shape
     flat = x.transpose(1, 2).reshape(-1, heads * size)
     return flat.index_select(0, block.tokens.flatten()).view(*block.tokens.shape, heads, size).transpose(1, 2)
 
 
-def _tokens(parts: "Sequence[Tensor]", index: PackedIndex) -> "Tensor":
+def _tokens(parts: Sequence[Tensor], index: PackedIndex) -> Tensor:
     """Queries [1, h, C, d], [D, h, P, d] and [K, h, L, d] → tokens [1, N, h, d]."""
-    import torch
-
     _, heads, _, size = parts[0].shape
     rows = [x.transpose(1, 2).reshape(-1, heads * size) for x in parts]
     return torch.cat(rows).index_select(0, index.queries).view(1, -1, heads, size)
 
 
-def _attend(inputs: "Sequence[Tensor]", mask: "Tensor", scale: float) -> list["Tensor"]:
-    """q [n, heads, M, d], k and v [n, kv, t, d], mask [n, 1, M, t] → weights [n, heads, M, t], output as q."""
-    import torch
-
-    q, k, v = inputs
-    keys, values = k.flatten(0, 1), v.flatten(0, 1)
-    scores = torch.bmm(_by_keys(q * scale, k), keys.mT)
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    weights = scores.view(*q.shape[:-1], k.shape[2]).add_(mask).softmax(-1, dtype=wide).to(q.dtype)
-    return [weights, torch.bmm(_by_keys(weights, k), values).view(q.shape)]
-
-
-def _by_keys(x: "Tensor", k: "Tensor") -> "Tensor":
+def _by_keys(x: Tensor, k: Tensor) -> Tensor:
     """Queries [n, heads, M, w] as rows of their key-value heads, [n · kv, heads / kv · M, w]; M may be 0."""
     return x.reshape(k.shape[0] * k.shape[1], x.shape[1] // k.shape[1] * x.shape[2], x.shape[3])
-
-
-def _gradients(saved: "Sequence[Tensor]", above: "Tensor", scale: float) -> "list[Tensor]":
-    """Gradients of q, k and v, from the inputs and outputs of `_attend` and the gradient `above` of its output."""
-    import torch
-
-    q, k, v, weights, output = saved
-    queries, above, output, probabilities = (_by_keys(x, k) for x in (q, above, output, weights))
-    keys, values = k.flatten(0, 1), v.flatten(0, 1)
-    # Softmax: p (g - Σ p g); the sum over the keys is that of output and its gradient over d (Dao et al. 2022, B.2).
-    inner = torch.linalg.vecdot(output, above)[..., None]
-    to_scores = torch.bmm(above, values.mT).sub_(inner).mul_(probabilities).mul_(scale)
-    parts = torch.bmm(to_scores, keys), torch.bmm(to_scores.mT, queries), torch.bmm(probabilities.mT, above)
-    return [part.view(x.shape) for part, x in zip(parts, (q, k, v), strict=True)]

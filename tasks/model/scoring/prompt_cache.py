@@ -8,25 +8,27 @@ R T (C + P + T) pairs; the product with the common keys is one for all rows.
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from transformers.cache_utils import DynamicCache
 
 from tasks.model.hf_model import cache_argument, forward_to_logits, use_attention
 from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import common_prefix
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 @dataclass(frozen=True)
 class PromptStates:
     """The keys and values that R rows attend to before their own, by layer; [2, …] are keys, then values."""
 
-    common: "list[Tensor]"  # [2, kv, C, d] of the tokens that all prompts begin with; C may be 0
-    prompts: "list[Tensor]"  # [2, D, kv, P, d] of the other tokens of each of D prompts, padded on the left
-    padding: "Tensor"  # [D, P] True = padding
-    owner: "Tensor"  # [R] the prompt of each row
+    common: list[Tensor]  # [2, kv, C, d] of the tokens that all prompts begin with; C may be 0
+    prompts: list[Tensor]  # [2, D, kv, P, d] of the other tokens of each of D prompts, padded on the left
+    padding: Tensor  # [D, P] True = padding
+    owner: Tensor  # [R] the prompt of each row
 
 
 class PromptCache:
@@ -38,8 +40,6 @@ class PromptCache:
         A forward pass has at most `tokens` tokens, padding included, or one prompt. Raises ValueError where the model
         does not fill a cache.
         """
-        import torch
-
         distinct = sorted(dict.fromkeys(prompts), key=len)
         common = common_prefix(distinct)
         with torch.no_grad(), fast_layers(model):
@@ -55,9 +55,6 @@ class PromptCache:
 
     def states(self, prompts: Sequence[tuple[int, ...]]) -> PromptStates:
         """For R rows with these prompts."""
-        import torch
-        from torch.nn.functional import pad
-
         places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
         others = [self._others[prompt] for prompt in places]
         sizes = torch.tensor([cached[0].shape[2] for cached in others])
@@ -83,14 +80,11 @@ def _batches(prompts: Sequence[tuple[int, ...]], common: int, tokens: int) -> li
     return batches
 
 
-def _continue(model: Any, rows: Sequence[tuple[int, ...]], states: "list[Tensor]") -> "list[list[Tensor]]":
+def _continue(model: Any, rows: Sequence[tuple[int, ...]], states: list[Tensor]) -> list[list[Tensor]]:
     """The keys and values [2, kv, tokens, d] of each layer of each row, all of which continue the `states`.
 
     Rows are padded on the right, where no token attends to the padding.
     """
-    import torch
-    from transformers import DynamicCache
-
     width = max(map(len, rows))
     if not width:
         return [[layer[:, :, :0] for layer in states] for _ in rows]
@@ -111,24 +105,16 @@ def use_prompt_attention(model: Any) -> AbstractContextManager[None]:
 
 
 def _attend_prompts(
-    layer: Any, query: "Tensor", key: "Tensor", value: "Tensor", states: PromptStates, scale: float
-) -> "Tensor":
-    return prompt_attention(query * scale, key, value, states, layer.layer_idx)
-
-
-def prompt_attention(query: "Tensor", key: "Tensor", value: "Tensor", states: PromptStates, layer: int) -> "Tensor":
-    """Scaled query [R, heads, T, d], key and value [R, kv, T, d] → [R, T, heads, d]; differentiable in these three."""
-    import torch
-
+    layer: Any, query: Tensor, key: Tensor, value: Tensor, states: PromptStates, scale: float
+) -> Tensor:
+    """Query [R, heads, T, d], key and value [R, kv, T, d] → [R, T, heads, d]; differentiable in these three."""
     rows, heads, tokens, size = query.shape
-    common_keys, common_values = states.common[layer].to(query.dtype)
-    prompt_keys, prompt_values = states.prompts[layer][:, states.owner].to(query.dtype)
-    queries = query.reshape(rows, key.shape[1], -1, size)  # [R, kv, heads / kv · T, d]
+    common_keys, common_values = states.common[layer.layer_idx].to(query.dtype)
+    prompt_keys, prompt_values = states.prompts[layer.layer_idx][:, states.owner].to(query.dtype)
+    queries = (query * scale).reshape(rows, key.shape[1], -1, size)  # [R, kv, heads / kv · T, d]
     to_prompts = (queries @ prompt_keys.mT).masked_fill(states.padding[states.owner, None, None], -torch.inf)
-    later = (
-        torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1).repeat(queries.shape[2] // tokens, 1)
-    )
-    to_own = (queries @ key.mT).masked_fill(later, -torch.inf)
+    later = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1)
+    to_own = (queries @ key.mT).masked_fill(later.repeat(queries.shape[2] // tokens, 1), -torch.inf)
     scores = torch.cat([_by_common(queries, common_keys.mT), to_prompts, to_own], -1)
     weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(value.dtype)
     common, prompts, own = torch.split(weights, [common_keys.shape[1], prompt_keys.shape[2], tokens], -1)
@@ -136,7 +122,7 @@ def prompt_attention(query: "Tensor", key: "Tensor", value: "Tensor", states: Pr
     return attended.reshape(rows, heads, tokens, size).transpose(1, 2)
 
 
-def _by_common(x: "Tensor", matrices: "Tensor") -> "Tensor":
+def _by_common(x: Tensor, matrices: Tensor) -> Tensor:
     """x [R, kv, n, a] by matrices [kv, a, b], which all rows share → [R, kv, n, b]."""
     rows, kv, n, _ = x.shape
     products: Tensor = x.transpose(0, 1).reshape(kv, rows * n, -1) @ matrices

@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tasks.errors import GraftError
 from tasks.model.distributed.collectives import all_gather
@@ -28,14 +31,7 @@ from tasks.model.hf_model import (
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
-from tasks.model.scoring.layouts import (
-    CompletionBatch,
-    PackedBatch,
-    RowBatch,
-    collate_completions,
-    collate_packed,
-    collate_rows,
-)
+from tasks.model.scoring.layouts import ModelInputs, collate_completions, collate_packed, collate_rows
 from tasks.model.scoring.limits import (
     TOKENS,
     card_memory,
@@ -50,9 +46,6 @@ from tasks.model.scoring.packed_attention import use_packed_attention
 from tasks.model.scoring.prompt_cache import PromptCache, use_prompt_attention
 from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens, score_values
 from tasks.params.fields import MicroBatchTokens
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SPARE = 1.1
 """Room in a part, so that filling parts with groups of unequal size does not make one part more than asked for."""
@@ -95,8 +88,6 @@ class Scorer:
     @property
     def trained(self) -> Any:
         """A module of all that an update trains: the model, and the value head if there is one."""
-        import torch
-
         return self.model if self.value_head is None else torch.nn.ModuleList([self.model, self.value_head])
 
     @property
@@ -125,28 +116,26 @@ class Scorer:
 
     def score(self, batch: MicroBatch) -> TokenScores:
         """Log-probabilities, entropies and values of the batch's samples, in their order; [R, C]."""
-        if self.value_head is None:
-            return self._score(batch, self.collate(batch))
         collated = self.collate(batch)
+        if self.value_head is None:
+            return self._score(batch, collated)
         with caught_hidden_states(self.model) as caught:
             scored = self._score(batch, collated)
-        hidden = collated.chunks(as_forward(caught[0]))
+        hidden = collated.predict(as_forward(caught[0]))
         return replace(scored, values=score_values(hidden, collated.index, self.value_head))
 
-    def _score(self, batch: MicroBatch, collated: "PackedBatch | RowBatch | CompletionBatch") -> TokenScores:
+    def _score(self, batch: MicroBatch, collated: ModelInputs) -> TokenScores:
         most = max_logits(_config(self.model), self.memory)
         with self._forward(batch):
             temperature = self._temperature(batch.samples, collated.index)
             if collated.predictions <= most or not self.chunked_head:
-                return score_tokens(collated.chunks(forward_to_logits(self.model)), collated.index, temperature)
+                return score_tokens(collated.predict(forward_to_logits(self.model)), collated.index, temperature)
             forward, head = forward_to_hidden(self.model)
-            return score_tokens(collated.chunks(forward), collated.index, temperature, head, most)
+            return score_tokens(collated.predict(forward), collated.index, temperature, head, most)
 
     @contextmanager
     def _forward(self, batch: MicroBatch) -> Iterator[None]:
         """The attention of the batch's layout, and the precision."""
-        import torch
-
         replaced, model = ATTENTIONS.get(batch.layout, lambda _: nullcontext()), unwrap_model(self.model)
         attention = partial(replaced, model)
         with (
@@ -158,15 +147,13 @@ class Scorer:
 
     def _temperature(self, samples: Sequence[Sample], index: TokenIndex) -> Temperature:
         """One number where all samples have the same temperature, else one for each of N tokens."""
-        import torch
-
         temperatures = [self.temperature if s.temperature is None else s.temperature for s in samples]
         if len(set(temperatures)) == 1:
             return temperatures[0]
         (by_sample,) = to_device([torch.tensor(temperatures)], index.places.device)
         return by_sample[index.places[0]]
 
-    def collate(self, batch: MicroBatch) -> PackedBatch | RowBatch | CompletionBatch:
+    def collate(self, batch: MicroBatch) -> ModelInputs:
         """The batch's samples as tensors."""
         if batch.layout == "completions":
             assert self.prompts is not None
@@ -204,15 +191,11 @@ def scorer_for(
         raise GraftError(f"policy.base: this model cannot be trained, on rows with padding {fault}; take another")
     if fault := _rounding_fault(probed, probe):
         raise GraftError(f"policy.base: this model cannot be trained in 16 bits, {fault}; set policy.dtype to float32")
-    layout: Layout = "packed"
     packed = replace(probed, layout="packed")
-    if (
-        fault := _window_fault(model, samples)
-        or _layout_fault(packed, "packed", probe)
-        or _rounding_fault(packed, probe)
-    ):
+    fault = _window_fault(model, samples) or _layout_fault(packed, "packed", probe) or _rounding_fault(packed, probe)
+    if fault:
         logger.warning("samples are not computed as packed rows, the update may be slower: %s", fault)
-        layout = "rows"
+    layout: Layout = "rows" if fault else "packed"
     chunked_head = tokens > max_logits(_config(model), memory)
     if chunked_head and (fault := _head_fault(probed, probe)):
         logger.warning("all logits of a micro-batch are held at once, which takes memory: %s", fault)
@@ -228,9 +211,8 @@ def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
     replaced, it is the scorer as it was.
     """
     probe = _probe_samples(samples)
-    fault = _window_fault(scorer.model, samples) or _layout_fault(
-        replace(scorer, temperature=1.0), "completions", probe
-    )
+    probed = replace(scorer, temperature=1.0)
+    fault = _window_fault(scorer.model, samples) or _layout_fault(probed, "completions", probe)
     if fault := all_gather(fault)[0]:
         logger.warning("gradients are those of the prompts' positions, too, which takes longer: %s", fault)
         return scorer
@@ -257,9 +239,7 @@ def _itemsize(model: Any) -> int:
 def _padding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Why padded rows are wrong for the model, or None where they agree with unpadded ones."""
 
-    def difference(batch: MicroBatch) -> "Tensor":
-        import torch
-
+    def difference(batch: MicroBatch) -> Tensor:
         unpadded = [scorer.score(MicroBatch("rows", [[s]])).logprobs[0] for s in batch.samples]
         padded = scorer.score(batch)
         return padded.logprobs[padded.mask] - torch.cat(unpadded)
@@ -288,7 +268,7 @@ def _window_fault(model: Any, samples: Sequence[Sample]) -> str | None:
 def _layout_fault(scorer: Scorer, layout: Layout, samples: Sequence[Sample]) -> str | None:
     """Why a layout, packed or completions after a cache, is wrong for the model, or None where it agrees with rows."""
 
-    def difference(batch: MicroBatch) -> "Tensor":
+    def difference(batch: MicroBatch) -> Tensor:
         rows = scorer.score(MicroBatch("rows", [[s] for s in batch.samples]))
         in_layout = _with_cache(scorer, batch.samples) if layout == "completions" else scorer
         return (in_layout.score(batch).logprobs - rows.logprobs)[rows.mask]
@@ -299,10 +279,9 @@ def _layout_fault(scorer: Scorer, layout: Layout, samples: Sequence[Sample]) -> 
 def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Why logits from the hidden states are not the model's own, or None where they are."""
 
-    def difference(batch: MicroBatch) -> "Tensor":
+    def difference(batch: MicroBatch) -> Tensor:
         collated, (forward, head) = scorer.collate(batch), forward_to_hidden(scorer.model)
-        chunks = collated.chunks(forward)
-        by_head = score_tokens(chunks, collated.index, scorer.temperature, head, len(batch.samples))
+        by_head = score_tokens(collated.predict(forward), collated.index, scorer.temperature, head, len(batch.samples))
         return (by_head.logprobs - scorer.score(batch).logprobs)[by_head.mask]
 
     return _compare(scorer.model, scorer.batches(samples)[:3], difference)
@@ -314,7 +293,7 @@ def _rounding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     if not has_narrow_weights(scorer.model):
         return None
 
-    def difference(batch: MicroBatch) -> "Tensor":
+    def difference(batch: MicroBatch) -> Tensor:
         scored = scorer.score(batch)
         with float32_weights(scorer.model):
             exact = scorer.score(batch)
@@ -330,7 +309,7 @@ def _rounding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     return f"{share:.0%} of its log-probabilities are not those of float32"
 
 
-def _compare(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[MicroBatch], Tensor]") -> str | None:
+def _compare(model: Any, batches: Sequence[MicroBatch], difference: Callable[[MicroBatch], Tensor]) -> str | None:
     """What is wrong where these micro-batches are computed in two ways, or None.
 
     Both ways are in float32, whatever the type of the weights: so rounding hides no fault. Where a library computes
@@ -346,11 +325,9 @@ def _compare(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[M
 
 
 def _differences(
-    batches: Sequence[MicroBatch], difference: "Callable[[MicroBatch], Tensor]"
+    batches: Sequence[MicroBatch], difference: Callable[[MicroBatch], Tensor]
 ) -> tuple[list[float], str | None]:
     """The differences of all tokens, and why the model cannot compute them, or None."""
-    import torch
-
     try:
         with torch.no_grad():
             return [value for batch in batches for value in difference(batch).tolist()], None

@@ -1,24 +1,24 @@
 """Log-probability and entropy of each completion token, from a model's predictions.
 
-A layout gives predictions in chunks, and a `TokenIndex`: which prediction is for which token. A prediction is a vector
-of logits or, where all logits would not fit in memory, a hidden state: then the head is applied to a few at a time,
-and their logits are computed again in the backward pass.
+A layout gives predictions, and a `TokenIndex`: which prediction is for which token. A prediction is a vector of logits
+or, where all logits would not fit in memory, a hidden state: then the head is applied to a few at a time, and their
+logits are computed again in the backward pass.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tasks.model.hf_model import Head
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.logprobs import kept_logprobs_and_entropies, logprobs_and_entropies, pad_kept
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Temperature = Union[float, "Tensor"]
+Temperature = float | Tensor
 """One number, or one for each of N tokens, in the order of their index."""
 
 
@@ -26,34 +26,34 @@ Temperature = Union[float, "Tensor"]
 class TokenIndex:
     """The prediction of each of N completion tokens; R completions of at most C tokens."""
 
-    rows: "Tensor"  # [N] ascending: place of the prediction among the rows of all chunks
-    cpu_rows: "Tensor"  # [N] the same on the CPU
-    tokens: "Tensor"  # [N]
-    places: "Tensor"  # [2, N] completion and place in it
-    mask: "Tensor"  # [R, C] bool, True = a real completion token
-    kept: "Tensor | None" = None  # [N, K] the set that each token was drawn from; None: all from the whole vocabulary
+    rows: Tensor  # [N] ascending: place of the prediction among all
+    cpu_rows: Tensor  # [N] the same on the CPU
+    tokens: Tensor  # [N]
+    places: Tensor  # [2, N] completion and place in it
+    mask: Tensor  # [R, C] bool, True = a real completion token
+    kept: Tensor | None = None  # [N, K] the set that each token was drawn from; None: all from the whole vocabulary
 
 
 @dataclass(frozen=True)
 class TokenScores:
     """Scores of the tokens of R completions, each [R, C] and 0 where the mask is False; differentiable."""
 
-    logprobs: "Tensor"
-    entropies: "Tensor"  # of the distribution that each token was drawn from, in nats
-    mask: "Tensor"  # bool
-    values: "Tensor | None" = None  # by the scorer's value head, if it has one, of the prefix before each token
+    logprobs: Tensor
+    entropies: Tensor  # of the distribution that each token was drawn from, in nats
+    mask: Tensor  # bool
+    values: Tensor | None = None  # by the scorer's value head, if it has one, of the prefix before each token
 
 
 @dataclass(frozen=True)
 class Targets:
     """n tokens that a chunk of predictions [m, ·] is scored at."""
 
-    rows: "Tensor"  # [n] the prediction of each
-    tokens: "Tensor"  # [n]
-    kept: "Tensor | None"  # [n, K]
+    rows: Tensor  # [n] the prediction of each
+    tokens: Tensor  # [n]
+    kept: Tensor | None  # [n, K]
     temperature: Temperature
 
-    def where(self, chosen: "slice | Tensor") -> "Targets":
+    def where(self, chosen: slice | Tensor) -> "Targets":
         """These of them."""
         kept = None if self.kept is None else self.kept[chosen]
         one = self.temperature
@@ -65,8 +65,6 @@ class Targets:
 def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence[int], device: Any) -> TokenIndex:
     """Index of the tokens of R samples' completions. `first` and `rest` are the places of the predictions of each
     completion's first and second token; those of its later tokens follow the second."""
-    import torch
-
     lengths = torch.tensor([len(s.completion) for s in samples])
     completions = torch.arange(len(samples)).repeat_interleave(lengths)
     columns = torch.arange(len(completions)) - (lengths.cumsum(0) - lengths)[completions]
@@ -83,39 +81,34 @@ def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence
 
 
 def score_tokens(
-    chunks: Sequence["Tensor"], index: TokenIndex, temperature: Temperature, head: Head | None = None, most: int = 0
+    predicted: Tensor, index: TokenIndex, temperature: Temperature, head: Head | None = None, most: int = 0
 ) -> TokenScores:
-    """Scores at `temperature` from chunks of logits [m, V]; with a head from hidden states [m, H], `most` at a time."""
-    import torch
+    """Scores at `temperature` from logits [m, V]; with a head from hidden states [m, H], `most` at a time."""
+    targets = Targets(index.rows, index.tokens, index.kept, temperature)
+    if head is None:
+        logprobs, entropies = _score(predicted, targets)
+    else:
+        compute = partial(_apply_head, head)
+        parts = [
+            torch.utils.checkpoint.checkpoint(compute, *chunk, use_reentrant=False)
+            for chunk in _chunks(predicted, targets, index.cpu_rows, most)
+        ]
+        logprobs, entropies = map(torch.cat, zip(*parts, strict=True))
+    return TokenScores(_scatter(logprobs, index), _scatter(entropies, index), index.mask)
 
-    parts = []
-    for chunk, targets in _select(_split(chunks, most) if head else chunks, index, temperature):
-        if head is None:
-            parts.append(_score(chunk, targets))
-        else:
-            compute = partial(_apply_head, head)
-            parts.append(torch.utils.checkpoint.checkpoint(compute, chunk, targets, use_reentrant=False))
-    logprobs, entropies = (_scatter(torch.cat(values), index) for values in zip(*parts, strict=True))
-    return TokenScores(logprobs, entropies, index.mask)
 
-
-def score_values(hidden: Sequence["Tensor"], index: TokenIndex, value_head: Any) -> "Tensor":
-    """The value of the prefix before each token, from chunks of hidden states [m, H]; [R, C], 0 where padded."""
-    import torch
-
-    rows = torch.cat(list(hidden))
-    chosen = rows[index.rows].to(value_head.weight.dtype)
+def score_values(hidden: Tensor, index: TokenIndex, value_head: Any) -> Tensor:
+    """The value of the prefix before each token, from hidden states [m, H]; [R, C], 0 where padded."""
+    chosen = hidden[index.rows].to(value_head.weight.dtype)
     return _scatter(value_head(chosen)[:, 0], index)
 
 
-def _apply_head(head: Head, hidden: "Tensor", targets: Targets) -> Any:
+def _apply_head(head: Head, hidden: Tensor, targets: Targets) -> Any:
     return _score(head(hidden), targets)
 
 
-def _score(logits: "Tensor", targets: Targets) -> tuple["Tensor", "Tensor"]:
+def _score(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     """Log-probabilities and entropies [n], of each token over its kept set or, if it has none, over all tokens."""
-    import torch
-
     if targets.kept is None:
         return logprobs_and_entropies(logits, targets.rows, targets.tokens, targets.temperature)
     known = targets.kept[:, 0] >= 0
@@ -129,28 +122,15 @@ def _score(logits: "Tensor", targets: Targets) -> tuple["Tensor", "Tensor"]:
     return logprobs, entropies
 
 
-def _split(chunks: Sequence["Tensor"], most: int) -> Iterator["Tensor"]:
-    for chunk in chunks:
-        yield from (chunk[start : start + most] for start in range(0, len(chunk), most))
-
-
-def _select(
-    chunks: Iterator["Tensor"] | Sequence["Tensor"], index: TokenIndex, temperature: Temperature
-) -> Iterator[tuple["Tensor", Targets]]:
-    """Each chunk that predicts some token, with these tokens."""
-    import torch
-
-    everything = Targets(index.rows, index.tokens, index.kept, temperature)
-    start = 0
-    for chunk in chunks:
-        end = start + len(chunk)
-        low, high = torch.searchsorted(index.cpu_rows, torch.tensor([start, end])).tolist()
+def _chunks(predicted: Tensor, targets: Targets, cpu_rows: Tensor, most: int) -> Iterator[tuple[Tensor, Targets]]:
+    """Each chunk of `most` predictions that predicts some token, with these tokens."""
+    for start in range(0, len(predicted), most):
+        low, high = torch.searchsorted(cpu_rows, torch.tensor([start, start + most])).tolist()
         if high > low:
-            targets = everything.where(slice(low, high))
-            yield chunk, replace(targets, rows=targets.rows - start)
-        start = end
+            chosen = targets.where(slice(low, high))
+            yield predicted[start : start + most], replace(chosen, rows=chosen.rows - start)
 
 
-def _scatter(values: "Tensor", index: TokenIndex) -> "Tensor":
+def _scatter(values: Tensor, index: TokenIndex) -> Tensor:
     """Values [N] of the completion tokens as rows [R, C]."""
     return values.new_zeros(index.mask.shape).index_put(tuple(index.places), values)

@@ -88,7 +88,6 @@ def body_of(
     policy: Policy, served: ServedModel, request: Request, temperature: float, max_new_tokens: int
 ) -> dict[str, Any]:
     """The request to the server."""
-    stop = policy.prompt_format.stop if policy.prompt_format else []
     return {
         **PLAIN,
         "model": served.name,
@@ -97,7 +96,7 @@ def body_of(
         "seed": request.seed,
         "temperature": (request.temperature or temperature) if temperature else 0.0,
         "stop_token_ids": policy.end_tokens,
-        **({"stop": stop, "include_stop_str_in_output": True} if stop else {}),
+        **({"stop": policy.stop, "include_stop_str_in_output": True} if policy.stop else {}),
     }
 
 
@@ -153,9 +152,8 @@ def _fault(choice: _CompletionChoice, policy: Policy, body: dict[str, Any]) -> s
         return f"with {len(logprobs)} log-probabilities for {len(tokens)} tokens"
     if wrong := [x for x in logprobs if x is None or not isfinite(x) or x > MAX_LOGPROB]:
         return f"with the log-probability {wrong[0]}, which is none"
-    vocabulary = policy.model.config.get_text_config().vocab_size
-    if strange := [token for token in tokens if not 0 <= token < vocabulary]:
-        return f"with token {strange[0]}, which is not in the policy's vocabulary of {vocabulary}"
+    if strange := [token for token in tokens if not 0 <= token < policy.vocabulary]:
+        return f"with token {strange[0]}, which is not in the policy's vocabulary of {policy.vocabulary}"
     by_text = "stop" in body and choice.finish_reason == "stop"
     ended = len(tokens) == most or tokens[-1] in policy.end_tokens or by_text
     return None if ended else f"with a completion that neither ends nor was cut (finish_reason {choice.finish_reason})"

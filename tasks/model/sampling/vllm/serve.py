@@ -6,11 +6,11 @@ states of a name and a path, so that one loaded in place of another would be sam
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
 from http.client import UNAUTHORIZED
 from pathlib import Path
-from typing import Annotated, Any
+from types import SimpleNamespace
+from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -28,8 +28,6 @@ from tasks.model.sampling.vllm.server import KEY, server_command, server_params,
 from tasks.model.version import ADAPTER, WEIGHTS
 from tasks.params.fields import VllmDtype
 from tasks.records import Engine, Lineage
-
-NAME = "vllm"
 
 
 class _Card(BaseModel):
@@ -61,8 +59,7 @@ def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id
         return
     params = server_params()
     lineage = read_json(folder / "lineage.json", Lineage)
-    base = base_to_serve(folder, lineage)
-    trusted = is_trusted(lineage.base, base if "weights" in lineage.holds else None)
+    base, trusted = base_to_serve(folder, lineage)
     adapter = folder.resolve() / ADAPTER if "adapter" in lineage.holds else None
     rank = read_json(adapter / "adapter_config.json", _AdapterConfig).r if adapter else None
     log = layout.engine_log(stage_id)
@@ -75,13 +72,22 @@ def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id
         card = _base_card(client, base)
         name = f"graft-{lineage.version}" if adapter else card.id
         loaded = adapter is not None and _load_adapter(client, name, adapter)
-        engine = Engine(name=NAME, version=_version(client), dtype=dtype)
+        engine = Engine(name="vllm", version=_version(client), dtype=dtype)
         try:
             yield ServedModel(address, name, engine, card.max_model_len or 0)
         finally:
             if loaded:
                 with suppress(GraftError):
                     client.post("/unload_lora_adapter", {"lora_name": name})
+
+
+def base_to_serve(folder: Path, lineage: Lineage) -> tuple[str, bool]:
+    """What a server loads for a policy folder, below its adapter: a folder, or a Hugging Face id; and whether its own
+    code may run."""
+    own = "weights" in lineage.holds
+    base = str(folder) if own else resolve_base(lineage.base)
+    base = str(Path(base).resolve()) if Path(base).is_dir() else base
+    return base, is_trusted(lineage.base, base if own else None)
 
 
 def _version(client: JsonClient) -> str:
@@ -130,31 +136,14 @@ def _load_adapter(client: JsonClient, name: str, path: Path) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class ModelConfigs:
-    """In place of a model: its configuration without its weights."""
-
-    config: Any
-    generation_config: Any
-
-
 def load_sampled_policy(folder: Path, served: ServedModel | None) -> Policy:
     """The policy in a folder, to be sampled only: without weights where a server has them."""
-    return load_policy(folder) if served is None else _without_weights(folder, served)
-
-
-def base_to_serve(folder: Path, lineage: Lineage) -> str:
-    """What a server loads for a policy folder, below its adapter: a folder, or a Hugging Face id."""
-    base = str(folder) if "weights" in lineage.holds else resolve_base(lineage.base)
-    return str(Path(base).resolve()) if Path(base).is_dir() else base
-
-
-def _without_weights(folder: Path, served: ServedModel) -> Policy:
+    if served is None:
+        return load_policy(folder)
     from transformers import AutoConfig, GenerationConfig
 
     lineage = read_json(folder / "lineage.json", Lineage)
-    base = base_to_serve(folder, lineage)
-    trusted = is_trusted(lineage.base, base if "weights" in lineage.holds else None)
+    base, trusted = base_to_serve(folder, lineage)
     with translate_errors(f"{folder}: its base {base!r} has no config.json", "restore it"):
         config = AutoConfig.from_pretrained(base, trust_remote_code=trusted)
         try:
@@ -163,5 +152,5 @@ def _without_weights(folder: Path, served: ServedModel) -> Policy:
             generation = GenerationConfig.from_model_config(config)
     tokenizer = load_tokenizer(str(folder), lineage.base)
     own, form = "weights" in lineage.holds, read_format(folder)
-    model = ModelConfigs(config, generation)
+    model = SimpleNamespace(config=config, generation_config=generation)
     return Policy(model, tokenizer, lineage.version, lineage.base, lineage.base_sha256, own, form, served)

@@ -95,12 +95,8 @@ def server_command(
     command += ["--served-model-name", BASE, "--host", HOST, "--port", str(port), "--dtype", dtype]
     command += ["--generation-config", "vllm", "--logprobs-mode", "processed_logprobs", "--allowed-origins", "[]"]
     if rank is not None:
-        command += ["--enable-lora", "--max-lora-rank", str(_max_rank(rank))]
+        command += ["--enable-lora", "--max-lora-rank", str(next(most for most in RANKS if most >= rank))]
     return [*command, "--trust-remote-code"] if trusted else command
-
-
-def _max_rank(rank: int) -> int:
-    return next(most for most in RANKS if most >= rank)
 
 
 def _wait_until_it_answers(process: "subprocess.Popen[bytes]", url: str, name: str, log: Path) -> None:

@@ -102,7 +102,7 @@ def test_fused_kernels_keep_no_weights() -> None:
     """What a forward pass keeps grows with the tokens, not with their pairs; the mask is there once for all layers."""
     lengths = [(64, [512] * 4)]
     with patch.object(packed_attention_module, "DENSE_DEVICES", set()):
-        index = collate_packed(groups_of(lengths)).attention
+        index = collate_packed(groups_of(lengths)).inputs["packed_index"]
         shape = (1, len(index.queries), KV * GROUP, SIZE)
         query, key, value = (torch.zeros(shape)[:, :, :heads].transpose(1, 2).requires_grad_() for heads in (6, 2, 2))
         packed_attention(query, key, value, index, 1.0)  # makes the masks
@@ -131,7 +131,7 @@ def draw(lengths: Lengths, common: int, seed: int) -> list[torch.Tensor]:
 def packed(lengths: Lengths, common: int, above: torch.Tensor, *given: torch.Tensor) -> list[torch.Tensor]:
     """The output, and the gradients of query, key and value."""
     query, key, value = (x.transpose(1, 2).detach().requires_grad_() for x in given)
-    output = packed_attention(query, key, value, collate_packed(groups_of(lengths, common)).attention, 0.6)
+    output = packed_attention(query, key, value, collate_packed(groups_of(lengths, common)).inputs["packed_index"], 0.6)
     return [output.detach(), *torch.autograd.grad((output * above).sum(), [query, key, value])]
 
 
