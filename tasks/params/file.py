@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
-from tasks.params.params import Params
+from tasks.params.params import Params, contradictions
 from tasks.params.renames import RENAMED_VALUES, present_name, removal_of
 from tasks.params.sections import MOST_ROUNDS, Section
 from tasks.params.strict_yaml import load_yaml
@@ -178,7 +178,7 @@ def validate(path: Path, text: str) -> Params:
     """The params of a text. Raises GraftError that names the line in `path`."""
     document = load_yaml(path, text)
     try:
-        return Params.model_validate(document)
+        params = Params.model_validate(document)
     except ValidationError as error:
         errors = error.errors(include_url=False)  # a misspelt key is also a missing one: report the misspelling
         first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
@@ -198,6 +198,9 @@ def validate(path: Path, text: str) -> Params:
         message = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
         given = "" if first["type"] == "value_error" else f", not {first['input']!r}"
         raise GraftError(f"{where}: {key}: {message}{given}") from None
+    for section, problem in contradictions(params):
+        raise GraftError(f"{path}:{_line_of(text, [section])}: {section}: {problem}")
+    return params
 
 
 def _plain(node: Any) -> Any:
