@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,12 @@ def test_no_form_of_a_secret_variable_is_left(name: str, value: str, monkeypatch
         bare = form.strip('"')
         assert bare not in redacted(f"it says <{form}> to {form}")
         assert "it says" in redacted(f"it says <{form}> to {form}")
+
+
+def test_a_secret_variable_may_hold_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", os.fsdecode(b"caf\xe9-4711"))
+    assert redacted("rejected: caf\udce9-4711") == "rejected: ***"
+    assert str(GraftError("no answer")) == "no answer"
 
 
 @pytest.mark.parametrize(("name", "value"), [
