@@ -20,11 +20,6 @@ from tasks.params.strict_yaml import load_yaml
 CONVERT = "graft convert writes an old file in the present form"
 
 
-def rounds_of(count: int) -> dict[str, Any]:
-    """The `rounds` section for a chain of `count` rounds."""
-    return {"last": count, "start": {str(number): number - 1 for number in range(1, count + 1)}}
-
-
 def load_params(path: Path) -> Params:
     """Read and validate. Raises GraftError that names the file, the line, the param and the closest valid one."""
     return validate(path, read_text(path))
@@ -113,11 +108,16 @@ def assign(path: Path, document: Any, key: str, value: Any) -> Any:
     if key == "rounds" and isinstance(value, int) and not isinstance(value, bool):
         if value > MOST_ROUNDS:
             raise GraftError(f"{path}: rounds: {value} is more than {MOST_ROUNDS}; write a number from 1 to that")
-        old = document["rounds"]["last"]
-        _replace(document["rounds"], rounds_of(value))
+        old = assign(path, document, "rounds.last", value)
+        start = document["rounds"].get("start")
+        if isinstance(start, dict):  # changed in place, with its comments; anything else is not valid
+            chain = {str(number): number - 1 for number in range(1, value + 1)}
+            for number in start.keys() - chain.keys():
+                del start[number]
+            start.update(chain)
         return old
     *folders, leaf = key.split(".")
-    if folders == ["environment"]:
+    if folders == ["environment"] and "environment" in document:
         return _assign_to_environment(document, leaf, value)
     place = document
     for depth, part in enumerate([*folders, leaf]):
@@ -160,17 +160,6 @@ def _quoted(value: Any) -> Any:
     from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
     return DoubleQuotedScalarString(value) if isinstance(value, str) and ":" in value else value
-
-
-def _replace(node: Any, values: Mapping[str, Any]) -> None:
-    """Replace the values of a mapping of the file in place, keeping its style and comments."""
-    for key in [key for key in node if key not in values]:
-        del node[key]
-    for key, value in values.items():
-        if isinstance(value, Mapping) and isinstance(node.get(key), dict):
-            _replace(node[key], value)
-        else:
-            node[key] = value
 
 
 @lru_cache(maxsize=4)  # every stage reads the same
