@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from tasks.artifacts import read_text, write_text
+from tasks.artifacts import read_text
 from tasks.errors import GraftError
 from tasks.params.params import Params, contradictions
 from tasks.params.renames import RENAMED_VALUES, present_name, removal_of
@@ -35,20 +35,12 @@ def restrict(params: Params, keys: Iterable[str]) -> Params:
     return restricted
 
 
-def override(path: Path, assignments: Iterable[str]) -> dict[str, tuple[Any, Any]]:
-    """Write `key=value` assignments into the file, keeping its comments, as `dvc exp run -S` does.
-
-    `rounds=N` sets both lines of the section. Returns the changes, {key: (old, new)}. Raises GraftError, with the file
-    unchanged, if a key is unknown or a value is out of range.
-    """
-    text, _, changes = overridden(path, read_text(path), assignments)
-    if changes:
-        write_text(path, text)
-    return changes
-
-
 def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, "Params", dict[str, tuple[Any, Any]]]:
-    """`override` for the text of `path`: the new text, its params, and the changes. Writes nothing."""
+    """The text of `path` with `key=value` assignments, its params, and the changes, {key: (old, new)}.
+
+    Comments are kept, as `dvc exp run -S` keeps them. `rounds=N` sets both lines of the section. Raises GraftError if a
+    key is unknown or a value is out of range.
+    """
     assignments = list(assignments)
     if not assignments:  # a round trip that keeps comments is slow
         return text, validate(path, text), {}

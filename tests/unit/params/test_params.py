@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params.file import CONVERT, leaf_of, load_params, override, restrict
+from tasks.params.file import CONVERT, leaf_of, load_params, restrict
 from tasks.params.params import Params
 from tasks.params.renames import REMOVED, RENAMED, RENAMED_VALUES
 from tasks.params.sections import Lora
+from tests.support.params_file import override
 from tests.support.tiers import nightly_but_first
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"

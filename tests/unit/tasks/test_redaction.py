@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from tasks.core.metrics_files import flatten
 from tasks.errors import GraftError
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.redaction import known_secrets, redacted, without_secrets
+from tests.support.params_file import override
 
 SECRET = "g3heim-k4Zq"
 PARAMS = Path(__file__).parents[3] / "params.yaml"
