@@ -111,14 +111,18 @@ def assign(path: Path, document: Any, key: str, value: Any) -> Any:
     *folders, leaf = key.split(".")
     if folders == ["environment"] and "environment" in document:
         return _assign_to_environment(document, leaf, value)
-    place = document
-    for depth, part in enumerate([*folders, leaf]):
-        if not isinstance(place, dict) or part not in place:
-            raise GraftError(f"{path}: no param {key!r}{remedy(key, document)}")
-        if depth < len(folders):
-            place = place[part]
+    place = value_at(document, folders)
+    if not isinstance(place, dict) or leaf not in place:
+        raise GraftError(f"{path}: no param {key!r}{remedy(key, document)}")
     old, place[leaf] = _plain(place[leaf]), _in_one_line(value)
     return old
+
+
+def value_at(document: Any, parts: Iterable[str]) -> Any:
+    """The value of a parsed file at the parts of a dotted key; None where there is none."""
+    for part in parts:
+        document = document.get(part) if isinstance(document, Mapping) else None
+    return document
 
 
 def _assign_to_environment(document: Any, leaf: str, value: Any) -> Any:
