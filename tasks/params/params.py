@@ -1,12 +1,12 @@
 """All params with their types and ranges. There are no defaults: every value is in `params.yaml`."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from tasks.params.environment import EnvironmentChoice
-from tasks.params.fields import Algorithm, VllmDtype
+from tasks.params.fields import VllmDtype
 from tasks.params.machine import Machine
 from tasks.params.ppo import Ppo
 from tasks.params.sections import (
@@ -31,7 +31,7 @@ class Params(Section):
 
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
     environment: EnvironmentChoice
-    algorithm: Algorithm
+    algorithm: Literal["grpo", "ppo"]
     shard_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     rounds: Rounds
     problems: Problems
