@@ -27,7 +27,7 @@ from benchmarks.support.workspace import PROJECT, environment, graft, make_works
 from flows.stages.dvc_yaml import MODULES, parse
 from flows.stages.sources import sources_of
 from tasks.errors import GraftError
-from tasks.params.file import override
+from tests.support.params_file import override
 
 SMALL = (
     *("rounds=1", "problems.train=8", "problems.validation=4", "problems.test=8", "search.simulations=8"),

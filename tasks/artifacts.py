@@ -141,15 +141,9 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 def _exchange(one: Path, other: Path) -> bool:
     """Exchange two folders in one step, so that both paths always exist; False if the file system cannot."""
-    libc = ctypes.CDLL(None)
-    names = (
-        -100,
-        os.fsencode(one),
-        -100,
-        os.fsencode(other),
-        ctypes.c_uint(2),
-    )  # -100: the current folder; 2: exchange
-    return hasattr(libc, "renameat2") and int(libc.renameat2(*names)) == 0
+    libc, here, exchange = ctypes.CDLL(None), -100, ctypes.c_uint(2)  # AT_FDCWD, RENAME_EXCHANGE
+    names = (here, os.fsencode(one), here, os.fsencode(other))
+    return hasattr(libc, "renameat2") and int(libc.renameat2(*names, exchange)) == 0
 
 
 def copy_folder(source: Path, target: Path, link: bool = False) -> None:
@@ -254,7 +248,10 @@ def _parse(path: Path, line: int | None, text: str, record: type[RecordT]) -> Re
     try:
         return record.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        detail = f"{field}: {first['msg']}" if field else first["msg"]
-        raise GraftError(f"{where}: {detail}; fix the line or rebuild the file") from None
+        raise GraftError(f"{where}: {first_problem(error)}; fix the line or rebuild the file") from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first field that is not valid, if it is one, and what is wrong."""
+    first = error.errors(include_url=False)[0]
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))

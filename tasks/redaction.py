@@ -14,7 +14,7 @@ import traceback
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -85,15 +85,7 @@ def _known_secrets(variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
             *(match.group().removeprefix(match["name"]) for match in _ASSIGNED.finditer(value)),
         }
     found = {part for value in found for part in (value, value.strip()) if _is_distinct(part.strip())}
-    forms = (
-        quote,
-        partial(quote, safe=""),
-        unquote,
-        _base64,
-        partial(_escaped, ascii=True),
-        partial(_escaped, ascii=False),
-    )
-    found |= {form(value) for value in found for form in forms}
+    found |= {form for value in found for form in _forms(value)}
     return tuple(sorted(found, key=lambda value: (-len(value), value)))
 
 
@@ -117,14 +109,11 @@ def _is_distinct(value: str) -> bool:
     return len(value) >= (SHORTEST if value.isalpha() or value.isdigit() else SHORTEST_MIXED)
 
 
-def _base64(value: str) -> str:
-    """As in a header with user and password."""
-    return b64encode(value.encode(errors="surrogateescape")).decode()
-
-
-def _escaped(value: str, ascii: bool) -> str:
-    """As in JSON, and in the text of most errors."""
-    return json.dumps(value, ensure_ascii=ascii)[1:-1]
+def _forms(value: str) -> Iterator[str]:
+    """As in an address, in a header with user and password, in JSON, and in the text of most errors."""
+    content = value.encode(errors="surrogateescape")  # a variable may hold any bytes
+    yield from (quote(content), quote(content, safe=""), unquote(value), b64encode(content).decode())
+    yield from (json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (True, False))
 
 
 def _passwords(value: str) -> list[str]:

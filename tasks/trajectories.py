@@ -68,11 +68,6 @@ class RewardedTrajectory(NamedTuple):
     rewards: list[Reward]
 
 
-def read_rewarded(trajectories: Path) -> Iterator[RewardedTrajectory]:
-    """`read_numbered_rewarded` without line numbers."""
-    return (rewarded for _, rewarded in read_numbered_rewarded(trajectories))
-
-
 def read_numbered_rewarded(trajectories: Path) -> Iterator[tuple[int, RewardedTrajectory]]:
     """The trajectories of a file with the rewards next to it, one at a time, each with its line number.
 

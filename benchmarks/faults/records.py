@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from tasks.artifacts import write_jsonl
 from tasks.layout import Layout
-from tasks.params.file import override
 from tasks.records import Result
 from tests.support import finished_run, tiny_project
 from tests.support.broken_files import broken
 from tests.support.groups import make_group
 from tests.support.hostile_values import CONTROLS, hostile_record
+from tests.support.params_file import override
 
 LIMIT = 10
 """Seconds of processor time of a call."""

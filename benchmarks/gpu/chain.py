@@ -14,7 +14,7 @@ from benchmarks.gpu.phase import Phase, cost_of
 from benchmarks.support.small_model import EASY, LEARNING
 from benchmarks.support.workspace import PROJECT
 from tasks.errors import GraftError
-from tasks.params.file import override
+from tests.support.params_file import override
 
 COMMON = ("rounds=1", "sandbox.allow_weak=true")  # a machine without landlock runs it, too
 SMOLLM2 = (*EASY, *LEARNING, "policy.prompt.style=plain", "problems.train=32", "problems.validation=16")

@@ -19,8 +19,8 @@ from benchmarks.nights.processes import Processes, wait
 from benchmarks.nights.project import make_project, write_night
 from flows.history.run_history import entries
 from tasks.artifacts import read_json
-from tasks.params.file import override
 from tasks.promotion_records import Champion
+from tests.support.params_file import override
 from tests.support.small_disk import Ballast
 from tests.support.webhooks import Webhook
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.nights import results
-from tasks.params.file import override
 from tests.support import tiny_project
+from tests.support.params_file import override
 
 PROBLEMS = {"train": 110, "validation": 20, "test": 20}
 """Of a night."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-from tasks.params.file import override
+from tests.support.params_file import override
 
 PROJECT = Path(__file__).parents[2]
 RESULTS = {"dvc.lock"}

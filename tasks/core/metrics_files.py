@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
+from tasks.artifacts import first_problem
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.redaction import redacted
@@ -26,17 +27,11 @@ def read_numbers(path: Path, stage_id: str) -> dict[str, float]:
     try:
         return _NUMBERS.validate_json(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise GraftError(f"{path}: no metrics ({_reason(error)}); run graft stage {stage_id}") from None
+        reason = first_problem(error) if isinstance(error, ValidationError) else error
+        raise GraftError(f"{path}: no metrics ({reason}); run graft stage {stage_id}") from None
 
 
 _NUMBERS = TypeAdapter(dict[str, FiniteFloat])
-
-
-def _reason(error: OSError | ValueError) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False)[0]
-        return ": ".join([*map(str, first["loc"]), first["msg"]])
-    return str(error)
 
 
 def read_table(path: Path) -> list[dict[str, float]]:

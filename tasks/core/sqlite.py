@@ -1,4 +1,4 @@
-"""SQLite files: path from a URI, a lock for their creation, their schema, damage, and renaming a damaged database."""
+"""SQLite files: a lock for their creation, their schema, damage, and renaming a damaged database."""
 
 import fcntl
 import os
@@ -50,11 +50,6 @@ def report_upgrade(database: Path | None, before: str | None) -> None:
     if before and now and now != before:
         line = "upgraded to the installed version, with all that it holds; an older version cannot read it"
         print(f"{database}: {line}", file=sys.stderr)
-
-
-def sqlite_file(uri: str) -> Path | None:
-    """The database of an SQLAlchemy URI; None if it is not an SQLite file."""
-    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
 
 
 @contextmanager

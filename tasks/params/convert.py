@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 from tasks.artifacts import read_text
 from tasks.errors import GraftError
-from tasks.params.file import assign, keys_of, remedy, round_trip_yaml, validate
+from tasks.params.file import assign, keys_of, remedy, round_trip_yaml, validate, value_at
 from tasks.params.params import Params
 from tasks.params.renames import IMPLIED, RENAMED_VALUES, own_param, present_name, removal_of
 from tasks.params.strict_yaml import load_yaml
 
 SHIPPED = Path(__file__).with_name("shipped.yaml")
 """A copy of the repository's own params.yaml, by `python -m docs.reference`."""
-
 
 KEYS = frozenset(keys_of(Params))
 """All present params and sections."""
@@ -51,7 +50,7 @@ def _converted(path: Path, text: str) -> Conversion:
             removed.setdefault(instead, []).append(f"{key}: {value}")
         elif present not in KEYS and own_param(key) is None:
             raise GraftError(f"{path}: no param {key!r}{remedy(key, Params)}")
-        elif _has_use(key, old) and value != _at(present, shipped):
+        elif _has_use(key, old) and value != value_at(shipped, present.split(".")):
             assign(path, document, present, _present_value(present, value))
         if isinstance(value, str) and (implied := IMPLIED.get((present, value))):
             assign(path, document, *implied)
@@ -76,14 +75,8 @@ def _leaves(values: Mapping[str, Any], shipped: Any, prefix: str = "") -> Iterat
 
 def _is_section(present: str, shipped: Any) -> bool:
     """Whether the shipped file has params below this name, which are not a user's."""
-    return isinstance(_at(present, shipped), Mapping) and any(key.startswith(f"{present}.") for key in KEYS)
-
-
-def _at(key: str, values: Any) -> Any:
-    """The value at a dotted name; None where there is none."""
-    for part in key.split("."):
-        values = values.get(part) if isinstance(values, Mapping) else None
-    return values
+    is_mapping = isinstance(value_at(shipped, present.split(".")), Mapping)
+    return is_mapping and any(key.startswith(f"{present}.") for key in KEYS)
 
 
 def _has_use(key: str, old: Mapping[str, Any]) -> bool:

@@ -10,19 +10,14 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from tasks.artifacts import read_text, write_text
+from tasks.artifacts import read_text
 from tasks.errors import GraftError
-from tasks.params.params import Params
+from tasks.params.params import Params, contradictions
 from tasks.params.renames import RENAMED_VALUES, present_name, removal_of
 from tasks.params.sections import MOST_ROUNDS, Section
 from tasks.params.strict_yaml import load_yaml
 
 CONVERT = "graft convert writes an old file in the present form"
-
-
-def rounds_of(count: int) -> dict[str, Any]:
-    """The `rounds` section for a chain of `count` rounds."""
-    return {"last": count, "start": {str(number): number - 1 for number in range(1, count + 1)}}
 
 
 def load_params(path: Path) -> Params:
@@ -40,20 +35,12 @@ def restrict(params: Params, keys: Iterable[str]) -> Params:
     return restricted
 
 
-def override(path: Path, assignments: Iterable[str]) -> dict[str, tuple[Any, Any]]:
-    """Write `key=value` assignments into the file, keeping its comments, as `dvc exp run -S` does.
-
-    `rounds=N` sets both lines of the section. Returns the changes, {key: (old, new)}. Raises GraftError, with the file
-    unchanged, if a key is unknown or a value is out of range.
-    """
-    text, _, changes = overridden(path, read_text(path), assignments)
-    if changes:
-        write_text(path, text)
-    return changes
-
-
 def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, "Params", dict[str, tuple[Any, Any]]]:
-    """`override` for the text of `path`: the new text, its params, and the changes. Writes nothing."""
+    """The text of `path` with `key=value` assignments, its params, and the changes, {key: (old, new)}.
+
+    Comments are kept, as `dvc exp run -S` keeps them. `rounds=N` sets both lines of the section. Raises GraftError if a
+    key is unknown or a value is out of range.
+    """
     assignments = list(assignments)
     if not assignments:  # a round trip that keeps comments is slow
         return text, validate(path, text), {}
@@ -113,20 +100,29 @@ def assign(path: Path, document: Any, key: str, value: Any) -> Any:
     if key == "rounds" and isinstance(value, int) and not isinstance(value, bool):
         if value > MOST_ROUNDS:
             raise GraftError(f"{path}: rounds: {value} is more than {MOST_ROUNDS}; write a number from 1 to that")
-        old = document["rounds"]["last"]
-        _replace(document["rounds"], rounds_of(value))
+        old = assign(path, document, "rounds.last", value)
+        start = document["rounds"].get("start")
+        if isinstance(start, dict):  # changed in place, with its comments; anything else is not valid
+            chain = {str(number): number - 1 for number in range(1, value + 1)}
+            for number in start.keys() - chain.keys():
+                del start[number]
+            start.update(chain)
         return old
     *folders, leaf = key.split(".")
-    if folders == ["environment"]:
+    if folders == ["environment"] and "environment" in document:
         return _assign_to_environment(document, leaf, value)
-    place = document
-    for depth, part in enumerate([*folders, leaf]):
-        if not isinstance(place, dict) or part not in place:
-            raise GraftError(f"{path}: no param {key!r}{remedy(key, document)}")
-        if depth < len(folders):
-            place = place[part]
+    place = value_at(document, folders)
+    if not isinstance(place, dict) or leaf not in place:
+        raise GraftError(f"{path}: no param {key!r}{remedy(key, document)}")
     old, place[leaf] = _plain(place[leaf]), _in_one_line(value)
     return old
+
+
+def value_at(document: Any, parts: Iterable[str]) -> Any:
+    """The value of a parsed file at the parts of a dotted key; None where there is none."""
+    for part in parts:
+        document = document.get(part) if isinstance(document, Mapping) else None
+    return document
 
 
 def _assign_to_environment(document: Any, leaf: str, value: Any) -> Any:
@@ -162,23 +158,12 @@ def _quoted(value: Any) -> Any:
     return DoubleQuotedScalarString(value) if isinstance(value, str) and ":" in value else value
 
 
-def _replace(node: Any, values: Mapping[str, Any]) -> None:
-    """Replace the values of a mapping of the file in place, keeping its style and comments."""
-    for key in [key for key in node if key not in values]:
-        del node[key]
-    for key, value in values.items():
-        if isinstance(value, Mapping) and isinstance(node.get(key), dict):
-            _replace(node[key], value)
-        else:
-            node[key] = value
-
-
 @lru_cache(maxsize=4)  # every stage reads the same
 def validate(path: Path, text: str) -> Params:
     """The params of a text. Raises GraftError that names the line in `path`."""
     document = load_yaml(path, text)
     try:
-        return Params.model_validate(document)
+        params = Params.model_validate(document)
     except ValidationError as error:
         errors = error.errors(include_url=False)  # a misspelt key is also a missing one: report the misspelling
         first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
@@ -198,6 +183,9 @@ def validate(path: Path, text: str) -> Params:
         message = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
         given = "" if first["type"] == "value_error" else f", not {first['input']!r}"
         raise GraftError(f"{where}: {key}: {message}{given}") from None
+    for section, problem in contradictions(params):
+        raise GraftError(f"{path}:{_line_of(text, [section])}: {section}: {problem}")
+    return params
 
 
 def _plain(node: Any) -> Any:

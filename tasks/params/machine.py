@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PlainSerializer, field_validator, model_validator
 
-from tasks.params.fields import Device, Seconds
+from tasks.params.fields import Device
 from tasks.params.sections import Section
 from tasks.redaction import redacted
 
@@ -30,7 +30,7 @@ class Scheduling(Section):
     """`seconds`: stage → time limit. `flows/preflight.py` checks the names. `keep`: runs whose results stay."""
 
     retries: Annotated[int, Field(ge=0, le=20, strict=True)]
-    seconds: dict[str, Seconds]
+    seconds: dict[str, Annotated[float, Field(gt=0, le=31_536_000)]]
     keep: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None
 
 

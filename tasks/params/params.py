@@ -1,11 +1,12 @@
 """All params with their types and ranges. There are no defaults: every value is in `params.yaml`."""
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
 from tasks.params.environment import EnvironmentChoice
-from tasks.params.fields import Algorithm, VllmDtype
+from tasks.params.fields import VllmDtype
 from tasks.params.machine import Machine
 from tasks.params.ppo import Ppo
 from tasks.params.sections import (
@@ -30,7 +31,7 @@ class Params(Section):
 
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
     environment: EnvironmentChoice
-    algorithm: Algorithm
+    algorithm: Literal["grpo", "ppo"]
     shard_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     rounds: Rounds
     problems: Problems
@@ -48,124 +49,88 @@ class Params(Section):
     promotion: PromotionParams
     machine: Machine
 
-    @field_validator("rewards")
-    @classmethod
-    def _check_weights(cls, rewards: Rewards, others: ValidationInfo) -> Rewards:
-        own = rewards.environment if _name_of(others) not in ("workflow", "code") else {}
-        weights = [*own.values(), *(term.weight for term in rewards.own)]
-        weights += [rewards.model.weight] if rewards.model else []
-        weights += [rewards.runs, rewards.efficiency]
-        if rewards.correctness + sum(weights) == 0:
-            raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
-        return rewards
 
-    @field_validator("operators")
-    @classmethod
-    def _check_backend(cls, operators: Operators, others: ValidationInfo) -> Operators:
-        environment = _name_of(others)
-        if operators.backend != "none" and environment not in (None, "workflow"):
-            raise ValueError(
-                f"backend is {operators.backend}, but only workflows call operators and environment is {environment}: "
-                "set operators.backend to none"
-            )
-        return operators
-
-    @field_validator("influence")
-    @classmethod
-    def _check_adapter(cls, influence: Influence, others: ValidationInfo) -> Influence:
-        policy = others.data.get("policy")
-        if policy is not None and policy.lora is None and influence.selection == "positive":
-            raise ValueError(
-                f"selection is {influence.selection}, but influence is measured over an adapter and policy.lora is "
-                "null: set influence.selection to audit, or policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
-            )
-        return influence
-
-    @field_validator("vllm")
-    @classmethod
-    def _check_kept_sets(cls, vllm: VllmDtype | None, others: ValidationInfo) -> VllmDtype | None:
-        search = others.data.get("search")
-        if vllm and search is not None and (search.top_p < 1 or search.top_k):
-            raise ValueError(
-                f"{vllm}, but vLLM does not return the sets that search.top_p ({search.top_p:g}) and search.top_k "
-                f"({search.top_k}) keep, and an update needs them: set these to 1 and 0, or vllm to null"
-            )
-        return vllm
-
-    @field_validator("update")
-    @classmethod
-    def _check_correction(cls, update: Update, others: ValidationInfo) -> Update:
-        vllm, policy = others.data.get("vllm"), others.data.get("policy")
-        if policy is None:
-            return update
-        in_float32 = policy.base == "scratch" or policy.dtype == "float32"
-        if update.sampler_correction != "none" and not vllm and in_float32 and not update.bf16:
-            raise ValueError(
-                f"sampler_correction ({update.sampler_correction}) does nothing where the policy is sampled by its own "
-                "numbers: set it to none, vllm to bfloat16, or update.bf16 to true"
-            )
-        return update
-
-    @field_validator("update")
-    @classmethod
-    def _check_sharded(cls, update: Update, others: ValidationInfo) -> Update:
-        policy = others.data.get("policy")
-        if policy is not None and update.sharded and policy.quantize:
-            raise ValueError(
-                f"sharded is true, but a base of type {policy.quantize} is not sharded: set sharded to false, or "
-                "policy.quantize to null"
-            )
-        if policy is not None and update.sharded and policy.lora is None:
-            raise ValueError(
-                "sharded is true, but only a frozen base is sharded and policy.lora is null: set sharded to false, or "
-                "policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
-            )
-        return update
-
-    @field_validator("evaluation")
-    @classmethod
-    def _check_dev(cls, evaluation: Evaluation, others: ValidationInfo) -> Evaluation:
-        problems = others.data.get("problems")
-        if problems is not None and evaluation.every and not problems.dev:
-            raise ValueError(
-                f"every is {evaluation.every}, but there are no problems to compare rounds on: set problems.dev to "
-                "100, for instance, or evaluation.every to 0"
-            )
-        if problems is not None and problems.dev and not evaluation.every:
-            raise ValueError(
-                f"every is 0, so nothing is measured on the {problems.dev} problems of problems.dev: set "
-                "evaluation.every to 1, or problems.dev to 0"
-            )
-        return evaluation
-
-    @field_validator("ppo")
-    @classmethod
-    def _check_influence(cls, ppo: Ppo, others: ValidationInfo) -> Ppo:
-        influence = others.data.get("influence")
-        if others.data.get("algorithm") != "ppo" or influence is None or influence.selection != "positive":
-            return ppo
-        if influence.similarity == "local":
-            raise ValueError(
-                "influence.similarity is local, which compares completions by one advantage each, but algorithm ppo "
-                "has one for each token: set influence.similarity to dot"
-            )
-        return ppo
-
-    @field_validator("machine")
-    @classmethod
-    def _check_server(cls, machine: Machine, others: ValidationInfo) -> Machine:
-        if others.data.get("vllm") and machine.vllm.address is None and machine.vllm.command is None:
-            raise ValueError(
-                f"vllm is {others.data['vllm']}, but there is no server: set machine.vllm.address or "
-                "machine.vllm.command to one, or vllm to null"
-            )
-        return machine
+ADAPTER = "{rank: 16, alpha: 32, targets: all-linear}"
+"""A value of `policy.lora` for those who have none."""
 
 
-def _name_of(validated: ValidationInfo) -> str | None:
-    """The environment's name; None if it is invalid."""
-    environment = validated.data.get("environment")
-    return environment.name if environment else None
+def contradictions(params: Params) -> Iterator[tuple[str, str]]:
+    """Sections whose values do not go with those of another section, each with the problem and its remedy."""
+    environment, policy, influence, update = params.environment.name, params.policy, params.influence, params.update
+    rewards, problems, evaluation, vllm = params.rewards, params.problems, params.evaluation, params.vllm
+    if vllm and (params.search.top_p < 1 or params.search.top_k):
+        yield (
+            "vllm",
+            f"{vllm}, but vLLM does not return the sets that search.top_p ({params.search.top_p:g}) and search.top_k "
+            f"({params.search.top_k}) keep, and an update needs them: set these to 1 and 0, or vllm to null",
+        )
+    if params.operators.backend != "none" and environment != "workflow":
+        yield (
+            "operators",
+            f"backend is {params.operators.backend}, but only workflows call operators and environment is "
+            f"{environment}: set operators.backend to none",
+        )
+    own = rewards.environment.values() if environment not in ("workflow", "code") else ()
+    model = rewards.model.weight if rewards.model else 0
+    weights = [
+        rewards.correctness,
+        rewards.runs,
+        rewards.efficiency,
+        model,
+        *own,
+        *(term.weight for term in rewards.own),
+    ]
+    if not any(weights):
+        yield "rewards", "every weight is 0: give at least one term a weight, correctness: 1.0 for instance"
+    if influence.selection == "positive" and policy.lora is None:
+        yield (
+            "influence",
+            "selection is positive, but influence is measured over an adapter and policy.lora is null: set "
+            f"influence.selection to audit, or policy.lora to {ADAPTER}",
+        )
+    in_float32 = policy.base == "scratch" or policy.dtype == "float32"
+    if update.sampler_correction != "none" and not vllm and in_float32 and not update.bf16:
+        yield (
+            "update",
+            f"sampler_correction ({update.sampler_correction}) does nothing where the policy is sampled by its own "
+            "numbers: set it to none, vllm to bfloat16, or update.bf16 to true",
+        )
+    if update.sharded and policy.quantize:
+        yield (
+            "update",
+            f"sharded is true, but a base of type {policy.quantize} is not sharded: set sharded to false, or "
+            "policy.quantize to null",
+        )
+    if update.sharded and policy.lora is None:
+        yield (
+            "update",
+            "sharded is true, but only a frozen base is sharded and policy.lora is null: set sharded to false, or "
+            f"policy.lora to {ADAPTER}",
+        )
+    if params.algorithm == "ppo" and influence.selection == "positive" and influence.similarity == "local":
+        yield (
+            "ppo",
+            "influence.similarity is local, which compares completions by one advantage each, but algorithm ppo has "
+            "one for each token: set influence.similarity to dot",
+        )
+    if evaluation.every and not problems.dev:
+        yield (
+            "evaluation",
+            f"every is {evaluation.every}, but there are no problems to compare rounds on: set problems.dev to 100, "
+            "for instance, or evaluation.every to 0",
+        )
+    if problems.dev and not evaluation.every:
+        yield (
+            "evaluation",
+            f"every is 0, so nothing is measured on the {problems.dev} problems of problems.dev: set evaluation.every "
+            "to 1, or problems.dev to 0",
+        )
+    if vllm and params.machine.vllm.address is None and params.machine.vllm.command is None:
+        yield (
+            "machine",
+            f"vllm is {vllm}, but there is no server: set machine.vllm.address or machine.vllm.command to one, or vllm "
+            "to null",
+        )
 
 
 RUN_ONLY = "machine"

@@ -131,19 +131,16 @@ class PolicyParams(Section):
     quantize: Quantization | None
 
     @model_validator(mode="after")
-    def _check_dtype(self) -> "PolicyParams":
-        if self.dtype == "bfloat16" and (self.lora is None or self.base == "scratch"):
-            reason = "a model from scratch is trained whole first" if self.lora else "lora is null"
+    def _check_frozen_base(self) -> "PolicyParams":
+        if self.lora is not None and self.base != "scratch":
+            return self
+        reason = "a model from scratch is trained whole first" if self.lora else "lora is null"
+        if self.dtype == "bfloat16":
             raise ValueError(
                 f"dtype (bfloat16) is for the frozen base of an adapter, but {reason}, and weights that are trained "
                 "are float32: set dtype to auto; update.bf16 computes an update's products in bfloat16"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_quantize(self) -> "PolicyParams":
-        if self.quantize and (self.lora is None or self.base == "scratch"):
-            reason = "a model from scratch is trained whole first" if self.lora else "lora is null"
+        if self.quantize:
             raise ValueError(
                 f"quantize ({self.quantize}) is for the frozen base of an adapter, but {reason}: set quantize to null"
             )

@@ -14,16 +14,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tasks.core.metrics_files import LiveRows
+from tasks.core.sharding import shards_of
 from tasks.statistics.learning_curves import CURVES
 
 TAGS_PER_CALL = 100  # MLflow's limits for one log_batch
 METRICS_PER_CALL = 800  # it takes 1000 of all kinds
 VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
-
-Item = TypeVar("Item")
 
 HEADLINE = ("greedy", "before", "change", "low", "high", "promoted", "sampled")
 """Names of `run/metrics.json`, without its pass@k."""
@@ -54,9 +53,9 @@ def log(
     """Log to a run, in as few calls as MLflow allows."""
     from mlflow.entities import Param, RunTag
 
-    numbers = chunks(metrics or [], METRICS_PER_CALL)
-    named = chunks([Param(valid_name(k), v[:VALUE_LENGTH]) for k, v in (params or {}).items()], TAGS_PER_CALL)
-    tagged = chunks([RunTag(valid_name(k), v[:VALUE_LENGTH]) for k, v in (tags or {}).items()], TAGS_PER_CALL)
+    numbers = shards_of(metrics or [], METRICS_PER_CALL)
+    named = shards_of([Param(valid_name(k), v[:VALUE_LENGTH]) for k, v in (params or {}).items()], TAGS_PER_CALL)
+    tagged = shards_of([RunTag(valid_name(k), v[:VALUE_LENGTH]) for k, v in (tags or {}).items()], TAGS_PER_CALL)
     for some in zip_longest(numbers, named, tagged, fillvalue=()):
         client.log_batch(run_id, *some)
 
@@ -67,11 +66,6 @@ def make_metrics(values: Mapping[str, float], time: float, step: int = 0) -> lis
 
     now = milliseconds(time)
     return [Metric(valid_name(name), value, now, step) for name, value in values.items()]
-
-
-def chunks(values: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
 
 
 def valid_name(name: str) -> str:
@@ -123,9 +117,9 @@ class LiveSteps:
         self.pause = min(max((time.monotonic() - began) / SHARE, SHORTEST), LONGEST)
 
 
-def row_batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def row_batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """As many rows at once as MLflow takes in one call."""
-    return chunks(rows, max(METRICS_PER_CALL // len(rows[0]), 1)) if rows else iter(())
+    return shards_of(rows, max(METRICS_PER_CALL // len(rows[0]), 1)) if rows else iter(())
 
 
 def step_points(rows: Sequence[Row], now: float) -> list[Any]:

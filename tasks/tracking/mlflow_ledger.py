@@ -125,7 +125,7 @@ class MlflowLedger:
             case "file":
                 self._client.log_artifact(self._runs[""], message["path"], message["folder"])
             case "champion":
-                self._follow(message)
+                follow(self._client, self.experiment, self._name, message["champion"], message["challenger"])
             case "finish":
                 self._finish(message)
 
@@ -153,7 +153,7 @@ class MlflowLedger:
         if stage_id in self._live:
             self._live[stage_id].running = False
         if "model" in message:
-            self._register(message["model"])
+            register(self._client, self.experiment, self._name, self._runs[""], message["model"])
         summary = {**round_metrics(stage, metrics), **headline_metrics(message.get("headline", {}))}
         log(self._client, self._runs[""], metrics=make_metrics(summary, time, round))
 
@@ -178,14 +178,6 @@ class MlflowLedger:
         logged = self._live[stage_id].logged if stage_id in self._live else 0
         for some in row_batches(message["rows"][logged:]):
             self._client.log_batch(self._runs[stage_id], metrics=step_points(some, message["time"]))
-
-    def _register(self, model: dict[str, Any]) -> None:
-        """The policy as a version of the registered model, once."""
-        register(self._client, self.experiment, self._name, self._runs[""], model)
-
-    def _follow(self, succession: dict[str, Any]) -> None:
-        """Update the aliases of the registry."""
-        follow(self._client, self.experiment, self._name, succession["champion"], succession["challenger"])
 
 
 def experiment_id(client: Any, name: str) -> str:

@@ -10,16 +10,15 @@ from typing import IO
 from tasks.core.child_process import spawn
 from tasks.params.machine import Tracking
 
+SECONDS = 60
+"""Longest wait for MLflow at the end of a run, and for one of its answers."""
+
 ENVIRONMENT = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # with MLflow's default a call to a dead server takes minutes
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": str(SECONDS),
 }
 
 REMEDY = "fix machine.tracking.uri or start the server"
-
-SECONDS = 60
-"""Longest wait for MLflow at the end of a run, and for one of its answers."""
 
 
 def start_worker(root: Path, tracking: Tracking) -> tuple["subprocess.Popen[str]", IO[str]]:
@@ -30,15 +29,14 @@ def start_worker(root: Path, tracking: Tracking) -> tuple["subprocess.Popen[str]
     log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed by its reader)
     process = spawn(
         "tasks.tracking.mlflow_worker",
-        env={name: value for name, value in ENVIRONMENT.items() if name not in os.environ},
+        env={**ENVIRONMENT, **os.environ},
         cwd=root,
         stdout=subprocess.PIPE,
         stderr=log,
         text=True,
         encoding="utf-8",
     )
-    store = {"uri": tracking.uri, "experiment": tracking.experiment, "seconds": SECONDS}
     assert process.stdin is not None
-    process.stdin.write(json.dumps(store) + "\n")
+    process.stdin.write(json.dumps({"uri": tracking.uri, "experiment": tracking.experiment}) + "\n")
     process.stdin.flush()
     return process, log

@@ -55,11 +55,11 @@ class MlflowServer:
         self._database = database_of(root, tracking.uri)
         self._schema = schema_revision(self._database)
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (open as long as it)
-        settings = {STORE: tracking.uri, **SETTINGS}
         self._process = spawn(
             "tasks.tracking.mlflow_server",
-            *[self._name, str(self.port)],
-            env={**ENVIRONMENT, **settings},
+            self._name,
+            str(self.port),
+            env={**ENVIRONMENT, STORE: tracking.uri, **SETTINGS},
             cwd=root,
             stdout=self._log,
             stderr=subprocess.STDOUT,

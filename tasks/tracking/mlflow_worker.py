@@ -20,10 +20,9 @@ from tasks.tracking.mlflow_ledger import MlflowLedger
 def main(messages: TextIO, answers: TextIO) -> None:
     """Serve one run."""
     store = json.loads(messages.readline())
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(store["seconds"]))
     inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(messages, inbox), daemon=True).start()
-    ledger = MlflowLedger(store["uri"], store["experiment"])
+    ledger = MlflowLedger(**store)
     errors = _deliver_all(inbox, ledger)
     answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment, "errors": errors}) + "\n")
 

@@ -39,9 +39,9 @@ from tasks.tracking.tags import LOCK, SOURCE, lock_digest
 class WorkerAnswer(Record):
     """The answer of the MLflow process at its end."""
 
-    run_id: str | None
-    experiment_id: str | None
-    errors: list[str]
+    run_id: str | None = None  # None: MLflow did not accept the run
+    experiment_id: str = ""
+    errors: tuple[str, ...] = ()
 
 
 class Recorder:
@@ -56,7 +56,7 @@ class Recorder:
         self._messages: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
-        self._ids: dict[str, str] | None = None  # of experiment and run, once MLflow has accepted it
+        self._answer = WorkerAnswer()
         self._database = database_of(layout.root, params.machine.tracking.uri)
         self._schema = schema_revision(self._database)
         if not params.machine.tracking.uri:
@@ -79,7 +79,7 @@ class Recorder:
 
     def follow_steps(self, stage_id: str) -> None:
         """Record the steps of an update while it runs: called before a stage is computed. Returns at once."""
-        if self._process is not None and stage_id.startswith("update@"):
+        if stage_id.startswith("update@"):
             path = self._layout.live_steps(stage_id)
             with suppress(OSError):
                 path.unlink()  # left by an update that was killed
@@ -143,9 +143,9 @@ class Recorder:
                 kill_tree(process)
                 self._warn(f"no answer within {SECONDS} s; {REMEDY}")
             else:
-                self._ids = self._answer(process)
+                self._answer = self._read_answer(process)
                 report_upgrade(self._database, self._schema)
-        return self._ids["run_id"] if self._ids else None
+        return self._answer.run_id
 
     def finish(self, status: Literal["FINISHED", "FAILED"], **more: str) -> str | None:
         """Close the run and wait until MLflow has all of it."""
@@ -158,13 +158,11 @@ class Recorder:
         None if MLflow is not a server or did not accept the run.
         """
         server = server_address(self._params.machine.tracking.uri)
-        if not server or not self.wait() or self._ids is None:
-            return None
-        return run_address(server, self._ids["experiment_id"], self._ids["run_id"], file.name if file else "")
+        run_id = self.wait() if server else None
+        return run_address(server, self._answer.experiment_id, run_id, file.name if file else "") if run_id else None
 
     def _file(self, path: str, folder: str | None) -> None:
-        if self._process is not None:
-            self._messages.put({"kind": "file", "path": path, "folder": folder, "time": time.time()})
+        self._messages.put({"kind": "file", "path": path, "folder": folder, "time": time.time()})
 
     def _steps(self, stage_id: str, time: float, path: str) -> None:
         """A table with one row per step of a stage."""
@@ -187,30 +185,20 @@ class Recorder:
         except BrokenPipeError:
             return  # the worker has ended; wait() reports it
 
-    def _answer(self, process: "subprocess.Popen[str]") -> dict[str, str] | None:
+    def _read_answer(self, process: "subprocess.Popen[str]") -> WorkerAnswer:
         assert process.stdout is not None
         with process.stdout as pipe, self._log as log:
             answer = _parse_answer(process.returncode, pipe.read(), log)
         if answer.errors:
             self._warn(answer.errors[0])
-        if answer.run_id is None or answer.experiment_id is None:
-            return None
-        return {"experiment_id": answer.experiment_id, "run_id": answer.run_id}
+        return answer
 
     def _model(self, deps: dict[str, str]) -> dict[str, Any]:
         """The run's policy, for the registry."""
         decision = read_json(self._layout.promotion, Promotion)
-        folder = self._layout.run_policy
-        relative = folder.relative_to(self._layout.root).as_posix()
-        return {
-            "version": decision.version,
-            "tags": {
-                "version": decision.version,
-                "decision": decision.reason,
-                "path": relative,
-                "dvc_md5": deps.get(relative, ""),
-            },
-        }
+        path = self._relative(self._layout.run_policy)
+        about = {"decision": decision.reason, "path": path, "dvc_md5": deps.get(path, "")}
+        return {"version": decision.version, "tags": {"version": decision.version, **about}}
 
     @contextmanager
     def _left_out_if_unreadable(self, what: str) -> Iterator[None]:
@@ -261,16 +249,12 @@ def _parse_answer(code: int, text: str, log: Any) -> WorkerAnswer:
     """The worker's answer, or the reason why there is none."""
     if code:
         log.seek(0)
-        return WorkerAnswer(
-            run_id=None,
-            experiment_id=None,
-            errors=[f"its process ended with {code} ({last_line(log.read())}); {REMEDY}"],
-        )
+        return WorkerAnswer(errors=(f"its process ended with {code} ({last_line(log.read())}); {REMEDY}",))
     try:
         return WorkerAnswer.model_validate_json(text)
     except ValidationError as error:
         why = error.errors(include_url=False)[0]["msg"]
-        return WorkerAnswer(run_id=None, experiment_id=None, errors=[f"its process gave no answer ({why})"])
+        return WorkerAnswer(errors=(f"its process gave no answer ({why})",))
 
 
 def git_tags(root: Path) -> dict[str, str]:

@@ -9,14 +9,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tasks.core.child_process import last_line
-from tasks.core.sqlite import creation_lock, schema_revision, sqlite_file
+from tasks.core.sqlite import creation_lock, schema_revision
 from tasks.errors import GraftError
 
 
 def database_of(root: Path, uri: str) -> Path | None:
     """The file of `machine.tracking.uri`; None if it is not an SQLite file."""
-    file = sqlite_file(uri)
-    return root / file if file else None
+    return root / uri.removeprefix("sqlite:///") if uri.startswith("sqlite:///") else None
 
 
 @contextmanager
@@ -25,7 +24,7 @@ def store_lock(uri: str) -> Iterator[None]:
 
     Raises GraftError if it cannot be upgraded.
     """
-    file = sqlite_file(uri)
+    file = database_of(Path(), uri)
     if file is None:
         yield
         return

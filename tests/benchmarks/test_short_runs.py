@@ -15,12 +15,13 @@ from benchmarks.streaming import measure
 from benchmarks.support.short_runs import draw_problems, read_problems
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.records import AskedProblem
 from tasks.search.task import run
 from tasks.select.validation_rollout import write_validation
 from tasks.trajectories import Trajectory
 from tests.support import real_project
+from tests.support.params_file import override
 from tests.support.webhooks import webhook
 
 pytestmark = pytest.mark.nightly

@@ -13,8 +13,9 @@ from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
 from tasks.layout import Layout
 from tasks.records import Selected
-from tasks.trajectories import Trajectory, read_rewarded
+from tasks.trajectories import Trajectory
 from tests.support.chains import retrained
+from tests.support.groups import read_rewarded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -25,7 +25,8 @@ from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import probe_tier
 from tasks.records import Choice, Lineage, Problem, Selected, Split, Standing, Workflow
-from tasks.trajectories import Reward, Trajectory, read_rewarded
+from tasks.trajectories import Reward, Trajectory
+from tests.support.groups import read_rewarded
 from tests.support.tiers import nightly_but_first
 
 pytestmark = pytest.mark.e2e

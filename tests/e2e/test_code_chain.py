@@ -11,8 +11,8 @@ from tasks.evaluators.unit_tests import score
 from tasks.layout import Layout
 from tasks.records import ProblemOutcome
 from tasks.statistics.intervals import difference_interval
-from tasks.trajectories import read_rewarded
 from tests.support.chains import retrained
+from tests.support.groups import read_rewarded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 

@@ -9,7 +9,7 @@ import pytest
 
 from flows.process.exit_codes import exit_code
 from flows.stages.run import run
-from tasks.params.file import override
+from tests.support.params_file import override
 from tests.support.real_project import make
 from tests.support.small_disk import Ballast, mounted
 

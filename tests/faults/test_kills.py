@@ -20,9 +20,9 @@ import psutil
 import pytest
 import yaml
 
-from tasks.params.file import override
 from tests.support import tiny_project
 from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, left_after_a_while, processes
+from tests.support.params_file import override
 from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import begin, dvc, graft, ran
 

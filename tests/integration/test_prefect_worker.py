@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tasks.params.file import override
 from tests.support import tiny_project
+from tests.support.params_file import override
 from tests.support.servers import PATIENCE, Servers
 from tests.support.tiny_project import ADDRESSES, ran
 

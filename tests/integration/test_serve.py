@@ -24,8 +24,8 @@ from flows.scheduling.watch import STILL
 from tasks.artifacts import read_json, write_json
 from tasks.core.loopback import answers, free_port
 from tasks.errors import TransientError
-from tasks.params.file import override
 from tests.support.flow_runs import mlflow_states, states, temporary_servers, wait_until
+from tests.support.params_file import override
 from tests.support.processes import is_alive
 from tests.support.tiny_project import begin, environment, ran
 from tests.support.webhooks import Webhook, webhook

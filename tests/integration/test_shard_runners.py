@@ -25,9 +25,9 @@ from tasks.artifacts import remove_leftovers
 from tasks.core.loopback import free_port
 from tasks.layout import Layout
 from tasks.model.device import VISIBLE
-from tasks.params.file import override
 from tasks.params.machine import RunnerParams
 from tests.support.listeners import is_loopback, listeners
+from tests.support.params_file import override
 from tests.support.processes import is_alive
 from tests.support.real_project import make
 from tests.support.shard_stages import REPOSITORY, params_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flows.stages.dvc_yaml import parse
-from tasks.params.file import override
+from tests.support.params_file import override
 from tests.support.processes import is_alive
 from tests.support.tiny_project import begin, dvc, graft, ran, state_of
 

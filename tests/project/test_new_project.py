@@ -13,8 +13,8 @@ from flows.stages.dvc_yaml import parse
 from flows.stages.sources import SOURCES
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
-from tasks.params.file import override
 from tests.support import tiny_project
+from tests.support.params_file import override
 from tests.support.tiny_project import ADDRESSES, REPOSITORY, ran, run
 
 CONTENT = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.params.file import override
 from tests.support import tiny_project
+from tests.support.params_file import override
 from tests.support.tiny_project import ADDRESSES, EVALUATE, NOTHING, dvc, environment, graft, ran, run
 
 pytestmark = pytest.mark.slow

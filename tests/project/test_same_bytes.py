@@ -9,7 +9,7 @@ from dvc.repo import Repo
 
 from flows.stages.dvc_yaml import parse, stage_ids
 from flows.stages.sources import SOURCES
-from tasks.params.file import override
+from tests.support.params_file import override
 from tests.support.tiny_project import ADDRESSES, NOTHING, dvc, graft
 
 

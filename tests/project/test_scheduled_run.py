@@ -20,11 +20,11 @@ from flows.retention.dvc_cache import saved_locks
 from flows.scheduling.serve import schedule_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.file import override
 from tasks.params.machine import Tracking
 from tests.support.aftermath import left_after_a_while
 from tests.support.champions import promote
 from tests.support.flow_runs import flow_runs, mlflow_states, states, temporary_servers
+from tests.support.params_file import override
 from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import begin, commit, dvc, graft, ran, run
 from tests.support.webhooks import Webhook, webhook

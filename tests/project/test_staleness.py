@@ -16,8 +16,8 @@ from dvc.repo import Repo
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.stages.dvc_yaml import declared_params, parse, stage_of
 from flows.stages.sources import SOURCES
-from tasks.params.file import override
 from tasks.params.params import Params
+from tests.support.params_file import override
 from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import ADDRESSES, REPOSITORY, dvc, graft, ran
 

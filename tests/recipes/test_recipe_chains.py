@@ -15,8 +15,8 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, Problem, ProblemOutcome
-from tasks.trajectories import read_rewarded
 from tests.support.chains import retrained
+from tests.support.groups import read_rewarded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 

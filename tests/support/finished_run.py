@@ -7,10 +7,11 @@ from typing import Any
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.evaluate.summary import problem_outcome, summarise
 from tasks.layout import Layout
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.records import Attempt, AuditAnswer, Problem, Result, RewardAudit, Sibling
 from tasks.reward.histogram import histogram_csv, reward_histogram
 from tests.support.groups import make_group, with_rewards, write_rewarded
+from tests.support.params_file import override
 from tests.support.records import make_promotion
 from tests.support.selections import selected_by_influence
 

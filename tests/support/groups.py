@@ -1,13 +1,13 @@
 """Groups of completions with plausible defaults, with and without rewards, and their files."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import write_jsonl
 from tasks.layout import REWARDS, Layout
 from tasks.records import Problem, Result, Sibling, Split
-from tasks.trajectories import Member, Reward, RewardedTrajectory, Trajectory
+from tasks.trajectories import Member, Reward, RewardedTrajectory, Trajectory, read_numbered_rewarded
 
 
 def make_group(codes: Sequence[str], results: Sequence[Result], siblings: int = 0, **fields: Any) -> Trajectory:
@@ -94,3 +94,8 @@ def write_round(layout: Layout, rewarded: Iterable[RewardedTrajectory], round: i
     listed, splits = list(rewarded), list[Split](["train", "validation"])
     for split in splits:
         write_rewarded(layout.trajectories(round, split), [own for own in listed if own.trajectory.split == split])
+
+
+def read_rewarded(trajectories: Path) -> Iterator[RewardedTrajectory]:
+    """The groups of a file, one at a time."""
+    return (rewarded for _, rewarded in read_numbered_rewarded(trajectories))

@@ -8,9 +8,9 @@ from flows.stages.sources import write as write_sources
 from tasks.artifacts import write_jsonl
 from tasks.layout import Layout
 from tasks.model.policy import Policy, save_policy
-from tasks.params.file import override
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.records import Problem, Sibling
+from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY
 from tests.support.writers import train_writer
 

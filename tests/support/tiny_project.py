@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from flows.stages.dvc_yaml import MODULES
-from tasks.params.file import override
 from tests.support import fork_server
+from tests.support.params_file import override
 
 REPOSITORY = Path(__file__).parents[2]
 ADDRESSES = [

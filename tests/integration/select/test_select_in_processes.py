@@ -15,7 +15,8 @@ from tasks.records import Selected, Split
 from tasks.select import task
 from tasks.select.reward_audit import audit_rewards
 from tasks.select.task import run, run_selection
-from tasks.trajectories import RewardedTrajectory, Trajectory, read_rewarded
+from tasks.trajectories import RewardedTrajectory, Trajectory
+from tests.support.groups import read_rewarded
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
 

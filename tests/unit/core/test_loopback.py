@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.process.settings import set_environment
 from tasks.core.loopback import LoopbackGuard, answers, is_own_request
 
 NAMES = ("127.0.0.1", "localhost", "LocalHost", "[::1]")
@@ -117,9 +118,8 @@ class Healthy(BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
 def test_the_loopback_is_not_asked_through_a_proxy(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    for variable in [key for key in os.environ if key.lower().endswith("_proxy")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setattr(os, "environ", {name: "http://127.0.0.1:9"})
+    set_environment()
     with HTTPServer(("127.0.0.1", 0), Healthy) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         assert answers(f"http://127.0.0.1:{server.server_address[1]}/")

@@ -14,11 +14,12 @@ from flows.history.changes import RunInputs
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.problems.digests import digest_problem_files
 from tasks.problems.task import read_problems
 from tasks.records import Split
 from tasks.statistics.problem_profile import profile_of
+from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmn" for b in "aeiou" for c in "lmnrst"]

@@ -14,9 +14,9 @@ import torch
 from flows.card import torch_build
 from flows.doctor import bad_pairs, check_python, examine
 from flows.machine import Finding
-from tasks.params.file import override
 from tasks.programs.operators.openai_model import KEY
 from tests.support.chat_server import chat_server
+from tests.support.params_file import override
 from tests.support.small_disk import mounted
 from tests.support.tiny_project import graft, run
 

@@ -8,9 +8,10 @@ import pytest
 from flows.cli.presets import preset, presets
 from flows.preflight import write_params
 from tasks.errors import GraftError
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.records import REMEDY
 from tasks.select.reward_audit import AUDITED
+from tests.support.params_file import override
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
 

@@ -13,9 +13,10 @@ from flows.stages.dvc_yaml import MODULES
 from flows.stages.sources import digests, refuse_changed_files, refuse_outdated, sources_of, write
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.sources.process_sources import source_digests
+from tests.support.params_file import override
 from tests.support.stage_params import SHIPPED, shipped_params
 
 ROOT = Path(__file__).parents[3]

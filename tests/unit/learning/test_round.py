@@ -22,7 +22,7 @@ from tasks.ppo.value_head import zero_head
 from tasks.programs.sandbox.sandbox import make_sandbox
 from tasks.records import Problem, Selected, Split
 from tasks.search.policy_search import SplitProblem
-from tasks.trajectories import read_rewarded
+from tests.support.groups import read_rewarded
 from tests.support.real_project import HELD_OUT, TRAIN, adder
 from tests.support.stage_params import REPOSITORY, shipped_params
 

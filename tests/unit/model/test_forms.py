@@ -15,11 +15,12 @@ from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
 from tasks.model.lora import linear_modules
 from tasks.model.policy import Policy, load_policy, save_policy
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.params.sections import Lora, PolicyParams
 from tasks.programs.contract import prompt_of
 from tasks.records import Lineage
 from tests.support.models import logits, perturb, same_logits, save_base
+from tests.support.params_file import override
 from tests.support.policies import MakePolicy
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"

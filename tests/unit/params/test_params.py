@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params.file import CONVERT, leaf_of, load_params, override, restrict, rounds_of
+from tasks.params.file import CONVERT, leaf_of, load_params, restrict
 from tasks.params.params import Params
 from tasks.params.renames import REMOVED, RENAMED, RENAMED_VALUES
 from tasks.params.sections import Lora
+from tests.support.params_file import override
 from tests.support.tiers import nightly_but_first
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
@@ -307,8 +308,17 @@ def test_lists_and_mappings_stay_on_one_line(file: Path) -> None:
     assert re.sub(" +", " ", file.read_text()) == re.sub(" +", " ", TEXT)
 
 
-def test_rounds_are_keyed_by_text_because_dvc_overlooks_numbers() -> None:
-    assert rounds_of(2) == {"last": 2, "start": {"1": 0, "2": 1}}
+def test_rounds_are_keyed_by_text_because_dvc_overlooks_numbers(file: Path) -> None:
+    override(file, ["rounds=2"])
+    assert load_path(str(file), localfs)["rounds"] == {"last": 2, "start": {"1": 0, "2": 1}}
+
+
+@pytest.mark.parametrize("assignment", ["rounds=2", "environment.strict=true"])
+def test_a_section_that_is_missing_is_named(file: Path, assignment: str) -> None:
+    section = assignment.partition("=")[0].split(".")[0]
+    file.write_text(re.sub(rf"^{section}:.*\n(?: .*\n)*", "", file.read_text(), flags=re.MULTILINE))
+    with pytest.raises(GraftError, match=f"no param '{section}"):
+        override(file, [assignment])
 
 
 def test_writing_null_does_not_change_how_dvc_writes_it(file: Path) -> None:

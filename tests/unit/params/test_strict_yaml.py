@@ -8,8 +8,9 @@ import pytest
 
 from flows.stages.dvc_yaml import declared_params, parse
 from tasks.errors import GraftError
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.params.strict_yaml import load_yaml
+from tests.support.params_file import override
 
 PARAMS = Path(__file__).parents[3] / "params.yaml"
 

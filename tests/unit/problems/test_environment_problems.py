@@ -18,11 +18,12 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import decode, encode_prompt, load_policy
 from tasks.model.sampling.sampler import Request, sample
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.problems.environment_problems import checked_problems
 from tasks.problems.task import run as problems
 from tasks.records import Problem, Workflow
+from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY, SHIPPED, shipped_params, stage_params
 
 PAGE = (REPOSITORY / "docs" / "environments.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.file import load_params, override, restrict
+from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED
 from tasks.records import Result
@@ -21,6 +21,7 @@ from tasks.reward.histogram import read_histogram
 from tasks.reward.task import run
 from tasks.trajectories import Reward, Trajectory
 from tests.support.groups import make_group, with_fields
+from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY, stage_params
 
 PARAMS = stage_params("reward")

@@ -16,7 +16,7 @@ from tasks.records import Problem, Workflow
 from tasks.reward.task import run as reward
 from tasks.search.answer_support import TEXTS, count_support, perturb_question
 from tasks.search.task import run as search
-from tasks.trajectories import read_rewarded
+from tests.support.groups import read_rewarded
 from tests.support.searches import make_problem
 from tests.support.stage_params import shipped_params
 from tests.support.writers import train_writer

@@ -11,8 +11,7 @@ from tasks.model.sample import Sample
 from tasks.objective.sampler_check import score_rows
 from tasks.records import Engine
 from tasks.select.task import run
-from tasks.trajectories import read_rewarded
-from tests.support.groups import changed, write_rewarded
+from tests.support.groups import changed, read_rewarded, write_rewarded
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params
 from tests.support.stage_params import SHIPPED

@@ -12,7 +12,7 @@ from tasks.params.params import Params
 from tasks.search.draw import draw_problems
 from tasks.select import validation_rollout
 from tasks.select.validation_rollout import write_validation
-from tasks.trajectories import read_rewarded
+from tests.support.groups import read_rewarded
 from tests.support.real_project import HELD_OUT, TRAIN, adder
 from tests.support.stage_params import stage_params
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 
 from tasks.core.metrics_files import flatten
 from tasks.errors import GraftError
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.redaction import known_secrets, redacted, without_secrets
+from tests.support.params_file import override
 
 SECRET = "g3heim-k4Zq"
 PARAMS = Path(__file__).parents[3] / "params.yaml"
@@ -87,6 +89,12 @@ def test_no_form_of_a_secret_variable_is_left(name: str, value: str, monkeypatch
         bare = form.strip('"')
         assert bare not in redacted(f"it says <{form}> to {form}")
         assert "it says" in redacted(f"it says <{form}> to {form}")
+
+
+def test_a_secret_variable_may_hold_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", os.fsdecode(b"caf\xe9-4711"))
+    assert redacted("rejected: caf\udce9-4711") == "rejected: ***"
+    assert str(GraftError("no answer")) == "no answer"
 
 
 @pytest.mark.parametrize(("name", "value"), [

@@ -89,9 +89,8 @@ def test_a_run_that_dies_is_marked_so(layout: Layout) -> None:
     recorder._messages.put(None)  # closes the pipe without a finish, as the death of this process would
     assert recorder._process is not None
     assert recorder._process.wait(60) == 0
-    answer = recorder._answer(recorder._process)
-    assert answer is not None
-    assert store(layout).get_run(answer["run_id"]).info.status == "KILLED"
+    answer = recorder._read_answer(recorder._process)
+    assert store(layout).get_run(answer.run_id).info.status == "KILLED"
 
 
 @pytest.mark.slow

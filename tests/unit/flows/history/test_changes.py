@@ -18,9 +18,10 @@ from flows.history.changes import (
 from flows.history.run_history import run_name
 from flows.stages.user_files import CHAMPION
 from tasks.layout import Layout
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.problems.digests import ProblemFile, digest_problem_files, problems_tag
 from tests.support.champions import promote
+from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY
 
 

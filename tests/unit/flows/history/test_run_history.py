@@ -8,7 +8,8 @@ import pytest
 from flows.history.run_history import RunHistory, add_failure, entries, find_lock, find_number
 from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
+from tests.support.params_file import override
 from tests.support.records import make_promotion
 from tests.support.stage_params import REPOSITORY
 

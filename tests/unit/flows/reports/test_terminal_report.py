@@ -13,9 +13,10 @@ from flows.reports.terminal import print_report
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.evaluate.summary import summarise
 from tasks.layout import Layout
-from tasks.params.file import load_params, override
+from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.records import Choice, ProblemOutcome
+from tests.support.params_file import override
 from tests.support.records import make_outcome, make_promotion
 
 SHIPPED = Path(__file__).parents[4] / "params.yaml"
