@@ -11,15 +11,12 @@ The correction multiplies by the importance ratio, gradient included: then value
 tokens that an older policy drew (DeepSeek-V3.2, 2025; `use_bias_correction_kl` in TRL).
 """
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from tasks.params.fields import KlEstimate
 
-if TYPE_CHECKING:
-    from torch import Tensor
 
-
-def kl_estimate(logprobs: "Tensor", reference: "Tensor", kind: KlEstimate) -> "Tensor":
+def kl_estimate(logprobs: Tensor, reference: Tensor, kind: KlEstimate) -> Tensor:
     """The estimate for each token, of the shape of `logprobs`; differentiable."""
     difference = reference - logprobs
     if kind == "k1":

@@ -26,14 +26,13 @@ The means are in tasks/objective/token_weights.py: influence needs them too. Los
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from tasks.objective.kl import kl_estimate
 from tasks.objective.surrogates import capped, clipped, gated, importance_ratio, plain
 from tasks.params.fields import Importance, KlEstimate, Loss
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -54,30 +53,28 @@ class Objective:
 class TokenLosses:
     """The loss of each token and its parts, all [R, C] and 0 where the mask is False; only `loss` has a gradient."""
 
-    loss: "Tensor"  # policy + penalty + bonus
-    policy: "Tensor"  # the surrogate
-    penalty: "Tensor"  # beta · KL estimate, corrected where it is
-    bonus: "Tensor"  # -entropy · H
-    ratio: "Tensor"  # p now / when it was sampled, of the token or of its completion
-    clipped: "Tensor"  # bool: the clip set the token's gradient to 0 (cispo: bounded it)
-    kl: "Tensor"  # estimate of KL(policy ‖ reference), before any correction
+    loss: Tensor  # policy + penalty + bonus
+    policy: Tensor  # the surrogate
+    penalty: Tensor  # beta · KL estimate, corrected where it is
+    bonus: Tensor  # -entropy · H
+    ratio: Tensor  # p now / when it was sampled, of the token or of its completion
+    clipped: Tensor  # bool: the clip set the token's gradient to 0 (cispo: bounded it)
+    kl: Tensor  # estimate of KL(policy ‖ reference), before any correction
 
 
 def token_losses(
-    logprobs: "Tensor",
-    behaviour: "Tensor",
-    reference: "Tensor | None",
-    entropies: "Tensor | None",
-    advantages: "Tensor",
-    mask: "Tensor",
+    logprobs: Tensor,
+    behaviour: Tensor,
+    reference: Tensor | None,
+    entropies: Tensor | None,
+    advantages: Tensor,
+    mask: Tensor,
     objective: Objective,
 ) -> TokenLosses:
     """The loss of each token. logprobs, behaviour, reference, entropies, mask: [R, C]; advantages: [R], or [R, C].
 
     Without a reference the KL term is 0, without entropies the bonus is.
     """
-    import torch
-
     ratio = importance_ratio(logprobs, behaviour, mask, objective.importance)
     advantages = advantages[:, None] if advantages.dim() == 1 else advantages
     policy, was_clipped = surrogate(logprobs, ratio, advantages, objective)
@@ -102,9 +99,7 @@ def token_losses(
     )
 
 
-def surrogate(
-    logprobs: "Tensor", ratio: "Tensor", advantages: "Tensor", objective: Objective
-) -> "tuple[Tensor, Tensor]":
+def surrogate(logprobs: Tensor, ratio: Tensor, advantages: Tensor, objective: Objective) -> tuple[Tensor, Tensor]:
     """The policy gradient part for `objective.loss`, and where its clip is active."""
     if objective.loss == "cispo":
         return capped(logprobs, ratio, advantages, objective.clip_high)

@@ -1,7 +1,10 @@
 """Log-probabilities and values of an update's samples before its first step, for its importance ratio and its KL."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import torch
+from torch import Tensor
 
 from tasks.model.distributed.collectives import gather_parts, local_steps, world_size
 from tasks.model.hf_model import has_narrow_weights
@@ -11,13 +14,10 @@ from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 SampleKey = tuple[str, int]
 """problem_id and place in the group."""
 
-Logprobs = dict[SampleKey, "Tensor"]
+Logprobs = dict[SampleKey, Tensor]
 """Log-probabilities [T] of samples, or other numbers of their tokens; on the CPU."""
 
 
@@ -25,9 +25,8 @@ def score_samples(
     scorer: Scorer, samples: Sequence[Sample], kind: Literal["logprobs", "values"] = "logprobs"
 ) -> Logprobs:
     """Log-probabilities of samples by the model as it is now, or their values, no gradient; all in every process."""
-    import torch
 
-    def by_sample(batch: MicroBatch, rows: "Tensor") -> Logprobs:
+    def by_sample(batch: MicroBatch, rows: Tensor) -> Logprobs:
         pairs = zip(batch.samples, rows.cpu(), strict=True)
         return {sample_key(s): row[: len(s.completion)].clone() for s, row in pairs}
 
@@ -47,8 +46,6 @@ def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample], later: Sequenc
     `later`: the samples of the steps after the first, None: all. The model's own are left out for the others, as before
     the first step they are what the gradient computes (`pad_behaviour`).
     """
-    import torch
-
     narrow = scorer.bf16 or has_narrow_weights(scorer.model)
     known = [s for s in samples if s.behaviour and (s.token_weights or not narrow)]  # with weights they are its own
     recorded = {sample_key(s): torch.tensor(s.behaviour) for s in known}
@@ -57,25 +54,21 @@ def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample], later: Sequenc
     return recorded | (score_samples(scorer, unknown) if unknown else {})
 
 
-def pad_logprobs(scores: Logprobs, samples: Sequence[Sample], like: "Tensor") -> "Tensor":
+def pad_logprobs(scores: Logprobs, samples: Sequence[Sample], like: Tensor) -> Tensor:
     """`pad_rows` of the samples' scores."""
     return pad_rows([scores[sample_key(s)] for s in samples], like)
 
 
-def pad_rows(rows: "Sequence[Tensor | Sequence[float]]", like: "Tensor") -> "Tensor":
+def pad_rows(rows: Sequence[Tensor | Sequence[float]], like: Tensor) -> Tensor:
     """A number of each token of R samples as rows [R, C] of the shape, type and device of `like`, 0 where padded."""
-    import torch
-
     padded = torch.zeros(like.shape, dtype=like.dtype)
     for place, row in zip(padded, rows, strict=True):
         place[: len(row)] = torch.as_tensor(row, dtype=like.dtype)
     return to_device([padded], like.device)[0]
 
 
-def pad_behaviour(behaviour: Logprobs, samples: Sequence[Sample], logprobs: "Tensor") -> "Tensor":
+def pad_behaviour(behaviour: Logprobs, samples: Sequence[Sample], logprobs: Tensor) -> Tensor:
     """The denominators [R, C] of the samples' ratios; for a sample without one its present log-probabilities."""
-    import torch
-
     missing = {sample_key(s): torch.zeros(len(s.completion)) for s in samples if sample_key(s) not in behaviour}
     if len(missing) == len(samples):
         return logprobs.detach()

@@ -8,6 +8,8 @@ tasks/model/scoring/mismatch.py.
 
 from collections.abc import Sequence
 
+import torch
+
 from tasks.errors import GraftError
 from tasks.model.hf_model import has_narrow_weights
 from tasks.model.policy import Policy
@@ -80,8 +82,6 @@ def score_rows(
     policy: Policy, rows: Sequence[Sample], temperature: float, micro_batch_tokens: MicroBatchTokens
 ) -> list[list[float]]:
     """The policy's log-probabilities of each row's completion [T]."""
-    import torch
-
     scorer = scorer_for(policy, rows, temperature, micro_batch_tokens)
     found: dict[tuple[str, int], list[float]] = {}
     with torch.no_grad():

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
@@ -107,8 +109,6 @@ def token_targets(
     ppo: Ppo,
 ) -> dict[SampleKey, TokenTargets]:
     """The targets of each sample's tokens, in float64. `kl`: of the tokens, None where beta is 0."""
-    import torch
-
     if not samples:
         return {}
     lengths = torch.tensor([len(s.completion) for s in samples])

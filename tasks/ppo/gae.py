@@ -15,30 +15,24 @@ reward, estimated by d: Ziegler et al. 2019, "Fine-Tuning Language Models from H
 §2.2.
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
 EPSILON = 1e-8
 """Added to the variance, as in TRL 0.11: a batch of equal advantages gives 0."""
 
 
-def token_rewards(rewards: "Tensor", kl: "Tensor", mask: "Tensor", beta: float) -> "Tensor":
+def token_rewards(rewards: Tensor, kl: Tensor, mask: Tensor, beta: float) -> Tensor:
     """r_t of each token, [R, C], 0 where padded; rewards [R], kl and mask [R, C], each row has a token."""
-    import torch
-
     found = -beta * kl * mask
     last = mask.sum(1).long() - 1
     return found.index_put((torch.arange(len(found), device=found.device), last), rewards, accumulate=True)
 
 
 def estimate_advantages(
-    rewards: "Tensor", values: "Tensor", mask: "Tensor", gamma: float, lam: float
-) -> "tuple[Tensor, Tensor]":
+    rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float
+) -> tuple[Tensor, Tensor]:
     """A and R of each token, 0 where padded; all [R, C], rows padded on the right."""
-    import torch
-
     r, v = rewards * mask, values * mask
     advantages, after, value_after = torch.zeros_like(r), torch.zeros_like(r[:, 0]), torch.zeros_like(r[:, 0])
     for t in reversed(range(r.shape[1])):
@@ -47,7 +41,7 @@ def estimate_advantages(
     return advantages, advantages + v
 
 
-def whiten(values: "Tensor", mask: "Tensor") -> "Tensor":
+def whiten(values: Tensor, mask: Tensor) -> Tensor:
     """With mean 0 and variance 1 over the tokens; [R, C], 0 where padded."""
     count = mask.sum()
     mean = (values * mask).sum() / count

@@ -11,7 +11,9 @@ of GRPO's `dapo`, which has one advantage for all tokens of a completion.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from tasks.model.sample import Sample
 from tasks.model.scoring.token_scores import TokenScores
@@ -19,9 +21,6 @@ from tasks.objective.losses import Objective, token_losses
 from tasks.objective.recorded_logprobs import pad_rows
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 OBJECTIVE: dict[str, Any] = {"loss": "dapo", "importance": "token", "kl_correction": False}
 """The params of `update` that PPO's surrogate fixes, besides the clips."""
@@ -31,8 +30,8 @@ OBJECTIVE: dict[str, Any] = {"loss": "dapo", "importance": "token", "kl_correcti
 class PaddedTargets:
     """The targets of R samples, each [R, C], 0 where padded."""
 
-    advantages: "Tensor"
-    returns: "Tensor"
+    advantages: Tensor
+    returns: Tensor
 
 
 def with_ppo_objective(params: Params) -> Params:
@@ -43,18 +42,18 @@ def with_ppo_objective(params: Params) -> Params:
     return params.model_copy(update={"update": params.update.model_copy(update=fixed)})
 
 
-def value_losses(values: "Tensor", returns: "Tensor", mask: "Tensor") -> "Tensor":
+def value_losses(values: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
     """The loss of each token before its weight, 0 where the mask is False; all [R, C]."""
     return 0.5 * (values - returns).square() * mask
 
 
-def pad_targets(samples: Sequence[Sample], like: "Tensor") -> PaddedTargets:
+def pad_targets(samples: Sequence[Sample], like: Tensor) -> PaddedTargets:
     """The samples' targets as rows [R, C] of the shape and type of `like`."""
     names = ("advantages", "returns")
     return PaddedTargets(*(pad_rows([getattr(s.targets, name) for s in samples], like) for name in names))
 
 
-def first_step_losses(ppo: Ppo, samples: Sequence[Sample], scored: TokenScores) -> "Tensor":
+def first_step_losses(ppo: Ppo, samples: Sequence[Sample], scored: TokenScores) -> Tensor:
     """The loss of each token at the weights that the samples were drawn with, where every ratio is 1; [R, C].
 
     Values that a frozen value head gives: their loss has a gradient in what is below it alone.

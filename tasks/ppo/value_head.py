@@ -7,6 +7,8 @@ that a policy writes depends on it: sampling, evaluation and export leave it out
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from tasks.artifacts import write_bytes
 from tasks.errors import GraftError
 from tasks.model.hf_model import unwrap_model
@@ -15,8 +17,6 @@ from tasks.model.policy import Policy
 
 def zero_head(policy: Policy) -> Any:
     """A head whose values are 0, in float32, or float64 for a float64 model."""
-    import torch
-
     model = unwrap_model(policy.model)
     dtype = torch.promote_types(next(model.parameters()).dtype, torch.float32)
     size = model.get_output_embeddings().weight.shape[1]

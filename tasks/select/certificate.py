@@ -21,7 +21,9 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from tasks.errors import GraftError
 from tasks.model.distributed.collectives import all_gather, all_reduce_sum, local_steps, world_size
@@ -31,9 +33,6 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tasks.select.losses import Row, TokenLosses, Validation, loss_denominator, row_of, summed_losses
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 CERTIFICATE_STEPS = 2
 """Steps, each in both directions: each costs two forward passes over the validation samples."""
@@ -128,10 +127,8 @@ def _gradient(
     averaging: TokenWeights,
     denominator: int,
     token_losses: TokenLosses | None,
-) -> "dict[Tensor, Tensor]":
+) -> dict[Tensor, Tensor]:
     """∇ Σ_i sign_i L_i by the adapter's weights, in the update's layout."""
-    import torch
-
     weights = [weight for weight in scorer.model.parameters() if weight.requires_grad]
     gradients = [torch.zeros_like(weight) for weight in weights]
     with fast_layers(scorer.model):
@@ -157,8 +154,6 @@ def _loss(scorer: Scorer, validation: Validation) -> float:
 
 def _row_losses(scorer: Scorer, validation: Validation) -> list[float]:
     """-c_j Σ_t log p_jt of the distinct rows that this process computes."""
-    import torch
-
     rows, coefficients = validation.distinct_rows()
     losses: dict[Row, float] = {}
     with torch.no_grad(), float32_weights(scorer.model), fast_layers(scorer.model):
@@ -175,8 +170,6 @@ def _noise(scorer: Scorer, validation: Validation) -> float:
     Where weights have few bits, some of their products may be out of float32's reach, so the error is at least what the
     loss changes by when it is computed again in smaller micro-batches.
     """
-    import torch
-
     narrow, dtype = has_narrow_weights(scorer.model), next(scorer.model.parameters()).dtype
     unit = ROUNDING * torch.finfo(torch.float32 if narrow else dtype).eps
     pairs = zip(validation.samples, validation.coefficients, strict=True)
@@ -190,10 +183,8 @@ def _noise(scorer: Scorer, validation: Validation) -> float:
 
 
 @contextmanager
-def _shifted(gradient: "dict[Tensor, Tensor]", by: float) -> Iterator[None]:
+def _shifted(gradient: dict[Tensor, Tensor], by: float) -> Iterator[None]:
     """Shift each weight by `by` times its gradient inside the block, and restore it bit for bit after it."""
-    import torch
-
     before = [weight.detach().clone() for weight in gradient]
     with torch.no_grad():
         for weight, own in gradient.items():

@@ -4,36 +4,31 @@ Products and squared norms are sums over the parts, the LoRA factors.
 """
 
 import math
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from tasks.select.sample_gradients import Direction, SampleGradients
 
-if TYPE_CHECKING:
-    from torch import Tensor
 
-
-def products(gradients: SampleGradients, direction: Direction) -> "Tensor":
+def products(gradients: SampleGradients, direction: Direction) -> Tensor:
     """⟨g_i, direction⟩ [B], in float64."""
-    import torch
-
     parts = [(own.flatten(1) @ direction[name].to(own.dtype).flatten()).double() for name, own in gradients.items()]
     return torch.stack(parts).sum(0)
 
 
-def squared_norms(gradients: SampleGradients) -> "Tensor":
+def squared_norms(gradients: SampleGradients) -> Tensor:
     """‖g_i‖² [B], in float64."""
-    import torch
-
     parts = [torch.linalg.vector_norm(own.flatten(1), dim=1).double().square() for own in gradients.values()]
     return torch.stack(parts).sum(0)
 
 
-def weighted_sum(gradients: SampleGradients, weights: "Tensor") -> dict[str, "Tensor"]:
+def weighted_sum(gradients: SampleGradients, weights: Tensor) -> dict[str, Tensor]:
     """Σ_i weights_i g_i, of the factors' shapes; weights [B]."""
     return {name: (weights.to(own) @ own.flatten(1)).view(own.shape[1:]) for name, own in gradients.items()}
 
 
-def safe_inverse(norms: "Tensor") -> "Tensor":
+def safe_inverse(norms: Tensor) -> Tensor:
     """1 / norms, 0 for those that are 0; [B] in float64."""
     return (norms > 0) / norms.clamp(min=1e-300)
 

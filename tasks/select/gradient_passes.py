@@ -3,7 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
 
 from tasks.core.progress import show_progress
 from tasks.model.distributed.collectives import all_gather, all_reduce_sum, in_step, local_part
@@ -13,9 +16,6 @@ from tasks.model.scoring.scorer import Scorer
 from tasks.select.gradient_algebra import weighted_sum
 from tasks.select.losses import Row, TokenLosses, row_of, summed_losses
 from tasks.select.sample_gradients import Direction, SampleGradients, collect_gradients, lora_factors, stream_gradients
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class GradientBlock:
 
     rows: list[Sample]
     own: SampleGradients  # views of `matrix`
-    matrix: "Tensor"  # [B, P]
+    matrix: Tensor  # [B, P]
 
 
 class GradientPasses:
@@ -120,7 +120,7 @@ class GradientPasses:
     def _collect(self, batch: MicroBatch) -> SampleGradients:
         return collect_gradients(self._scorer.model, partial(self._values, batch))
 
-    def _values(self, batch: MicroBatch) -> "Tensor":
+    def _values(self, batch: MicroBatch) -> Tensor:
         """Of each of B samples what its gradient is of, [B]."""
         scored = self._scorer.score(batch)
         if self._token_losses is None:
@@ -143,8 +143,6 @@ class GradientPasses:
 
     def add_up(self, part: Direction) -> Direction:
         """The part, 0 for the factors that it lacks, or its sum over the processes if each has a share."""
-        import torch
-
         total: dict[str, Tensor] = {}
         for name, module in lora_factors(self._scorer.model).items():
             wide = torch.promote_types(module.weight.dtype, torch.float32)
@@ -165,8 +163,6 @@ class GradientSum:
 
     def add(self, rows: Sequence[Sample], own: SampleGradients) -> None:
         """Add the gradients of B rows for some factors."""
-        import torch
-
         if rows is not self._rows:  # once for all factors: a copy to a card waits for it
             numbers = [self._weights.get(self._passes.row_of(s), 0.0) for s in rows]
             device = next(iter(own.values())).device
@@ -203,8 +199,6 @@ def _blocks(batches: Sequence[MicroBatch], most: int) -> list[list[MicroBatch]]:
 
 def _joined(samples: list[Sample], parts: Sequence[SampleGradients]) -> GradientBlock:
     """All rows in one matrix [B, P], and each factor's part of it."""
-    import torch
-
     rows = [torch.cat([own.flatten(1) for own in part.values()], 1) for part in parts]
     matrix = rows[0] if len(rows) == 1 else torch.cat(rows)
     shapes = {name: own.shape[1:] for name, own in parts[0].items()}

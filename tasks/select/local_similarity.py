@@ -7,17 +7,16 @@ part one pass over the training rows. Several processes have a share of the trai
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from tasks.model.sample import Sample
 from tasks.select.gradient_algebra import safe_inverse
 from tasks.select.gradient_passes import GradientBlock, GradientPasses
 from tasks.select.losses import Row, Validation, row_of
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Normed = tuple[list[Sample], "Tensor", "Tensor"]
+Normed = tuple[list[Sample], Tensor, Tensor]
 """Rows, s of each [B, P], and one over their norms [B] in float64."""
 
 SHARPNESS = 3
@@ -73,6 +72,4 @@ def _parts(passes: GradientPasses) -> Iterator[list[Normed]]:
 
 
 def _normed(block: GradientBlock) -> Normed:
-    import torch
-
     return block.rows, block.matrix, safe_inverse(torch.linalg.vector_norm(block.matrix, dim=1).double())

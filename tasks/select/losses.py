@@ -10,17 +10,14 @@ c_j is the advantage of j: the gradient is that of the expected reward (`seqloss
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from tasks.model.sample import Sample
 from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.token_weights import TokenWeights
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-TokenLosses = Callable[[Sequence[Sample], TokenScores], "Tensor"]
+TokenLosses = Callable[[Sequence[Sample], TokenScores], Tensor]
 """R samples and their token scores → the loss of each token [R, C], differentiable.
 
 A sample's losses must not depend on other samples. Values where the mask is False are ignored.
@@ -54,7 +51,7 @@ def token_loss_weights(samples: Sequence[Sample], averaging: TokenWeights) -> li
     return [averaging.weight(len(s.completion)) / denominator if s.has_signal else 0.0 for s in samples]
 
 
-def summed_losses(samples: Sequence[Sample], scored: TokenScores, token_losses: TokenLosses) -> "Tensor":
+def summed_losses(samples: Sequence[Sample], scored: TokenScores, token_losses: TokenLosses) -> Tensor:
     """Σ_t l_it of each of R samples, [R]."""
     return token_losses(samples, scored).masked_fill(~scored.mask, 0).sum(1)
 

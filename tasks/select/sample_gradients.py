@@ -12,22 +12,22 @@ Goodfellow 2015, arXiv:1510.01799.)
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from tasks.errors import GraftError
 from tasks.model.layers.merged_lora import Capture, OnCall, capture_lora_inputs
 from tasks.model.layers.rms_norm import fused_norms
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Direction = Mapping[str, "Tensor"]
+Direction = Mapping[str, Tensor]
 """A value for each weight of each LoRA factor, by the factor's name, of its shape [out, in]."""
 
-SampleGradients = dict[str, "Tensor"]
+SampleGradients = dict[str, Tensor]
 """The gradient of each of B samples for each LoRA factor, by the factor's name, [B, out, in]."""
 
-GradientHook = Callable[[str, "Tensor"], None]
+GradientHook = Callable[[str, Tensor], None]
 """Called with a LoRA factor's name and the gradient of each of B samples for it, [B, out, in]."""
 
 
@@ -36,8 +36,6 @@ def lora_factors(model: Any) -> dict[str, Any]:
 
     Raises GraftError where a trained weight is not one of them, because its influence would be left out.
     """
-    import torch
-
     modules = {
         name: module
         for name, module in model.named_modules()
@@ -52,7 +50,7 @@ def lora_factors(model: Any) -> dict[str, Any]:
     return modules
 
 
-def collect_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradients:
+def collect_gradients(model: Any, values: Callable[[], Tensor]) -> SampleGradients:
     """∇ values of each of B samples over the LoRA factors; `values` as for `stream_gradients`."""
     gradients = SampleGradients()
     size = stream_gradients(model, values, gradients.__setitem__)
@@ -62,7 +60,7 @@ def collect_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradi
     return gradients
 
 
-def stream_gradients(model: Any, values: Callable[[], "Tensor"], hook: GradientHook) -> int:
+def stream_gradients(model: Any, values: Callable[[], Tensor], hook: GradientHook) -> int:
     """Call `hook` with ∇ values of each of B samples, in float32 (float64 for a float64 model); returns B.
 
     One LoRA factor after the other, each once, as soon as the backward pass has made it: what is not kept then is gone
@@ -71,14 +69,12 @@ def stream_gradients(model: Any, values: Callable[[], "Tensor"], hook: GradientH
     `values` runs the model once, on B rows, and returns values [B], each of which depends on its row alone. Raises
     GraftError where a layer is given tokens that are not in such rows.
     """
-    import torch
-
     factors, calls, waiting = lora_factors(model), Counter[str](), SampleGradients()
 
     def called(name: str) -> None:
         calls[name] += 1
 
-    def catch(name: str, x: "Tensor", gradient: "Tensor") -> None:
+    def catch(name: str, x: Tensor, gradient: Tensor) -> None:
         """Of ∂L/∂y [B, T, out] and the factor's input [B, T, in]."""
         if name not in factors:  # not trained
             return
@@ -103,10 +99,8 @@ def stream_gradients(model: Any, values: Callable[[], "Tensor"], hook: GradientH
     return len(totals)
 
 
-def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":
+def _outer(gradient: Tensor, x: Tensor) -> Tensor:
     """Σ_t g_t x_tᵀ of each sample; [B, T, out], [B, T, in] → [B, out, in]. The thin side first: a CPU likes that."""
-    import torch
-
     wide = torch.promote_types(x.dtype, torch.float32)
     gradient, x = gradient.to(wide), x.to(wide)
     if gradient.shape[-1] <= x.shape[-1]:
@@ -115,16 +109,16 @@ def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":
 
 
 @contextmanager
-def _caught(model: Any, factors: dict[str, Any], catch: Capture, called: OnCall) -> Iterator[list["Tensor"]]:
+def _caught(model: Any, factors: dict[str, Any], catch: Capture, called: OnCall) -> Iterator[list[Tensor]]:
     """In the block, call `called` for every call of a factor and `catch` for its gradient; gradients are taken with
     respect to the embedded tokens only, which are yielded once they exist."""
     embedded: list[Tensor] = []
 
-    def mark(_module: Any, _inputs: Any, output: "Tensor") -> None:
+    def mark(_module: Any, _inputs: Any, output: Tensor) -> None:
         embedded.append(output.requires_grad_())
 
-    def watch(name: str) -> Callable[[Any, tuple["Tensor"], "Tensor"], None]:
-        def hook(_module: Any, inputs: tuple["Tensor"], output: "Tensor") -> None:
+    def watch(name: str) -> Callable[[Any, tuple[Tensor], Tensor], None]:
+        def hook(_module: Any, inputs: tuple[Tensor], output: Tensor) -> None:
             called(name)
             x = inputs[0].detach()
             output.register_hook(lambda gradient: catch(name, x, gradient))  # type: ignore[no-untyped-call]

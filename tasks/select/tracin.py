@@ -30,7 +30,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from tasks.errors import GraftError
 from tasks.model.distributed.collectives import all_gather
@@ -43,9 +45,6 @@ from tasks.select.gradient_passes import GradientPasses, GradientSum, LayerVisit
 from tasks.select.local_similarity import LocalSimilarity
 from tasks.select.losses import Row, TokenLosses, Validation, score_weights, token_loss_weights
 from tasks.select.sample_gradients import Direction, SampleGradients
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 BUDGET = 2**30
 """Bytes for gradients of single samples in memory."""
@@ -160,9 +159,7 @@ def _project(
     passes: GradientPasses, direction: Direction, weights: Mapping[Row, float], similarity: LocalSimilarity | None
 ) -> tuple[dict[Row, _Projection], dict[Row, float], Direction]:
     """The projections of all rows of all processes, their similarity if it is asked for, and Σ weight · g."""
-    import torch
-
-    projections, total, sums = dict[Row, _Projection](), GradientSum(passes, weights), list["Tensor"]()
+    projections, total, sums = dict[Row, _Projection](), GradientSum(passes, weights), list[Tensor]()
 
     def visit(rows: Sequence[Sample], own: SampleGradients) -> None:
         total.add(rows, own)

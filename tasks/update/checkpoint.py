@@ -17,6 +17,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from tasks.artifacts import write_bytes
 from tasks.update.metrics import Metrics
 
@@ -49,8 +51,6 @@ class TrainingState:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Load a state."""
-        import torch
-
         with torch.no_grad():
             for name, weight in self.weights.items():
                 weight.copy_(state["weights"][name])
@@ -85,8 +85,6 @@ class Checkpoint:
 
     def keep(self, training: TrainingState) -> None:
         """Write the state if the pause is over."""
-        import torch
-
         started = time.monotonic()
         if started - self._written < WRITE_INTERVAL * self._cost:
             return
@@ -103,8 +101,6 @@ class Checkpoint:
 
 
 def _state_in(content: memoryview) -> dict[str, Any] | None:
-    import torch
-
     try:
         state = torch.load(BytesIO(content), weights_only=True)
     except Exception:  # noqa: BLE001  (of any kind for bytes that it did not write)

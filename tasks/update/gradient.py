@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from tasks.model.distributed.collectives import backward, world_size
 from tasks.model.hf_model import deterministic_operations, torch_threads
@@ -25,9 +27,6 @@ from tasks.params.ppo import Ppo
 from tasks.params.update import Update
 from tasks.ppo.losses import PaddedTargets, pad_targets, value_losses
 from tasks.update.step_plan import UpdateGroup
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SMALL_PASS = 2 * 10**9
 """Parameters times tokens of a micro-batch. In a smaller one, waking a second thread takes longer than its share of a
@@ -107,11 +106,9 @@ def _loss_of(
     ppo: Ppo | None,
     denominator: int,
     batch: MicroBatch,
-) -> "tuple[Tensor, Callable[[], Callable[[], tuple[TokenSums, list[Sample]]]]]":
+) -> tuple[Tensor, Callable[[], Callable[[], tuple[TokenSums, list[Sample]]]]]:
     """A micro-batch's part of the step's loss, and a function for its metrics, which returns one that reads them: sums,
     and samples whose loss is not finite."""
-    import torch
-
     samples, scored = batch.samples, scorer.score(batch)
     logprobs, mask = scored.logprobs, scored.mask
     targets = pad_targets(samples, logprobs) if ppo else None
@@ -145,17 +142,15 @@ def _loss_of(
     return loss, measure
 
 
-def _read(totals: "Sequence[Tensor]", finite: "Tensor", samples: Sequence[Sample]) -> tuple[TokenSums, list[Sample]]:
+def _read(totals: Sequence[Tensor], finite: Tensor, samples: Sequence[Sample]) -> tuple[TokenSums, list[Sample]]:
     part = TokenSums(*(number for numbers in totals for number in numbers.tolist()))
     if math.isfinite(part.loss):
         return part, []
     return part, [s for s, is_finite in zip(samples, finite.tolist(), strict=True) if not is_finite]
 
 
-def pad_advantages(samples: Sequence[Sample], like: "Tensor", targets: PaddedTargets | None = None) -> "Tensor":
+def pad_advantages(samples: Sequence[Sample], like: Tensor, targets: PaddedTargets | None = None) -> Tensor:
     """The advantages [R, 1], or of each token [R, C] with PPO's targets or where the sampler is corrected for."""
-    import torch
-
     own = torch.tensor([s.advantage for s in samples], dtype=like.dtype)[:, None]
     advantages = targets.advantages if targets else to_device([own], like.device)[0]
     if not any(s.token_weights for s in samples):
@@ -163,14 +158,12 @@ def pad_advantages(samples: Sequence[Sample], like: "Tensor", targets: PaddedTar
     return advantages * pad_rows([s.token_weights or (1.0,) * len(s.completion) for s in samples], like)
 
 
-def _totals(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> "Tensor":
+def _totals(tokens: TokenLosses, loss: Tensor, entropies: Tensor, counts: Tensor, weights: Tensor) -> Tensor:
     """The numbers of `TokenSums`, in its order, without those of values.
 
     `counts` [R, C]: how many tokens of the round each stands for, `weights` [R, C]: how much each weighs in the loss;
     both 0 where padded.
     """
-    import torch
-
     totals = (
         counts.sum(),
         loss,
@@ -187,12 +180,8 @@ def _totals(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "T
     return torch.stack(totals).detach()
 
 
-def _value_totals(
-    losses: "Tensor", errors: "Tensor", returns: "Tensor", counts: "Tensor", weights: "Tensor"
-) -> "Tensor":
+def _value_totals(losses: Tensor, errors: Tensor, returns: Tensor, counts: Tensor, weights: Tensor) -> Tensor:
     """The numbers of values, in float64."""
-    import torch
-
     counts, errors, returns = counts.double(), errors.double(), returns.double()
     totals = (
         (losses * weights).double().sum(),

@@ -25,6 +25,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from tasks.core.metrics_files import LiveRows
 from tasks.core.progress import show_progress
 from tasks.core.terminal import print_remark
@@ -104,8 +106,6 @@ def start_training(
 
     `value_head`: a head that is trained, too, with its learning rate.
     """
-    import torch
-
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     groups: list[dict[str, Any]] = [{"params": list(weights.values())}]
     if value_head is not None:
@@ -150,8 +150,6 @@ def optimizer_step(
     ppo: Ppo | None = None,
 ) -> None:
     """One optimiser step. Raises FloatingPointError, before a weight changes, where loss or gradient is not finite."""
-    import torch
-
     training.optimizer.zero_grad()
     in_loss = params.model_copy(update={"beta": 0.0}) if ppo else params
     sums = accumulate_gradient(scorer, step.groups, behaviour, reference, in_loss, ppo)

@@ -7,7 +7,9 @@ here again. A part by itself is the same gradient with the other parts turned of
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from tasks.errors import GraftError
 from tasks.model.scoring.scorer import Scorer
@@ -18,10 +20,7 @@ from tasks.update.metrics import Metrics, step_metrics
 from tasks.update.step_plan import Step, UpdateGroup
 from tasks.update.update import optimizer_step, start_training
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Gradient = dict[str, "Tensor"]
+Gradient = dict[str, Tensor]
 """Of each trained weight by its name, of the weight's shape."""
 
 
@@ -103,8 +102,6 @@ def gradient_of(
     scorer: Scorer, groups: Sequence[UpdateGroup], behaviour: Logprobs, reference: Logprobs | None, params: Update
 ) -> tuple[Gradient, TokenSums]:
     """What the update adds to `.grad` for a step of these groups, before it is clipped."""
-    import torch
-
     scorer.model.zero_grad()
     sums = accumulate_gradient(scorer, groups, behaviour, reference, params)
     trained = {name: weight for name, weight in scorer.model.named_parameters() if weight.requires_grad}
@@ -117,6 +114,6 @@ def without_advantages(groups: Sequence[UpdateGroup]) -> list[UpdateGroup]:
     return [replace(g, samples=[replace(s, advantage=0.0) for s in g.samples]) for g in groups]
 
 
-def gradient_norm(gradient: "Mapping[str, Tensor]") -> float:
+def gradient_norm(gradient: Mapping[str, Tensor]) -> float:
     """Its length, in float64."""
     return float(sum(float(part.double().square().sum()) for part in gradient.values()) ** 0.5)
