@@ -80,8 +80,7 @@ def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
     does not answer, GraftError if it is none.
     """
     notes = {path.stem: read_json(path, Note) for path in sorted(_folder(root).glob("*.json"))}
-    notes = {run: note for run, note in notes.items() if note.api == _api(root)}
-    gone = {run for run, note in notes.items() if not _is_alive(note.process)}
+    gone = {run for run, note in notes.items() if note.api == _api(root) and not _is_alive(note.process)}
     chosen = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(id) for id in gone]))
     try:
         with get_client(sync_client=True) as client:

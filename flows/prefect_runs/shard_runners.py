@@ -120,18 +120,18 @@ class ShardRunner:
             yield from map(function, chain(first, rest))
             return
         try:
-            yield from self._values(partial(partial, function), chain(first, rest))
+            yield from self._values(function, chain(first, rest))
         except BaseException:
             self._end(at_once=True)  # abandon the shards that remain
             raise
 
-    def _values(self, work_of: Callable[[Shard], Callable[[], Value]], shards: Iterable[Shard]) -> Iterator[Value]:
+    def _values(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
         runner = self._started()
         threads = max((os.cpu_count() or 1) // self._workers, 1)
         common = {"sources": digest_sources(), "threads": threads, "device": self._device, "cards": self._cards()}
         under_way: deque[Any] = deque()
         for shard in shards:
-            parameters = common | {"work": work_of(shard)}
+            parameters = common | {"work": partial(function, shard)}
             with block_signals(SIGINT), self._share_of_card():
                 under_way.append(runner.submit(compute_shard, parameters))
             if len(under_way) >= QUEUED_PER_WORKER * self._workers:
