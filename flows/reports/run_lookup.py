@@ -99,7 +99,7 @@ def _fetch(files: "DVCFileSystem", layout: Layout, paths: Iterable[Path]) -> Non
 def _record_files(layout: Layout, rounds: int) -> list[Path]:
     """The files and folders that a run record is made from."""
     numbers = range(1, rounds + 1)
-    of_rounds = (layout.steps, layout.reward_histogram, layout.tree, layout.selection)
+    of_rounds = (layout.steps, layout.reward_histogram, layout.tree, layout.selection, layout.audit)
     return [
         layout.promotion,
         layout.problems("test"),
