@@ -92,20 +92,15 @@ def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
         url = PREFECT_API_URL.value()
         raise GraftError(f"prefect: what answers at {url} is no Prefect server; {REMEDY}") from error
     if gone:
-        _kill_in_mlflow(root, tracking, gone)
+        from tasks.tracking.queries import mark_killed
+
+        try:
+            mark_killed(root, tracking, sorted(gone))
+        except GraftError as error:
+            print(f"warning: runs that died may be shown as running in MLflow: {error}", file=sys.stderr)
     for id in gone:
         (_folder(root) / f"{id}.json").unlink(missing_ok=True)
     return [run.name for run in dead]
-
-
-def _kill_in_mlflow(root: Path, tracking: Tracking, flow_run_ids: set[str]) -> None:
-    """An error of the store is only a warning; the MLflow run then remains as it is."""
-    from tasks.tracking.queries import mark_killed
-
-    try:
-        mark_killed(root, tracking, sorted(flow_run_ids))
-    except GraftError as error:
-        print(f"warning: runs that died may be shown as running in MLflow: {error}", file=sys.stderr)
 
 
 def _is_alive(process: Process) -> bool:

@@ -29,6 +29,7 @@ from flows.process import settings
 from flows.process.signals import block_signals
 from tasks.artifacts import digest_text
 from tasks.core.child_process import end_with_parent, python_path
+from tasks.core.loopback import HOST
 from tasks.errors import GraftError, TransientError
 from tasks.model.device import take_card, use_device, visible_cards
 from tasks.params.fields import Device
@@ -40,9 +41,6 @@ Value = TypeVar("Value")
 
 QUEUED_PER_WORKER = 2
 """Shards submitted at once for each worker: one that is computed, one that waits."""
-
-LOOPBACK = "127.0.0.1"
-"""Address on which a Dask started here listens, as Ray does: its messages can run code."""
 
 QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
 """Run at the start of a worker of our own Dask, whose only warning there is about shards that it leaves when ended."""
@@ -217,8 +215,9 @@ def _dask(address: str | None, workers: int) -> Any:
 
     if address:
         return DaskTaskRunner(address=address)
-    options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "host": LOOPBACK}
-    options |= {"dashboard_address": f"{LOOPBACK}:0", "scheduler_kwargs": {"dashboard": False}}  # none, on a free port
+    options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1}
+    options |= {"host": HOST}  # as Ray does: its messages can run code
+    options |= {"dashboard_address": f"{HOST}:0", "scheduler_kwargs": {"dashboard": False}}  # none, on a free port
     options |= {"preload": QUIET_WORKER}
     return DaskTaskRunner(cluster_kwargs=options)
 

@@ -15,11 +15,6 @@ from tasks.layout import Layout
 if TYPE_CHECKING:
     from dvc.api import DVCFileSystem
 
-FORMS = (
-    "a folder with run/ in it, an account.json, a DVC experiment, a git commit with its dvc.lock, or its number in "
-    "graft history"
-)
-
 
 def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
     """The title and record of the run that `name` means.
@@ -39,7 +34,10 @@ def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
         return entry.name, read_json(account, RunRecord)
     found = _from_dvc(name, project)
     if found is None:
-        raise GraftError(f"{name}: no such run; name {FORMS}")
+        raise GraftError(
+            f"{name}: no such run; name a folder with run/ in it, an account.json, a DVC experiment, a git commit with "
+            "its dvc.lock, or its number in graft history"
+        )
     return found
 
 

@@ -76,14 +76,6 @@ class EvaluationParams(BaseModel):
     ks: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)]
 
 
-def _evaluation_params(params: Mapping[str, str]) -> EvaluationParams:
-    """Raises ValueError if one is missing or out of range."""
-    try:
-        return EvaluationParams(seed=json.loads(params["seed"]), ks=json.loads(params["evaluation.ks"]))
-    except (KeyError, RecursionError) as error:
-        raise ValueError(f"params: {error} is missing or no value") from None
-
-
 class _Stage(BaseModel):
     """The part of a stage in `dvc.lock` that is read here."""
 
@@ -113,7 +105,7 @@ class RunRecord(Record):
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> "RunRecord":
-        most = max(_evaluation_params(self.params).ks)
+        most = max(self.evaluation.ks)
         if missing := set(WHENS) - set(self.outcomes):
             raise ValueError(f"outcomes: none {' and '.join(sorted(missing))}")
         for outcome in (outcome for listed in self.outcomes.values() for outcome in listed):
@@ -145,8 +137,11 @@ class RunRecord(Record):
 
     @property
     def evaluation(self) -> EvaluationParams:
-        """How it was evaluated."""
-        return _evaluation_params(self.params)
+        """How it was evaluated. Raises ValueError if a param is missing or out of range."""
+        try:
+            return EvaluationParams(seed=json.loads(self.params["seed"]), ks=json.loads(self.params["evaluation.ks"]))
+        except (KeyError, RecursionError) as error:
+            raise ValueError(f"params: {error} is missing or no value") from None
 
 
 def read_run_record(layout: Layout) -> RunRecord:
