@@ -25,8 +25,6 @@ from tasks.errors import GraftError
 from tasks.params.machine import Tracking
 from tasks.tracking.tags import WORKSPACE
 
-CRASH_MESSAGE = "its process is gone: killed, or the machine went down"
-
 
 class Process(BaseModel):
     """A process. `born`: its start in seconds since the boot, as pids are used again, and the clock may be changed."""
@@ -87,7 +85,8 @@ def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
             known = client.read_flow_runs(flow_run_filter=chosen)
             dead = [run for run in known if str(run.id) in gone and run.state and not run.state.is_final()]
             for run in dead:
-                client.set_flow_run_state(run.id, Crashed(message=CRASH_MESSAGE), force=True)
+                state = Crashed(message="its process is gone: killed, or the machine went down")
+                client.set_flow_run_state(run.id, state, force=True)
     except ValueError as error:  # of json or pydantic
         url = PREFECT_API_URL.value()
         raise GraftError(f"prefect: what answers at {url} is no Prefect server; {REMEDY}") from error

@@ -4,16 +4,13 @@ import tempfile
 from collections.abc import Iterable
 from os.path import exists, isdir  # False for a name that is too long, for which pathlib raises
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from flows.history.run_history import find_lock, find_number
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record, rounds_of
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
-
-if TYPE_CHECKING:
-    from dvc.api import DVCFileSystem
 
 
 def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
@@ -85,7 +82,7 @@ def _from_dvc(name: str, project: Path) -> tuple[str, RunRecord] | None:
             ) from None
 
 
-def _fetch(files: "DVCFileSystem", layout: Layout, paths: Iterable[Path]) -> None:
+def _fetch(files: Any, layout: Layout, paths: Iterable[Path]) -> None:
     """Copy those of `paths` that exist in a revision; `read_run_record` raises for required ones that are missing."""
     for path in paths:
         place = path.relative_to(layout.root).as_posix()

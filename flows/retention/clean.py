@@ -18,9 +18,6 @@ MAX_LINES = 10
 TEMPORARY = ".*." + "[a-z0-9_]" * 8
 """Pattern of the name of a file or folder while it is written."""
 
-PREFECT = "prefect"
-"""The folder of Prefect in `.graft/`, which is left to Prefect."""
-
 
 def clean(layout: Layout, keep: int, really: bool, replies: bool) -> None:
     """List what may be removed and what is kept; with `really`, remove it. The caller holds the workspace lock."""
@@ -47,9 +44,9 @@ def _list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> List
     `replies`: list the stored replies of models, too, which cost money.
     """
     graft, kept = layout.root / ".graft", []
-    folders = [layout.root / "run", *(path for path in graft.glob("*") if path.name != PREFECT)]
+    folders = [layout.root / "run", *(path for path in graft.glob("*") if path.name != "prefect")]  # Prefect's own
     removable = [path for folder in folders for path in sorted(folder.rglob(TEMPORARY))]
-    removable += [path for path in sorted(graft.glob(TEMPORARY)) if path not in removable]
+    removable += sorted(graft.glob(TEMPORARY))
     removable += [left for place in (layout.champion, layout.challenger) if place.exists() for left in leftovers(place)]
     for journal in sorted((graft / "journal").glob("*")):
         if journal.name in up_to_date:

@@ -24,8 +24,6 @@ from flows.stages.dvc_yaml import parse
 from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
 
-STASHES = ("refs/exps/stash", "refs/exps/celery/stash")  # queued experiments
-
 
 class Listing(NamedTuple):
     """`remove` deletes the things in `removable` and nothing else. `kept`: lines on what is kept, and why."""
@@ -109,7 +107,7 @@ def _unnamed_revisions(root: Path, keep: int) -> list[str]:
     """The last commits of each branch that changed `dvc.lock`, and queued experiments."""
     heads = _git(root, "for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
     last = [rev for head in heads for rev in _git(root, "log", f"-{keep}", "--format=%H", head, "--", "dvc.lock")]
-    stashes = _git(root, "for-each-ref", "--format=%(refname)", *STASHES)
+    stashes = _git(root, "for-each-ref", "--format=%(refname)", "refs/exps/stash", "refs/exps/celery/stash")
     queued = [rev for name in stashes for rev in _git(root, "log", "-g", "--format=%H", name)]
     return list(dict.fromkeys([*last, *queued]))
 
