@@ -85,8 +85,8 @@ def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
             known = client.read_flow_runs(flow_run_filter=chosen)
             dead = [run for run in known if str(run.id) in gone and run.state and not run.state.is_final()]
             for run in dead:
-                state = Crashed(message="its process is gone: killed, or the machine went down")
-                client.set_flow_run_state(run.id, state, force=True)
+                why = "its process is gone: killed, or the machine went down"
+                client.set_flow_run_state(run.id, Crashed(message=why), force=True)
     except ValueError as error:  # of json or pydantic
         url = PREFECT_API_URL.value()
         raise GraftError(f"prefect: what answers at {url} is no Prefect server; {REMEDY}") from error

@@ -172,7 +172,7 @@ class ShardRunner:
             try:
                 with block_signals(SIGINT), _keep_handler(SIGTERM):
                     self._runner = runner.__enter__()
-            except (OSError, TimeoutError, ConnectionError) as error:
+            except OSError as error:
                 where = self._params.address or "here"
                 token = ", and set RAY_AUTH_MODE=token if it asks for tokens" if self._params.kind == "ray" else ""
                 raise TransientError(
