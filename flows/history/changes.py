@@ -5,7 +5,7 @@ the user changed nothing.
 """
 
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import Field
@@ -130,14 +130,12 @@ def _changed_files(before: RunInputs, now: RunInputs) -> list[str]:
     return [key for key in keys if before.files.get(key) != now.files.get(key)]
 
 
-def _others(before: RunInputs, now: RunInputs) -> list[str]:
-    problems = [_problems(before, now)] if before.problems != now.problems else []
-    return [*problems, *(["other source"] if before.sources != now.sources else [])]
-
-
-def _problems(before: RunInputs, now: RunInputs) -> str:
-    old, new = (sum(file.problems for file in inputs.problems.values()) for inputs in (before, now))
-    return f"problems {old} → {new}" if old != new else "other problems"
+def _others(before: RunInputs, now: RunInputs) -> Iterator[str]:
+    if before.problems != now.problems:
+        old, new = (sum(file.problems for file in inputs.problems.values()) for inputs in (before, now))
+        yield f"problems {old} → {new}" if old != new else "other problems"
+    if before.sources != now.sources:
+        yield "other source"
 
 
 def _tail(key: str, names: Iterable[str]) -> str:
