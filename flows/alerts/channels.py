@@ -29,8 +29,6 @@ ADDRESSES = "GRAFT_ALERTS"
 LIMIT = 10.0
 """Seconds in which all channels have to accept the alerts; they are asked at the same time."""
 
-TEST = Alert("test", "a test of the alerts; nothing happened")
-
 
 def send(root: Path, alerts: Sequence[Alert]) -> None:
     """Send alerts of the project `root` through each channel; one that does not accept them is a warning."""
@@ -41,7 +39,7 @@ def send(root: Path, alerts: Sequence[Alert]) -> None:
 
 def try_channels(root: Path, say: Callable[[str], None]) -> None:
     """Send a test alert, and say of each channel if it was accepted. Raises GraftError if one was not."""
-    results = _deliver(root, [TEST])
+    results = _deliver(root, [Alert("test", "a test of the alerts; nothing happened")])
     if not results:
         raise GraftError(
             f"{ADDRESSES}: no address; set this variable to one of Apprise's or more, with spaces between them: "

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from flows.alerts.alert import Alert, Memory, alert_of, missed_alerts, result_alerts
 from flows.alerts.channels import send
-from flows.history.run_history import Entry, close_killed, entries
+from flows.history.run_history import Entry, close_killed, entries, find_flow_run
 from flows.process.exit_codes import failure_line
 from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.reports.publish import failure
@@ -42,9 +42,11 @@ def scheduled_alerts(root: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         line = failure_line(error) if isinstance(error, Exception) else "interrupted"
-        _send(root, lambda: _failed(root, line))
+        with _warn("none sent"):
+            send(root, [_failed(root, line)])
         raise
-    _send(root, lambda: _results(Layout(root)))
+    with _warn("none sent"):
+        send(root, _results(Layout(root)))
 
 
 def check_schedule(root: Path, schedules: Sequence[SCHEDULE_TYPES], begins: bool = False) -> None:
@@ -52,17 +54,13 @@ def check_schedule(root: Path, schedules: Sequence[SCHEDULE_TYPES], begins: bool
 
     `begins`: a run begins now, which counts as that of the last time.
     """
-    _send(root, lambda: [*_killed(root), *_missed(root, schedules, begins)])
+    with _warn("none sent"):
+        send(root, [*_killed(root), *_missed(root, schedules, begins)])
 
 
 def alert_killed(flow: object, flow_run: object, state: object) -> None:  # noqa: ARG001 (Prefect passes these three)
     """Hook of Prefect, where the process that started the run is still there: the alert of a run that was killed."""
     check_schedule(Path.cwd(), [])
-
-
-def _send(root: Path, alerts: Callable[[], list[Alert]]) -> None:
-    with _warn("none sent"):
-        send(root, alerts())
 
 
 def _killed(root: Path) -> list[Alert]:
@@ -111,17 +109,17 @@ def _rule(schedule: str) -> dict[str, object]:
     return {key: value for key, value in json.loads(schedule).items() if key != "anchor_date"}
 
 
-def _failed(root: Path, line: str) -> list[Alert]:
+def _failed(root: Path, line: str) -> Alert:
     _write(root, _memory(root).model_copy(update={"until": _now()}))
     entry = None
     with suppress(GraftError):  # the history may be what the run failed of
-        entry = _entry(root)
-    return [alert_of("run.failed", entry, entry.line or line) if entry else Alert("run.failed", line)]
+        entry = find_flow_run(root, str(flow_run.id))
+    return alert_of("run.failed", entry, entry.line or line) if entry else Alert("run.failed", line)
 
 
 def _results(layout: Layout) -> list[Alert]:
     """The alerts of a run that succeeded; none of one that repeats an earlier one, or found nothing new."""
-    params, entry = load_params(layout.root / "params.yaml"), _entry(layout.root)
+    params, entry = load_params(layout.root / "params.yaml"), find_flow_run(layout.root, str(flow_run.id))
     memory, alerts = _memory(layout.root).model_copy(update={"until": _now()}), list[Alert]()
     others = (other.dvc_lock_md5 for other in entries(layout.root) if entry and other.number < entry.number)
     if entry and entry.dvc_lock_md5 not in others:
@@ -131,11 +129,6 @@ def _results(layout: Layout) -> list[Alert]:
         alerts, memory = result_alerts(entry, promotion, audits, memory, params.machine.alerts.unbeaten)
     _write(layout.root, memory)
     return alerts
-
-
-def _entry(root: Path) -> Entry | None:
-    """That of the present run."""
-    return next((entry for entry in entries(root) if entry.flow_run == str(flow_run.id)), None)
 
 
 def _now() -> datetime:

@@ -9,7 +9,6 @@
 Which samples validation would drop (the stage select) is left out: every completion with an advantage is learned from.
 """
 
-import csv
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +17,8 @@ from statistics import fmean
 
 from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
 from flows.diagnosis.record import Diagnosis
-from tasks.artifacts import read_json, read_jsonl, read_text
+from tasks.artifacts import read_json, read_jsonl
+from tasks.core.metrics_files import read_table
 from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner, make_runner
@@ -37,7 +37,7 @@ from tasks.programs.answer_check import failure_reason
 from tasks.records import Lineage, Problem
 from tasks.search.policy_search import SplitProblem
 from tasks.seeds import derive_seed
-from tasks.trajectories import Member, RewardedTrajectory
+from tasks.trajectories import RewardedTrajectory
 from tasks.update.compute import update_scorer
 from tasks.update.diagnostics.health import Score, StepMeasurements, verdicts
 from tasks.update.diagnostics.one_step import OneStep, one_step
@@ -180,7 +180,11 @@ def _signs(
         advantages=[group.advantages for group in groups],
         distinct=[len({tuple(member.tokens) for member in trajectory.members}) for trajectory, _ in rewarded],
         invalid=fmean(member.result.status not in ANSWERED for member, _ in members),
-        errors=[_error(member) for member, reward in members if reward.status != "ok"],
+        errors=[
+            failure_reason(member.results) or "a term of its reward failed"
+            for member, reward in members
+            if reward.status != "ok"
+        ],
         served=params.operators.backend != "none",
         norm=step.row["grad_norm"] if step.row else 0.0,
         max_norm=params.update.max_grad_norm,
@@ -204,11 +208,7 @@ def gradient_norms_in(table: Path) -> list[float]:
     if not table.exists():
         return []
     try:
-        return [float(row["grad_norm"]) for row in csv.DictReader(read_text(table).splitlines())]
-    except (KeyError, ValueError, TypeError):
+        return [row["grad_norm"] for row in read_table(table)]
+    except (KeyError, OSError, ValueError):
         remedy = "run the update stage of that round again"
         raise GraftError(f"{table}: no table of an update's steps with a column grad_norm; {remedy}") from None
-
-
-def _error(member: Member) -> str:
-    return failure_reason(member.results) or "a term of its reward failed"

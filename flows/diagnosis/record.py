@@ -71,11 +71,6 @@ class Diagnosis:
     lost: str  # why a score could not be measured, "" where both were
     verdicts: Sequence[Verdict]
 
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Problems, and completions in all."""
-        return len(self.problems), sum(c.count for asked in self.problems for c in asked.completions)
-
 
 def loss_lines(step: OneStep) -> list[tuple[str, str, str]]:
     """(what, before the step, after it), of the samples that are learned from; [] where no step was taken.
@@ -113,11 +108,11 @@ def _column(row: Metrics | None, parts: GradientNorms | None) -> dict[str, str]:
 
 def summary_lines(diagnosis: Diagnosis) -> list[str]:
     """What was looked at, in a few sentences."""
-    problems, completions = diagnosis.sizes
+    completions = sum(completion.count for asked in diagnosis.problems for completion in asked.completions)
     reference = f"round 0's ({diagnosis.reference})" if diagnosis.round else "the policy itself"
     lines = [
-        f"One GRPO step of round {diagnosis.round}'s policy ({diagnosis.version}) on {problems} train problems with "
-        f"{completions} completions. The reference is {reference}.",
+        f"One GRPO step of round {diagnosis.round}'s policy ({diagnosis.version}) on {len(diagnosis.problems)} train "
+        f"problems with {completions} completions. The reference is {reference}.",
         "The step is taken in memory, at the full learning rate, and nothing of the run is changed. Every completion "
         "with an advantage is learned from: influence has no say here.",
     ]

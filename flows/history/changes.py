@@ -5,7 +5,7 @@ the user changed nothing.
 """
 
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import Field
@@ -54,7 +54,7 @@ def scheduled_base(layout: Layout, params: Params) -> str:
 
 def read_inputs(layout: Layout, params: Params) -> RunInputs:
     """The inputs of a run with `params`. Raises GraftError if a file that params name is missing."""
-    flat, files = flat_params(params), user_files(layout.root, params)
+    flat, files = _flat(params), user_files(layout.root, params)
     return RunInputs(
         problems=digest_problem_files(layout.root, params),
         params=flat,
@@ -79,46 +79,21 @@ def read_scheduled_inputs(layout: Layout, params: Params) -> RunInputs:
     return inputs
 
 
-def flat_params(params: Params) -> dict[str, str]:
-    """The params that stages read, as texts by their dotted names."""
-    return flatten(dump_stage_params(params))
-
-
-def changed_params(before: RunInputs, now: RunInputs) -> dict[str, tuple[str, str]]:
-    """The params that differ, with both values, by their dotted names. `rounds.start` follows from `rounds.last`."""
-    return _differing(before.params, now.params)
-
-
-def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    values = {
-        key: (before.get(key, "null"), now.get(key, "null"))
-        for key in sorted(before.keys() | now.keys())
-        if not key.startswith("rounds.start.")
-    }
-    return {key: (old, new) for key, (old, new) in values.items() if old != new}
-
-
-def changed_files(before: RunInputs, now: RunInputs) -> list[str]:
-    """The params that are equal, but whose files differ."""
-    keys = sorted((before.files.keys() | now.files.keys()) - changed_params(before, now).keys())
-    return [key for key in keys if before.files.get(key) != now.files.get(key)]
-
-
 def summarise_change(before: RunInputs | None, now: RunInputs) -> str:
     """What differs from an earlier run, in a few words; "" if nothing does."""
     if before is None:
         return "first run"
-    params = changed_params(before, now).items()
-    named = [f"{_tail(key, now.params)} {shortened(value, MAX_CHARACTERS)}" for key, (_, value) in params]
-    named += [f"other {_tail(key, now.params)}" for key in changed_files(before, now)]
+    params = _changed_params(before.params, now.params).items()
+    named = [f"{_tail(key, now.params)} {shortened(value, MAX_CHARACTERS)}" for key, value in params]
+    named += [f"other {_tail(key, now.params)}" for key in _changed_files(before, now)]
     more = [f"+{len(named) - MAX_PARAMS}"] if len(named) > MAX_PARAMS else []
     return ", ".join([*named[:MAX_PARAMS], *more, *_others(before, now)])
 
 
 def list_changes(before: RunInputs, now: RunInputs) -> str:
     """All that differs from an earlier run, `update.beta=0.05, other source` for instance; "" if nothing does."""
-    params = [f"{key}={new}" for key, (_, new) in changed_params(before, now).items()]
-    return ", ".join([*params, *(f"other {key}" for key in changed_files(before, now)), *_others(before, now)])
+    params = [f"{key}={new}" for key, new in _changed_params(before.params, now.params).items()]
+    return ", ".join([*params, *(f"other {key}" for key in _changed_files(before, now)), *_others(before, now)])
 
 
 def overrides(root: Path, params: Params) -> str:
@@ -131,20 +106,36 @@ def overrides(root: Path, params: Params) -> str:
         text = subprocess.run(
             command, cwd=root, capture_output=True, encoding="utf-8", errors="replace", check=True
         ).stdout
-        committed = flat_params(overridden(root / "params.yaml", text, [])[1])
+        committed = _flat(overridden(root / "params.yaml", text, [])[1])
     except (OSError, subprocess.CalledProcessError, GraftError):
         return ""
-    return " ".join(f"{key}={new}" for key, (_, new) in _differing(committed, flat_params(params)).items())
+    return " ".join(f"{key}={new}" for key, new in _changed_params(committed, _flat(params)).items())
 
 
-def _others(before: RunInputs, now: RunInputs) -> list[str]:
-    problems = [_problems(before, now)] if before.problems != now.problems else []
-    return [*problems, *(["other source"] if before.sources != now.sources else [])]
+def _flat(params: Params) -> dict[str, str]:
+    """The params that stages read, as texts by their dotted names."""
+    return flatten(dump_stage_params(params))
 
 
-def _problems(before: RunInputs, now: RunInputs) -> str:
-    old, new = (sum(file.problems for file in inputs.problems.values()) for inputs in (before, now))
-    return f"problems {old} → {new}" if old != new else "other problems"
+def _changed_params(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """The params that differ, with the present value, sorted. `rounds.start` follows from `rounds.last`."""
+    keys = sorted(key for key in before.keys() | now.keys() if not key.startswith("rounds.start."))
+    values = {key: now.get(key, "null") for key in keys}
+    return {key: value for key, value in values.items() if value != before.get(key, "null")}
+
+
+def _changed_files(before: RunInputs, now: RunInputs) -> list[str]:
+    """The params that are equal, but whose files differ."""
+    keys = sorted((before.files.keys() | now.files.keys()) - _changed_params(before.params, now.params).keys())
+    return [key for key in keys if before.files.get(key) != now.files.get(key)]
+
+
+def _others(before: RunInputs, now: RunInputs) -> Iterator[str]:
+    if before.problems != now.problems:
+        old, new = (sum(file.problems for file in inputs.problems.values()) for inputs in (before, now))
+        yield f"problems {old} → {new}" if old != new else "other problems"
+    if before.sources != now.sources:
+        yield "other source"
 
 
 def _tail(key: str, names: Iterable[str]) -> str:

@@ -71,6 +71,11 @@ def find_number(root: Path, number: str) -> Entry | None:
     return next((entry for entry in entries(root) if str(entry.number) == number), None)
 
 
+def find_flow_run(root: Path, flow_run: str) -> Entry | None:
+    """The entry of the run with this id in Prefect."""
+    return next((entry for entry in entries(root) if entry.flow_run == flow_run), None)
+
+
 def find_lock(root: Path, lock: bytes) -> Entry | None:
     """The first run that ended with this `dvc.lock`; later ones repeat it."""
     md5 = lock_digest(lock)
@@ -160,10 +165,8 @@ def _warn(lost: str = "how this run ended") -> Iterator[None]:
 
 def add_failure(root: Path, line: str, flow_run: str) -> str:
     """The name of a scheduled run that failed. If it did so before it had an entry, one is added."""
-    begun = next((entry for entry in entries(root) if entry.flow_run == flow_run), None)
-    if begun:
-        return begun.name
-    return _new_entry(root, "not begun", flow_run, scheduled=True, done=False, line=line).name
+    begun = find_flow_run(root, flow_run)
+    return (begun or _new_entry(root, "not begun", flow_run, scheduled=True, done=False, line=line)).name
 
 
 def close_killed(root: Path, failure_of: Callable[[Entry], str | None]) -> list[Entry]:

@@ -25,8 +25,6 @@ from tasks.errors import GraftError
 from tasks.params.machine import Tracking
 from tasks.tracking.tags import WORKSPACE
 
-CRASH_MESSAGE = "its process is gone: killed, or the machine went down"
-
 
 class Process(BaseModel):
     """A process. `born`: its start in seconds since the boot, as pids are used again, and the clock may be changed."""
@@ -80,33 +78,28 @@ def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
     does not answer, GraftError if it is none.
     """
     notes = {path.stem: read_json(path, Note) for path in sorted(_folder(root).glob("*.json"))}
-    notes = {run: note for run, note in notes.items() if note.api == _api(root)}
-    gone = {run for run, note in notes.items() if not _is_alive(note.process)}
+    gone = {run for run, note in notes.items() if note.api == _api(root) and not _is_alive(note.process)}
     chosen = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(id) for id in gone]))
     try:
         with get_client(sync_client=True) as client:
             known = client.read_flow_runs(flow_run_filter=chosen)
             dead = [run for run in known if str(run.id) in gone and run.state and not run.state.is_final()]
             for run in dead:
-                client.set_flow_run_state(run.id, Crashed(message=CRASH_MESSAGE), force=True)
+                why = "its process is gone: killed, or the machine went down"
+                client.set_flow_run_state(run.id, Crashed(message=why), force=True)
     except ValueError as error:  # of json or pydantic
         url = PREFECT_API_URL.value()
         raise GraftError(f"prefect: what answers at {url} is no Prefect server; {REMEDY}") from error
     if gone:
-        _kill_in_mlflow(root, tracking, gone)
+        from tasks.tracking.queries import mark_killed
+
+        try:
+            mark_killed(root, tracking, sorted(gone))
+        except GraftError as error:
+            print(f"warning: runs that died may be shown as running in MLflow: {error}", file=sys.stderr)
     for id in gone:
         (_folder(root) / f"{id}.json").unlink(missing_ok=True)
     return [run.name for run in dead]
-
-
-def _kill_in_mlflow(root: Path, tracking: Tracking, flow_run_ids: set[str]) -> None:
-    """An error of the store is only a warning; the MLflow run then remains as it is."""
-    from tasks.tracking.queries import mark_killed
-
-    try:
-        mark_killed(root, tracking, sorted(flow_run_ids))
-    except GraftError as error:
-        print(f"warning: runs that died may be shown as running in MLflow: {error}", file=sys.stderr)
 
 
 def _is_alive(process: Process) -> bool:

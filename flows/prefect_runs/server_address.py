@@ -16,13 +16,10 @@ def check_settings() -> None:
         from prefect.settings import get_current_settings
 
         get_current_settings()
-    except ValueError as error:  # pydantic's of a value, or that of a file that is no TOML
-        raise GraftError(f"prefect: {_setting(error)}; correct that setting, a variable PREFECT_… or a file") from None
-
-
-def _setting(error: ValueError) -> str:
-    """The first setting that Prefect refuses, and why."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors()[0]
-    return f"{error.title}.{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return
+    except ValidationError as error:
+        first = error.errors()[0]
+        refused = f"{error.title}.{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except ValueError as error:  # of a file that is no TOML
+        refused = str(error)
+    raise GraftError(f"prefect: {refused}; correct that setting, a variable PREFECT_… or a file")

@@ -29,6 +29,7 @@ from flows.process import settings
 from flows.process.signals import block_signals
 from tasks.artifacts import digest_text
 from tasks.core.child_process import end_with_parent, python_path
+from tasks.core.loopback import HOST
 from tasks.errors import GraftError, TransientError
 from tasks.model.device import take_card, use_device, visible_cards
 from tasks.params.fields import Device
@@ -40,9 +41,6 @@ Value = TypeVar("Value")
 
 QUEUED_PER_WORKER = 2
 """Shards submitted at once for each worker: one that is computed, one that waits."""
-
-LOOPBACK = "127.0.0.1"
-"""Address on which a Dask started here listens, as Ray does: its messages can run code."""
 
 QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
 """Run at the start of a worker of our own Dask, whose only warning there is about shards that it leaves when ended."""
@@ -120,18 +118,18 @@ class ShardRunner:
             yield from map(function, chain(first, rest))
             return
         try:
-            yield from self._values(partial(partial, function), chain(first, rest))
+            yield from self._values(function, chain(first, rest))
         except BaseException:
             self._end(at_once=True)  # abandon the shards that remain
             raise
 
-    def _values(self, work_of: Callable[[Shard], Callable[[], Value]], shards: Iterable[Shard]) -> Iterator[Value]:
+    def _values(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
         runner = self._started()
         threads = max((os.cpu_count() or 1) // self._workers, 1)
         common = {"sources": digest_sources(), "threads": threads, "device": self._device, "cards": self._cards()}
         under_way: deque[Any] = deque()
         for shard in shards:
-            parameters = common | {"work": work_of(shard)}
+            parameters = common | {"work": partial(function, shard)}
             with block_signals(SIGINT), self._share_of_card():
                 under_way.append(runner.submit(compute_shard, parameters))
             if len(under_way) >= QUEUED_PER_WORKER * self._workers:
@@ -174,7 +172,7 @@ class ShardRunner:
             try:
                 with block_signals(SIGINT), _keep_handler(SIGTERM):
                     self._runner = runner.__enter__()
-            except (OSError, TimeoutError, ConnectionError) as error:
+            except OSError as error:
                 where = self._params.address or "here"
                 token = ", and set RAY_AUTH_MODE=token if it asks for tokens" if self._params.kind == "ray" else ""
                 raise TransientError(
@@ -217,8 +215,9 @@ def _dask(address: str | None, workers: int) -> Any:
 
     if address:
         return DaskTaskRunner(address=address)
-    options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "host": LOOPBACK}
-    options |= {"dashboard_address": f"{LOOPBACK}:0", "scheduler_kwargs": {"dashboard": False}}  # none, on a free port
+    options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1}
+    options |= {"host": HOST}  # as Ray does: its messages can run code
+    options |= {"dashboard_address": f"{HOST}:0", "scheduler_kwargs": {"dashboard": False}}  # none, on a free port
     options |= {"preload": QUIET_WORKER}
     return DaskTaskRunner(cluster_kwargs=options)
 

@@ -10,9 +10,6 @@ from functools import cache
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.logging.handlers import APILogHandler
 
-LOGGERS = ("flows", "tasks")
-"""The loggers of Graft's own modules."""
-
 
 class RunLogHandler(APILogHandler):
     """Sends the lines that are logged inside a flow or task run to Prefect, in batches and by a thread of Prefect's."""
@@ -27,7 +24,7 @@ class RunLogHandler(APILogHandler):
 def log_to_prefect() -> None:
     """Send what Graft's modules log, from INFO on, to Prefect; leave out that a task run ended as expected."""
     handler = RunLogHandler()
-    for name in LOGGERS:
+    for name in ("flows", "tasks"):
         logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).setLevel(logging.INFO)
     logging.getLogger("prefect.task_runs").addFilter(says_more)

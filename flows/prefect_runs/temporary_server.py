@@ -45,9 +45,6 @@ _SETTINGS: dict[Part, dict[str, str]] = {
     "all": {},
 }
 
-MIGRATED = {"PREFECT_SERVER_DATABASE_MIGRATE_ON_START": "0"}
-"""Prefect's own start does not do it once more, without a lock."""
-
 STARTING = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 
 
@@ -63,6 +60,7 @@ class TemporaryServer:
         self._api = f"http://{HOST}:{self.port}/api"
         self._answered = math.inf
         self._settings = {**_SETTINGS[part], "PREFECT_SERVER_UI_API_URL": self._api}
+        self._settings["PREFECT_SERVER_DATABASE_MIGRATE_ON_START"] = "0"  # `serve` has done it, with a lock
         self._start()
         atexit.register(self.stop)  # after Prefect's own handlers, which send the last events
 
@@ -125,7 +123,7 @@ class TemporaryServer:
             self._process = spawn(
                 "flows.prefect_runs.temporary_server",
                 str(self.port),
-                env={**self._settings, **MIGRATED, "PREFECT_HOME": str(self._home), "PREFECT__SERVER_FINAL": "1"},
+                env={**self._settings, "PREFECT_HOME": str(self._home), "PREFECT__SERVER_FINAL": "1"},
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
             )

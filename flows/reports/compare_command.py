@@ -1,13 +1,14 @@
 """`graft compare`: runs side by side, in the terminal and as a page, read from the files of the runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from flows.reports import comparison
-from flows.reports.comparison import Contrast, ParamRow, Side
+from flows.reports.comparison import LEGEND, Contrast, Side
 from flows.reports.run_lookup import find_run
 from tasks.core.terminal import make_table, shortened
 from tasks.errors import GraftError
@@ -57,17 +58,17 @@ def _print(sides: Sequence[Side], console: Console) -> None:
         console.print()
         console.print(_changes(contrast))
     console.print()
-    for note in (*comparison.remarks(sides), comparison.legend()):
+    for note in (*comparison.remarks(sides), LEGEND):
         console.print(note, style="dim", highlight=False)
 
 
-def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: Console) -> None:
+def _print_params(rows: Mapping[str, Sequence[str]], sides: Sequence[Side], console: Console) -> None:
     if not rows:
         console.print("All params are the same.")
         return
     table = make_table("params that differ", *(side.letter for side in sides))
-    for row in rows[:MAX_PARAMS]:
-        table.add_row(row.name, *(shortened(value, VALUE_WIDTH) for value in row.values))
+    for name, values in islice(rows.items(), MAX_PARAMS):
+        table.add_row(name, *(shortened(value, VALUE_WIDTH) for value in values))
     console.print(table)
     if len(rows) > MAX_PARAMS:
         console.print(f"… and {len(rows) - MAX_PARAMS} more: the page shows all", style="dim", highlight=False)

@@ -23,6 +23,14 @@ COSTS = {
 }
 """Metric → title, of a sample: the less, the better."""
 
+LEGEND = (
+    f"Problem by problem on the same test problems; in brackets the paired bootstrap interval of {100 * CONFIDENCE:g} "
+    f"% of the change. p: how often a change at least as large comes up if each problem's two results change places at "
+    f"random (sign-flip test, {RESAMPLES} draws or, where there are fewer, every pattern); it is not corrected for "
+    "reading many."
+)
+"""Explanation of the numbers in a contrast."""
+
 
 class Side(NamedTuple):
     """A run in a comparison."""
@@ -30,13 +38,6 @@ class Side(NamedTuple):
     letter: str  # its name in tables and charts
     name: str  # as given by the user
     record: RunRecord
-
-
-class ParamRow(NamedTuple):
-    """A param that differs; `values` has one entry per run."""
-
-    name: str
-    values: list[str]
 
 
 class Change(NamedTuple):
@@ -79,11 +80,11 @@ def make_sides(named: Sequence[tuple[str, RunRecord]]) -> list[Side]:
     return sides
 
 
-def differing_params(sides: Sequence[Side]) -> list[ParamRow]:
-    """The params that differ, by name; ABSENT if a run, of another version of Graft, lacks one."""
+def differing_params(sides: Sequence[Side]) -> dict[str, list[str]]:
+    """Params that differ → their value in each run; ABSENT if a run, of another version of Graft, has none."""
     names = sorted({name for side in sides for name in side.record.params})
-    rows = [ParamRow(name, [side.record.params.get(name, ABSENT) for side in sides]) for name in names]
-    return [row for row in rows if len(set(row.values)) > 1]
+    rows = {name: [side.record.params.get(name, ABSENT) for side in sides] for name in names}
+    return {name: values for name, values in rows.items() if len(set(values)) > 1}
 
 
 def contrasts(sides: Sequence[Side]) -> list[Contrast]:
@@ -104,19 +105,9 @@ def changes(record: RunRecord) -> list[Change]:
 
 def remarks(sides: Sequence[Side]) -> list[str]:
     """Remarks on params that make the numbers incomparable."""
-    names = [row.name for row in differing_params(sides) if row.name.startswith(MEASUREMENT_PARAMS)]
+    names = [name for name in differing_params(sides) if name.startswith(MEASUREMENT_PARAMS)]
     remark = f"{', '.join(names)} differ{'s' if len(names) == 1 else ''}: the runs were not measured in the same way."
     return [remark] if names else []
-
-
-def legend() -> str:
-    """Explanation of the numbers in a contrast."""
-    return (
-        f"Problem by problem on the same test problems; in brackets the paired bootstrap interval of "
-        f"{100 * CONFIDENCE:g} % of the change. p: how often a change at least as large comes up if each "
-        f"problem's two results change places at random (sign-flip test, {RESAMPLES} draws or, where there "
-        "are fewer, every pattern); it is not corrected for reading many."
-    )
 
 
 def _changes(first: tuple[RunRecord, When], second: tuple[RunRecord, When]) -> list[Change]:
@@ -146,12 +137,12 @@ def _by_problem(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[s
     return by_measure
 
 
-def sign_flip_p(after: Sequence[float], before: Sequence[float], seed: int, resamples: int = RESAMPLES) -> float:
+def sign_flip_p(after: Sequence[float], before: Sequence[float], seed: int) -> float:
     """Two-sided p-value of the paired permutation test of mean(after − before) = 0 over M problems.
 
     Under the null hypothesis a problem's two values may be swapped, which flips the sign of its difference. p is the
     share of the 2^m sign patterns of the m nonzero differences whose sum is at least as far from 0. If there are more
-    than `resamples` patterns, that many are drawn and the observed one is added, so p > 0. For 0/1 values this is
+    than RESAMPLES patterns, that many are drawn and the observed one is added, so p > 0. For 0/1 values this is
     McNemar's exact test. Raises ValueError if the lengths differ.
     """
     import numpy as np
@@ -165,7 +156,7 @@ def sign_flip_p(after: Sequence[float], before: Sequence[float], seed: int, resa
         np.sum,
         permutation_type="samples",
         vectorized=True,
-        n_resamples=resamples,
+        n_resamples=RESAMPLES,
         batch=RESAMPLE_BATCH,
         rng=np.random.default_rng(seed),
     )

@@ -14,7 +14,6 @@ from tasks.params.environment import BUILT_IN as ENVIRONMENTS
 from tasks.params.params import Params
 from tasks.programs.contract import first_line
 
-CODE = "code"
 QUESTION = "A box holds 12 pens. How many pens are in 4 boxes?"
 
 
@@ -35,9 +34,10 @@ def list_environments(root: Path, params: Params, name: str | None = None) -> st
 def _lines(name: str, environment: Environment, in_use: bool) -> Iterator[str]:
     yield f"{name}{'  (in use)' if in_use else ''}"
     yield f"  {printable(first_line(type(environment).__doc__))}"
-    tested = "run in the sandbox: shown unit tests for the search, hidden ones for rewards and pass@k"
-    runs = "run in the sandbox, on siblings too" if environment.asks_siblings else "read from the completion"
-    yield f"  answers       {tested if name == CODE else runs}"
+    checked = "run in the sandbox, on siblings too" if environment.asks_siblings else "read from the completion"
+    if name == "code":
+        checked = "run in the sandbox: shown unit tests for the search, hidden ones for rewards and pass@k"
+    yield f"  answers       {checked}"
     yield f"  reward terms  {', '.join(environment.terms) or 'none of its own'}"
     for param, field in type(environment.params).model_fields.items():
         value = json.dumps(getattr(environment.params, param))

@@ -1,14 +1,16 @@
 """`graft problems`: the format, the answers and examples of files of problems, without a run."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from tasks.core.terminal import answer_text, printable, shortened
 from tasks.errors import GraftError
 from tasks.evaluators.scores import BUILT_IN
+from tasks.params.convert import SHIPPED
 from tasks.params.file import load_params
 from tasks.params.sections import BY_FORMAT, EVALUATORS, SandboxParams
 from tasks.problems.files import problem_files, problem_text, rows_of, where_of
@@ -19,27 +21,23 @@ from tasks.programs.operators.builtin import context, without_context
 from tasks.records import Answer, Problem
 from tasks.statistics.problem_profile import kind_of_answer
 
-SHIPPED = SandboxParams(seconds=2.0, memory_mb=256, allow_weak=False)
-"""The limits of programs in the shipped params."""
-
 EXAMPLES = 3
 WIDTH = 100
 """Longest question of an example, in characters."""
 
 
-@dataclass
-class FileSummary:
+class FileSummary(NamedTuple):
     """A file's problems, and the lines that a run would refuse."""
 
     name: str
     known: Format
     evaluator: str
-    problems: list[Problem] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)  # place → reason
-    repeated: int = 0  # lines with a question, their siblings' included, that occurs before
+    problems: Sequence[Problem]
+    refused: Mapping[str, str]  # place → reason
+    repeated: int  # lines with a question, their siblings' included, that occurs before
 
 
-def describe_files(path: str, evaluator: str = BY_FORMAT, siblings: int = 0) -> str:
+def describe_files(path: str, evaluator: str, siblings: int) -> str:
     """The text that `graft problems` prints. Raises GraftError without a file, and for one of which no line is usable.
 
     Unit tests are tried in a sandbox with the limits of `params.yaml` in this folder, or those of the shipped one.
@@ -50,43 +48,40 @@ def describe_files(path: str, evaluator: str = BY_FORMAT, siblings: int = 0) -> 
         raise GraftError(f"--evaluator: no {evaluator!r}; name one of {', '.join(EVALUATORS)}, or module:CLASS")
     files = problem_files(Path.cwd(), path).items()
     params = Path("params.yaml")
-    sandbox = load_params(params).sandbox if params.is_file() else SHIPPED
-    summaries = [summarise(name, problem_text(name, file), evaluator, siblings, sandbox) for name, file in files]
-    return "\n\n".join("\n".join(lines_of(summary)) for summary in summaries)
+    sandbox = load_params(params if params.is_file() else SHIPPED).sandbox
+    summaries = [_summarise(name, problem_text(name, file), evaluator, siblings, sandbox) for name, file in files]
+    return "\n\n".join("\n".join(_lines_of(summary)) for summary in summaries)
 
 
-def summarise(
-    name: str, text: str, evaluator: str = BY_FORMAT, siblings: int = 0, sandbox: SandboxParams = SHIPPED
-) -> FileSummary:
+def _summarise(name: str, text: str, evaluator: str, siblings: int, sandbox: SandboxParams) -> FileSummary:
     """Read every line, a refused one too. Raises GraftError for a file that is not JSON, or without a usable line."""
-    reader, summary, questions = Reader(evaluator, siblings=siblings, loads=False), None, set[str]()
-    problems: dict[str, Problem] = {}
-    for place, row in rows_of(name, text):
-        where = where_of(name, place)
-        if summary is None:
-            known = format_of(where, row)
-            summary = FileSummary(name, known, known.evaluator if evaluator == BY_FORMAT else evaluator)
+    rows = rows_of(name, text)
+    first = next(rows, None)
+    if first is None:
+        raise GraftError(f"{name}: no line; write one JSON object per line")
+    known = format_of(where_of(name, first[0]), first[1])
+    reader, questions, repeated = Reader(evaluator, siblings=siblings, loads=False), set[str](), 0
+    problems, refused = dict[str, Problem](), dict[str, str]()
+    for place, row in chain([first], rows):
         try:
-            problem = reader.problem(where, summary.known, row, name)
+            problem = reader.problem(where_of(name, place), known, row, name)
         except GraftError as error:
-            summary.refused[place] = str(error)
+            refused[place] = str(error)
             continue
         before = len(questions)
         questions.update(map(question_key, problem.questions))
-        summary.repeated += len(questions) < before + len(problem.questions)
+        repeated += len(questions) < before + len(problem.questions)
         problems[place] = problem
-    if summary is None:
-        raise GraftError(f"{name}: no line; write one JSON object per line")
-    counted, refused = check_unit_tests(problems, sandbox)
-    summary.problems = list(counted.values())
-    summary.refused |= {place: f"{where_of(name, place)}: {reason}" for place, reason in refused.items()}
-    if not summary.problems:
-        count = f" (the first of {len(summary.refused)} lines, of which a run refuses all)"
-        raise GraftError(next(iter(summary.refused.values())) + (count if len(summary.refused) > 1 else ""))
-    return summary
+    counted, untested = check_unit_tests(problems, sandbox)
+    refused |= {place: f"{where_of(name, place)}: {reason}" for place, reason in untested.items()}
+    if not counted:
+        count = f" (the first of {len(refused)} lines, of which a run refuses all)"
+        raise GraftError(next(iter(refused.values())) + (count if len(refused) > 1 else ""))
+    used = known.evaluator if evaluator == BY_FORMAT else evaluator
+    return FileSummary(name, known, used, list(counted.values()), refused, repeated)
 
 
-def lines_of(summary: FileSummary) -> Iterator[str]:
+def _lines_of(summary: FileSummary) -> Iterator[str]:
     """What a person wants to know before a run, a line each."""
     problems = summary.problems
     yield f"{summary.name}: {len(problems)} problems, format {summary.known.name}"

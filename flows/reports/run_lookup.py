@@ -4,21 +4,13 @@ import tempfile
 from collections.abc import Iterable
 from os.path import exists, isdir  # False for a name that is too long, for which pathlib raises
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from flows.history.run_history import Entry, find_lock, find_number
+from flows.history.run_history import find_lock, find_number
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record, rounds_of
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
-
-if TYPE_CHECKING:
-    from dvc.api import DVCFileSystem
-
-FORMS = (
-    "a folder with run/ in it, an account.json, a DVC experiment, a git commit with its dvc.lock, or its number in "
-    "graft history"
-)
 
 
 def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
@@ -29,7 +21,7 @@ def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
     """
     path = Path(name).expanduser()
     if isdir(path):
-        return _title(name, _entry_of_folder(path)), read_run_record(Layout(path))
+        return _title(name, path, path / "dvc.lock"), read_run_record(Layout(path))
     if exists(path):
         return name, read_json(path, RunRecord)
     if entry := find_number(project, name):
@@ -39,17 +31,17 @@ def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
         return entry.name, read_json(account, RunRecord)
     found = _from_dvc(name, project)
     if found is None:
-        raise GraftError(f"{name}: no such run; name {FORMS}")
+        raise GraftError(
+            f"{name}: no such run; name a folder with run/ in it, an account.json, a DVC experiment, a git commit with "
+            "its dvc.lock, or its number in graft history"
+        )
     return found
 
 
-def _title(name: str, entry: Entry | None) -> str:
+def _title(name: str, project: Path, lock: Path) -> str:
+    """With the name of the first run in the project's history that ended with this `dvc.lock`."""
+    entry = find_lock(project, lock.read_bytes()) if lock.is_file() else None
     return f"{name} ({entry.name})" if entry else name
-
-
-def _entry_of_folder(folder: Path) -> Entry | None:
-    lock = folder / "dvc.lock"
-    return find_lock(folder, lock.read_bytes()) if lock.is_file() else None
 
 
 def _from_dvc(name: str, project: Path) -> tuple[str, RunRecord] | None:
@@ -80,8 +72,7 @@ def _from_dvc(name: str, project: Path) -> tuple[str, RunRecord] | None:
                 raise GraftError("dvc.lock is not in it")
             rounds = rounds_of(layout.root, params_of_run(layout.root))
             _fetch(files, layout, _record_files(layout, rounds))
-            entry = find_lock(project, (layout.root / "dvc.lock").read_bytes())
-            return _title(name, entry), read_run_record(layout)
+            return _title(name, project, layout.root / "dvc.lock"), read_run_record(layout)
         except (DvcException, FileNotFoundError, GraftError) as error:
             line = f"{error.filename} is missing" if isinstance(error, FileNotFoundError) else str(error)
             line = " ".join(line.replace(f"{folder}/", "").split())
@@ -91,7 +82,7 @@ def _from_dvc(name: str, project: Path) -> tuple[str, RunRecord] | None:
             ) from None
 
 
-def _fetch(files: "DVCFileSystem", layout: Layout, paths: Iterable[Path]) -> None:
+def _fetch(files: Any, layout: Layout, paths: Iterable[Path]) -> None:
     """Copy those of `paths` that exist in a revision; `read_run_record` raises for required ones that are missing."""
     for path in paths:
         place = path.relative_to(layout.root).as_posix()
@@ -103,7 +94,7 @@ def _fetch(files: "DVCFileSystem", layout: Layout, paths: Iterable[Path]) -> Non
 def _record_files(layout: Layout, rounds: int) -> list[Path]:
     """The files and folders that a run record is made from."""
     numbers = range(1, rounds + 1)
-    of_rounds = (layout.steps, layout.reward_histogram, layout.tree, layout.selection)
+    of_rounds = (layout.steps, layout.reward_histogram, layout.tree, layout.selection, layout.audit)
     return [
         layout.promotion,
         layout.problems("test"),

@@ -7,7 +7,7 @@ folder is gone.
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from operator import not_
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -76,15 +76,6 @@ class EvaluationParams(BaseModel):
     ks: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)]
 
 
-def _evaluation_params(params: Mapping[str, str]) -> EvaluationParams:
-    """Raises ValueError if one is missing or out of range."""
-    names = {"seed": "seed", "ks": "evaluation.ks"}
-    try:
-        return EvaluationParams(**{field: json.loads(params[name]) for field, name in names.items()})
-    except (KeyError, RecursionError) as error:
-        raise ValueError(f"params: {error} is missing or no value") from None
-
-
 class _Stage(BaseModel):
     """The part of a stage in `dvc.lock` that is read here."""
 
@@ -114,7 +105,7 @@ class RunRecord(Record):
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> "RunRecord":
-        most = max(_evaluation_params(self.params).ks)
+        most = max(self.evaluation.ks)
         if missing := set(WHENS) - set(self.outcomes):
             raise ValueError(f"outcomes: none {' and '.join(sorted(missing))}")
         for outcome in (outcome for listed in self.outcomes.values() for outcome in listed):
@@ -146,8 +137,11 @@ class RunRecord(Record):
 
     @property
     def evaluation(self) -> EvaluationParams:
-        """How it was evaluated."""
-        return _evaluation_params(self.params)
+        """How it was evaluated. Raises ValueError if a param is missing or out of range."""
+        try:
+            return EvaluationParams(seed=json.loads(self.params["seed"]), ks=json.loads(self.params["evaluation.ks"]))
+        except (KeyError, RecursionError) as error:
+            raise ValueError(f"params: {error} is missing or no value") from None
 
 
 def read_run_record(layout: Layout) -> RunRecord:
@@ -156,33 +150,26 @@ def read_run_record(layout: Layout) -> RunRecord:
         raise GraftError(f"{layout.root}: no finished run, {layout.promotion} is missing; run graft retrain there")
     params = params_of_run(layout.root)
     rounds = rounds_of(layout.root, params)
-    measured = ((n, influence_histogram(read_jsonl(layout.selection(n), Selected))) for n in range(rounds, 0, -1))
+    numbers = range(1, rounds + 1)
+    measured = ((n, influence_histogram(read_jsonl(layout.selection(n), Selected))) for n in reversed(numbers))
     influence_round, bins = next((pair for pair in measured if pair[1]), (None, []))
-    return _make_record(
-        layout,
-        params=params,
-        rounds=rounds,
-        test_sha256=digest_path(layout.problems("test")),
-        decision=read_json(layout.promotion, Promotion).reason,
-        outcomes={when: read_jsonl(layout.evaluation(when) / "outcomes.jsonl", ProblemOutcome) for when in WHENS},
-        examples=_examples(layout),
-        metrics={stage_id: read_metrics(layout, stage_id) for stage_id in _stages_with_metrics(layout, rounds)},
-        steps={str(n): _steps(layout.steps(n)) for n in range(1, rounds + 1) if layout.steps(n).is_file()},
-        rewards={
-            str(n): read_histogram(layout, n) for n in range(1, rounds + 1) if layout.reward_histogram(n).is_file()
-        },
-        audits={
-            str(n): read_json(layout.audit(n), RewardAudit) for n in range(1, rounds + 1) if layout.audit(n).is_file()
-        },
-        influence_round=influence_round,
-        influence=[Bar(**bin._asdict()) for bin in bins],
-        tree=read_text(layout.tree(rounds)) if layout.tree(rounds).is_file() else None,
-    )
-
-
-def _make_record(layout: Layout, **fields: Any) -> RunRecord:
+    stage_ids = sorted(path.stem for path in layout.metrics("problems").parent.glob("*.json"))
     try:
-        return RunRecord(**fields)
+        return RunRecord(
+            params=params,
+            rounds=rounds,
+            test_sha256=digest_path(layout.problems("test")),
+            decision=read_json(layout.promotion, Promotion).reason,
+            outcomes={when: read_jsonl(layout.evaluation(when) / "outcomes.jsonl", ProblemOutcome) for when in WHENS},
+            examples=_examples(layout),
+            metrics={each: read_metrics(layout, each) for each in stage_ids if _is_within(rounds, each)},
+            steps={str(n): _steps(layout.steps(n)) for n in numbers if layout.steps(n).is_file()},
+            rewards={str(n): read_histogram(layout, n) for n in numbers if layout.reward_histogram(n).is_file()},
+            audits={str(n): read_json(layout.audit(n), RewardAudit) for n in numbers if layout.audit(n).is_file()},
+            influence_round=influence_round,
+            influence=[Bar(**bin._asdict()) for bin in bins],
+            tree=read_text(layout.tree(rounds)) if layout.tree(rounds).is_file() else None,
+        )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"])) or "its params"
@@ -208,9 +195,12 @@ def params_of_run(root: Path) -> dict[str, str]:
     flat = {name: value for name, value in flatten(parse(root / "params.yaml")).items() if not is_run_only(name)}
     if not (root / "dvc.lock").is_file():
         return flat
+    locked = _locked_params(root / "dvc.lock")
+    last = locked.get("choose", {}).get("rounds.last")
+    rounds = last if isinstance(last, int) else math.inf
     values: dict[str, tuple[str, Any]] = {}
-    for stage_id, seen in _of_present_rounds(_locked_params(root / "dvc.lock")):
-        for name, value in seen.items():
+    for stage_id in locked:
+        for name, value in locked[stage_id].items() if _is_within(rounds, stage_id) else ():
             other, before = values.setdefault(name, (stage_id, value))
             if before != value:
                 raise GraftError(
@@ -234,30 +224,20 @@ def _locked_params(path: Path) -> dict[str, dict[str, Any]]:
     return {stage_id: (entry.params or {}).get("params.yaml", {}) for stage_id, entry in (lock.stages or {}).items()}
 
 
-def _of_present_rounds(locked: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Leave out rounds that `dvc.lock` still has of an earlier run with more rounds."""
-    last = locked.get("choose", {}).get("rounds.last")
-    for stage_id, params in locked.items():
-        part = stage_id.partition("@")[2]
-        if not part.isdecimal() or not isinstance(last, int) or int(part[:9]) <= last:
-            yield stage_id, params
+def _is_within(rounds: float, stage_id: str) -> bool:
+    """False for a stage of a round that an earlier run with more rounds left."""
+    part = stage_id.partition("@")[2]
+    return not part.isdecimal() or int(part[:9]) <= rounds
 
 
 def _short(value: Any) -> str:
     return shortened(json.dumps(value), 60)
 
 
-def _stages_with_metrics(layout: Layout, rounds: int) -> list[str]:
-    """Stage ids, without the rounds of an earlier run that had more of them."""
-    names = sorted(path.stem for path in layout.metrics("problems").parent.glob("*.json"))
-    parts = {name: name.partition("@")[2] for name in names}
-    return [name for name, part in parts.items() if not part.isdecimal() or int(part[:9]) <= rounds]
-
-
 def _steps(path: Path) -> dict[str, list[float | None]]:
     try:
         rows = read_table(path)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise GraftError(f"{path}: no table ({error}); run graft stage {path.stem}") from None
     columns = [name for name in STEPS if rows and name in rows[0]]
     return {name: [row[name] if math.isfinite(row[name]) else None for row in rows] for name in columns}

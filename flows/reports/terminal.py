@@ -76,6 +76,7 @@ def _rounds(params: Params, record: RunRecord) -> Table:
     table = make_table("round", *names, *compared, right=True)
     for number in range(1, record.rounds + 1):
         reward, selected = record.numbers(f"reward@{number}"), record.numbers(f"select@{number}")
+        dev = record.numbers(f"validate@{number}") if compared else {}
         table.add_row(
             str(number),
             f"{reward['epoch/samples']:.0f}",
@@ -84,14 +85,9 @@ def _rounds(params: Params, record: RunRecord) -> Table:
             f"{reward['epoch/accumulated_reward']:.1f}",
             f"{100 * reward['solved_share']:.0f} %",
             f"{100 * selected['selected_share']:.0f} %",
-            *[_dev(record, number) for _ in compared],
+            *([f"{dev['pass_at_1']:.3f}"] if dev else []),
         )
     return table
-
-
-def _dev(record: RunRecord, number: int) -> str:
-    metrics = record.numbers(f"validate@{number}")
-    return f"{metrics['pass_at_1']:.3f}" if metrics else ""
 
 
 def _remarks(layout: Layout, params: Params, record: RunRecord) -> list[str]:

@@ -18,9 +18,6 @@ MAX_LINES = 10
 TEMPORARY = ".*." + "[a-z0-9_]" * 8
 """Pattern of the name of a file or folder while it is written."""
 
-PREFECT = "prefect"
-"""The folder of Prefect in `.graft/`, which is left to Prefect."""
-
 
 def clean(layout: Layout, keep: int, really: bool, replies: bool) -> None:
     """List what may be removed and what is kept; with `really`, remove it. The caller holds the workspace lock."""
@@ -32,14 +29,13 @@ def clean(layout: Layout, keep: int, really: bool, replies: bool) -> None:
     size = sum(sum(listing.removable.values()) for listing in listings)
     if not any(listing.removable for listing in listings):
         print("nothing to remove")
-        return
-    if not really:
+    elif not really:
         print(f"{_bytes(size)} could go; nothing was removed: graft clean --keep {keep} --yes does it")
-        return
-    for listing in listings:
-        if listing.removable:
-            listing.remove()
-    print(f"removed: {_bytes(size)}")
+    else:
+        for listing in listings:
+            if listing.removable:
+                listing.remove()
+        print(f"removed: {_bytes(size)}")
 
 
 def _list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> Listing:
@@ -47,23 +43,21 @@ def _list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> List
 
     `replies`: list the stored replies of models, too, which cost money.
     """
-    listing = Listing("leftovers")
-    graft = layout.root / ".graft"
-    folders = [layout.root / "run", *(path for path in graft.glob("*") if path.name != PREFECT)]
+    graft, kept = layout.root / ".graft", []
+    folders = [layout.root / "run", *(path for path in graft.glob("*") if path.name != "prefect")]  # Prefect's own
     removable = [path for folder in folders for path in sorted(folder.rglob(TEMPORARY))]
-    removable += [path for path in sorted(graft.glob(TEMPORARY)) if path not in removable]
+    removable += sorted(graft.glob(TEMPORARY))
     removable += [left for place in (layout.champion, layout.challenger) if place.exists() for left in leftovers(place)]
     for journal in sorted((graft / "journal").glob("*")):
         if journal.name in up_to_date:
             removable.append(journal)
         else:
-            listing.kept.append(f"{journal.relative_to(layout.root)}: {journal.name} goes on from it")
+            kept.append(f"{journal.relative_to(layout.root)}: {journal.name} goes on from it")
     if replies and layout.replies.exists():
         removable.append(layout.replies)
     elif layout.replies.exists():
-        listing.kept.append("model replies, a memory that cost money (--replies)")
+        kept.append("model replies, a memory that cost money (--replies)")
     removable = [path for path in removable if not any(other in path.parents for other in removable)]
-    listing.removable = {str(path.relative_to(layout.root)): _size(path) for path in removable}
 
     def remove() -> None:
         for path in removable:
@@ -72,8 +66,8 @@ def _list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> List
             else:
                 path.unlink(missing_ok=True)
 
-    listing.remove = remove
-    return listing
+    sizes = {str(path.relative_to(layout.root)): _size(path) for path in removable}
+    return Listing("leftovers", sizes, kept, remove)
 
 
 def _print(listing: Listing) -> None:

@@ -7,9 +7,8 @@ too. `cp .graft/locks/N.lock dvc.lock && dvc checkout` restores the files of suc
 
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 from dvc.exceptions import DvcException
@@ -26,17 +25,13 @@ from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
 
 
-@dataclass
-class Listing:
+class Listing(NamedTuple):
     """`remove` deletes the things in `removable` and nothing else. `kept`: lines on what is kept, and why."""
 
     title: str
-    removable: dict[str, int] = field(default_factory=dict)  # name → bytes
-    kept: list[str] = field(default_factory=list)
-    remove: Callable[[], None] = lambda: None
-
-
-STASHES = ("refs/exps/stash", "refs/exps/celery/stash")  # queued experiments
+    removable: dict[str, int]  # name → bytes
+    kept: list[str]
+    remove: Callable[[], None]
 
 
 def list_cache(root: Path, keep: int) -> Listing:
@@ -45,29 +40,28 @@ def list_cache(root: Path, keep: int) -> Listing:
     Used are those of the workspace, of every branch, tag and experiment (queued ones too), of the last `keep` locks of
     each branch, and of the last `keep` runs.
     """
-    listing = Listing("DVC cache")
+    title = "DVC cache"
     _refuse_dvc_at_work(root)
     set_site_cache(root)
     try:
         repo = Repo(str(root))
         if not Path(repo.cache.local.path).resolve().is_relative_to(root.resolve()):
-            listing.kept.append(
-                f"{repo.cache.local.path} is outside of this project and may be others', too: see dvc gc"
-            )
-            return listing
+            kept = f"{repo.cache.local.path} is outside of this project and may be others', too: see dvc gc"
+            return Listing(title, {}, [kept], lambda: None)
         used = _used(repo, root, keep)
     except (DvcException, SCMError) as error:
         line = " ".join(str(error).split())
         raise GraftError(f"dvc: {line}; fix that first: what is needed is not known, so nothing was removed") from error
     databases = {odb.path: odb for _, odb in repo.cache.by_scheme() if odb}.values()
+    sizes = dict[str, int]()
     for odb in databases:
         needed = {info.value for info in used if info.name == odb.hash_name}
         unused = (oid for oid in sorted(odb.all()) if oid not in needed)
-        listing.removable |= {oid: Path(odb.oid_to_path(oid)).stat().st_size for oid in unused}
-    old = saved_locks(root)[:-keep]
-    listing.removable |= {f"{path.relative_to(root)}": path.stat().st_size for path in old}
-    listing.kept.append("workspace, branches, tags, experiments, queued ones")
-    listing.kept.append(f"the last {keep} of each branch's dvc.lock and of {len(saved_locks(root))} finished runs")
+        sizes |= {oid: Path(odb.oid_to_path(oid)).stat().st_size for oid in unused}
+    locks = saved_locks(root)
+    old = locks[:-keep]
+    sizes |= {f"{path.relative_to(root)}": path.stat().st_size for path in old}
+    kept_locks = f"the last {keep} of each branch's dvc.lock and of {len(locks)} finished runs"
 
     def remove() -> None:
         with repo.lock:
@@ -77,8 +71,7 @@ def list_cache(root: Path, keep: int) -> Listing:
         for path in old:
             path.unlink(missing_ok=True)
 
-    listing.remove = remove
-    return listing
+    return Listing(title, sizes, ["workspace, branches, tags, experiments, queued ones", kept_locks], remove)
 
 
 def _refuse_dvc_at_work(root: Path) -> None:
@@ -114,7 +107,7 @@ def _unnamed_revisions(root: Path, keep: int) -> list[str]:
     """The last commits of each branch that changed `dvc.lock`, and queued experiments."""
     heads = _git(root, "for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
     last = [rev for head in heads for rev in _git(root, "log", f"-{keep}", "--format=%H", head, "--", "dvc.lock")]
-    stashes = _git(root, "for-each-ref", "--format=%(refname)", *STASHES)
+    stashes = _git(root, "for-each-ref", "--format=%(refname)", "refs/exps/stash", "refs/exps/celery/stash")
     queued = [rev for name in stashes for rev in _git(root, "log", "-g", "--format=%H", name)]
     return list(dict.fromkeys([*last, *queued]))
 

@@ -103,16 +103,11 @@ def _retrained(layout: Layout, base: str, changes: str) -> str:
             send(layout.root, [Alert("contract.broken", "; ".join(session.breaches))])
     session.wait()
     if params.machine.schedule.keep:
-        _remove_old(layout, params.machine.schedule.keep)
+        try:
+            clean(layout, params.machine.schedule.keep, really=True, replies=False)
+        except GraftError as error:  # the run has ended well
+            print(f"warning: old results stay: {error}", file=sys.stderr)
     return line()
-
-
-def _remove_old(layout: Layout, keep: int) -> None:
-    """Results of runs before the last `keep`; an error is a warning, as the run has ended well."""
-    try:
-        clean(layout, keep, really=True, replies=False)
-    except GraftError as error:
-        print(f"warning: old results stay: {error}", file=sys.stderr)
 
 
 def _last_seen(root: Path) -> RunInputs | None:

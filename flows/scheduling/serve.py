@@ -49,7 +49,7 @@ def serve(root: Path, cron: str | None, every: float | None, watch: str | None, 
     path = watched(root, watch) if watch else None
     schedule = None if path and cron is None and every is None else schedule_of(cron, every)
     refuse_bad_pairs()
-    name = name or deployment_name(root)
+    name = name or f"{root.name}-{digest_text(workspace_tag(root))[:6]}"  # two clones have a schedule each
     with _server() as (url, ours):
         try:
             retry_while_restarting(ours, lambda: _register(root, name, schedule))
@@ -119,7 +119,6 @@ def retry_while_restarting(ours: TemporaryServer | None, work: Callable[[], Valu
 
 def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
     """The schedule in local time. Raises GraftError that says how a schedule is written."""
-
     if (cron is None) == (every is None):
         raise GraftError('graft serve: when? Write one of --cron "0 3 * * *" and --every 3600, or --watch data')
     if every is not None:
@@ -143,11 +142,6 @@ def _local_zone() -> str:
     if not name:
         raise GraftError(f"--cron: no time zone {named!r}; set the variable TZ to one, Europe/Berlin for instance")
     return name
-
-
-def deployment_name(root: Path) -> str:
-    """The folder's name and a digest of its path: two clones on one Prefect server have a schedule each."""
-    return f"{root.name}-{digest_text(workspace_tag(root))[:6]}"
 
 
 @contextmanager

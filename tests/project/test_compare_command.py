@@ -14,7 +14,9 @@ from flows.history.run_history import lock_digest, write_entry
 from flows.reports.compare_command import compare as compare_runs
 from flows.reports.html.page import write_page
 from flows.reports.publish import publish_page
-from tasks.artifacts import read_jsonl, write_jsonl
+from flows.reports.run_lookup import find_run
+from flows.reports.run_record import read_run_record
+from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.core.console import PlainConsole
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -144,12 +146,14 @@ def test_commits_and_experiments_are_runs(versioned: Path) -> None:
     told = refused(versioned, "first", "HEAD")
     assert "HEAD: no complete run at this revision (dvc.lock is not in it); commit dvc.lock after a run" in told
 
+    write_json(Layout(versioned / "first").audit(1), finished_run.make_audit("err"))
     dvc(versioned, "repro", "-q")
     commit(versioned, "a run")
     dvc(versioned, "exp", "run", "-q", "-n", "stronger", "-S", "update.beta=0.05")
     dvc(versioned, "checkout", "-q", "--force")
     shutil.rmtree(versioned / "run")
 
+    assert find_run("HEAD", versioned)[1] == read_run_record(Layout(versioned / "first"))
     told = compare(versioned, "HEAD", "stronger")
     assert "update.beta         0.01  0.05" in told
     expected = compare(versioned, "first", "second")

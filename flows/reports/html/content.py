@@ -27,26 +27,11 @@ class Chart(NamedTuple):
     svg: Markup
 
 
-class MeasureRow(NamedTuple):
-    """A cost of a sample, or a measure of the environment, with its means, and their intervals if there are any."""
-
-    title: str
-    before: str
-    after: str
-
-
-class Cell(NamedTuple):
-    """A completion with the name of its policy."""
-
-    title: str
-    greedy: GreedyCompletion
-
-
 class Card(NamedTuple):
-    """A test problem and the completions of each run's policies."""
+    """A test problem and the completions of each run's policies, by the policies' names."""
 
     example: Example
-    cells: list[Cell]
+    cells: dict[str, GreedyCompletion]
 
 
 def pass_at_k(sides: Sequence[Side]) -> list[Chart]:
@@ -119,16 +104,15 @@ def updates(sides: Sequence[Side]) -> list[Chart]:
     return [Chart(title, curves(f"{title} by round", lines)) for title, lines in drawn.items() if lines]
 
 
-def measure_rows(sides: Sequence[Side]) -> list[MeasureRow]:
-    """What a sample costs and the means of the environment's own measures, before and after, of each run."""
+def measure_rows(sides: Sequence[Side]) -> list[tuple[str, str, str]]:
+    """Of each run, what a sample costs and the means of the environment's own measures: title, before, after."""
     rows = []
     for side in sides:
         before, after = (side.record.metrics.get(f"evaluate@{when}", {}) for when in ("before", "after"))
         own = (name for name in after if name.startswith(PREFIX) and not name.endswith(ENDS))
         titles = COSTS | {name: name.removeprefix(PREFIX).replace("/", " ").replace("_", " ") for name in own}
         for name, title in ((name, title) for name, title in titles.items() if name in after):
-            levels = (level_with_interval(numbers, name) for numbers in (before, after))
-            rows.append(MeasureRow(f"{_of(sides, side)}{title}", *levels))
+            rows.append((_of(sides, side) + title, level_with_interval(before, name), level_with_interval(after, name)))
     return rows
 
 
@@ -219,14 +203,14 @@ def _curves(
     return [curve for curve in drawn if curve.points]
 
 
-def _cells(sides: Sequence[Side], examples: Sequence[Example]) -> list[Cell]:
+def _cells(sides: Sequence[Side], examples: Sequence[Example]) -> dict[str, GreedyCompletion]:
     """The completions of each run; runs that started from the same policy share one `before`."""
     same = len({example.before for example in examples}) == 1
-    cells = [Cell("before", examples[0].before)] if same else []
+    cells = {}
     for side, example in zip(sides, examples, strict=True):
         name = _of(sides, side)
-        cells += [] if same else [Cell(f"{name}before", example.before)]
-        cells.append(Cell(f"{name}after", example.after))
+        cells["before" if same else f"{name}before"] = example.before
+        cells[f"{name}after"] = example.after
     return cells
 
 

@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
@@ -44,7 +43,7 @@ def render_page(sides: Sequence[Side]) -> str:
         title=title,
         sides=sides,
         remarks=comparison.remarks(sides),
-        legend=comparison.legend(),
+        legend=comparison.LEGEND,
         contrasts=contrasts,
         params=comparison.differing_params(sides),
         pass_at_k=content.pass_at_k(sides),
@@ -62,9 +61,7 @@ def _image(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
-@cache
-def _template() -> "Template":
-
+def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
     )

@@ -37,11 +37,11 @@ def sides(*runs: RunRecord) -> list[Side]:
     return make_sides([(str(i), run) for i, run in enumerate(runs)])
 
 
-@given(gained=st.integers(0, 8), lost=st.integers(0, 8), same=st.integers(0, 20))
+@given(gained=st.integers(0, 6), lost=st.integers(0, 6), same=st.integers(0, 20))
 def test_the_p_value_of_yes_or_no_outcomes_is_mcnemars(gained: int, lost: int, same: int) -> None:
     after, before = [1.0] * gained + [0.0] * lost + [1.0] * same, [0.0] * gained + [1.0] * lost + [1.0] * same
     known = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
-    assert sign_flip_p(after, before, seed=0, resamples=100_000) == pytest.approx(known, abs=1e-12)
+    assert sign_flip_p(after, before, seed=0) == pytest.approx(known, abs=1e-12)
 
 
 @given(st.lists(st.sampled_from([-0.5, -0.25, -0.125, 0.25, 0.5, 1.0]), min_size=2, max_size=9))
@@ -49,14 +49,14 @@ def test_the_p_value_of_few_problems_counts_every_pattern_of_signs(differences: 
     patterns = itertools.product((1, -1), repeat=len(differences))
     sums = [abs(sum(d * s for d, s in zip(differences, signs, strict=True))) for signs in patterns]
     known = sum(found >= abs(sum(differences)) for found in sums) / len(sums)
-    assert sign_flip_p(differences, [0.0] * len(differences), seed=0, resamples=1000) == pytest.approx(known, abs=1e-12)
+    assert sign_flip_p(differences, [0.0] * len(differences), seed=0) == pytest.approx(known, abs=1e-12)
 
 
 def test_exactly_the_params_that_differ_or_that_a_run_lacks_are_listed(runs: list[RunRecord]) -> None:
-    rows = {row.name: row.values for row in differing_params(sides(*runs))}
-    assert rows == {"update.beta": ["0.01", "0.05", "0.05"], "evaluation.temperature": ["0.8", "0.8", "1.0"]}
+    expected = {"update.beta": ["0.01", "0.05", "0.05"], "evaluation.temperature": ["0.8", "0.8", "1.0"]}
+    assert differing_params(sides(*runs)) == expected
     newer = runs[0].model_copy(update={"params": {**runs[0].params, "update.new": "1"}})
-    assert differing_params(sides(runs[0], newer)) == [("update.new", ["–", "1"])]
+    assert differing_params(sides(runs[0], newer)) == {"update.new": ["–", "1"]}
 
 
 def test_each_run_is_compared_with_the_first_after_both(runs: list[RunRecord]) -> None:

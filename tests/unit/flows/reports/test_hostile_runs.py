@@ -113,7 +113,7 @@ def test_a_file_with_codes_in_its_name_is_described_without_them(
 
     from flows.cli.app import app
 
-    assert "\x1b" in describe_files(name)
+    assert "\x1b" in describe_files(name, "format", 0)
     printed = CliRunner().invoke(app, ["problems", name])
     assert printed.exit_code == 0
     assert not set(CONTROLS) & set(printed.output)

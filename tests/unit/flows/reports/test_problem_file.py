@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.reports.environment_list import list_environments
-from flows.reports.problem_file import describe_files, lines_of, summarise
+from flows.reports.problem_file import describe_files
 from tasks.environments.direct import Direct
 from tasks.errors import GraftError
 from tests.support.stage_params import REPOSITORY, shipped_params
@@ -20,12 +20,23 @@ CAPITALS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def in_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def text_of(rows: list[dict[str, object]]) -> str:
     return "\n".join(map(json.dumps, rows))
 
 
+def described(rows: list[dict[str, object]], siblings: int) -> list[str]:
+    """A file of these rows, in the working directory."""
+    Path("capitals.jsonl").write_text(text_of(rows))
+    return describe_files("capitals.jsonl", "text", siblings).splitlines()
+
+
 def test_a_file_is_described_with_its_refused_and_repeated_lines() -> None:
-    lines = list(lines_of(summarise("capitals.jsonl", text_of(CAPITALS), "text")))
+    lines = described(CAPITALS, 0)
     assert lines[:11] == [
         "capitals.jsonl: 3 problems, format question and answer",
         "  evaluator   text: the answer is a short text",
@@ -46,19 +57,19 @@ def test_a_file_is_described_with_its_refused_and_repeated_lines() -> None:
 def test_a_file_of_which_no_line_is_usable_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "some.jsonl").write_text(text_of([{"question": f"{n}?", "answer": "x"} for n in range(3)]))
     with pytest.raises(GraftError, match=r"some.jsonl:1: answer: 'x' is no number; .* \(the first of 3 lines"):
-        describe_files(str(tmp_path / "some.jsonl"))
+        describe_files(str(tmp_path / "some.jsonl"), "format", 0)
     row = {"question": "x plus 1", "entry_point": "f", "tests": ["print(f(2) == 3)"]}
     (tmp_path / "code.jsonl").write_text(text_of([row]))
     with pytest.raises(GraftError, match=r"code.jsonl:1: tests: none in them would run"):
-        describe_files(str(tmp_path / "code.jsonl"))
+        describe_files(str(tmp_path / "code.jsonl"), "format", 0)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="GSM8K and HumanEval are not here")
 def test_real_files_are_recognised() -> None:
-    gsm8k = describe_files(str(SHARED / "gsm8k/train.jsonl")).splitlines()
+    gsm8k = describe_files(str(SHARED / "gsm8k/train.jsonl"), "format", 0).splitlines()
     assert gsm8k[0].endswith("train.jsonl: 7473 problems, format GSM8K")
     assert gsm8k[1:3] == ["  evaluator   number: the answer is a number", "  answers     7473 integers"]
-    code = describe_files(str(SHARED / "humaneval/HumanEval.jsonl")).splitlines()
+    code = describe_files(str(SHARED / "humaneval/HumanEval.jsonl"), "format", 0).splitlines()
     assert code[0].endswith("HumanEval.jsonl: 164 problems, format HumanEval")
     assert code[1] == "  evaluator   unit_tests: the answer is the code of a Python function"
 
@@ -70,7 +81,7 @@ def test_siblings_are_counted_as_a_run_makes_them_and_the_same_question_twice_is
         {"question": "French capital?", "answer": "Paris"},
     ]
     for count, made in ((2, 2), (1, 1), (0, 0)):
-        lines = list(lines_of(summarise("capitals.jsonl", text_of(rows), "text", count)))
+        lines = described(rows, count)
         problems, alike = (2, 1) if count else (1, 0)
         assert lines[5] == f"  siblings    {made + 1}, of {problems} problems; the same answer in {alike} of them"
         assert count == 1 or lines[7].startswith("  duplicates  none") == (count == 0)
@@ -79,7 +90,7 @@ def test_siblings_are_counted_as_a_run_makes_them_and_the_same_question_twice_is
 def test_choices_are_counted_by_letter(tmp_path: Path) -> None:
     rows = [{"question": f"{n}?", "choices": ["a", "b"], "answer": n % 2} for n in range(5)]
     (tmp_path / "mmlu.jsonl").write_text(text_of(rows))
-    assert "  answers     3 A, 2 B\n" in describe_files(str(tmp_path))
+    assert "  answers     3 A, 2 B\n" in describe_files(str(tmp_path), "format", 0)
 
 
 @pytest.mark.parametrize(("name", "evaluator", "message"), [
@@ -87,13 +98,10 @@ def test_choices_are_counted_by_letter(tmp_path: Path) -> None:
     ("empty.jsonl", "format", "empty.jsonl: no line; write one JSON object per line"),
     ("empty.jsonl", "fuzzy", "--evaluator: no 'fuzzy'; name one of format, number, text"),
 ])  # fmt: skip
-def test_what_cannot_be_described_is_refused_in_one_line(
-    name: str, evaluator: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_cannot_be_described_is_refused_in_one_line(name: str, evaluator: str, message: str) -> None:
     Path("empty.jsonl").write_text("\n \n")
     with pytest.raises(GraftError) as error:
-        describe_files(name, evaluator)
+        describe_files(name, evaluator, 0)
     assert str(error.value).startswith(message)
 
 
