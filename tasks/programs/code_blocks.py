@@ -75,11 +75,11 @@ def _equation(call: str, value: str) -> Iterator[str]:
     try:
         ast.literal_eval(value)
         match ast.parse(call, mode="eval").body:
-            case ast.Call(func=ast.Name(), args=args, keywords=[]):
+            case ast.Call(func=ast.Name(), args=args, keywords=[], end_col_offset=int(end)):
                 for each in args:
                     ast.literal_eval(each)
             case _:
                 return
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return
-    yield f"assert {call} == {value}"
+    yield f"assert {call.encode()[:end].decode()} == {value}"  # without a comment behind the call
