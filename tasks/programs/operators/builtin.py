@@ -104,14 +104,11 @@ def numbers(text: str) -> list[int | float]:
     return read_quantities(text)[0]
 
 
-def read_quantities(text: str) -> tuple[list[int | float], list[str]]:
-    """The values of `numbers`, [Q], and the text before, between and after them, [Q + 1]. Not an operator."""
-    values, _, between = written_quantities(text)
-    return values, between
+def read_quantities(text: str) -> tuple[list[int | float], list[str], list[str]]:
+    """The values of `numbers`, [Q], each as written, [Q], and the text before, between and after them, [Q + 1].
 
-
-def written_quantities(text: str) -> tuple[list[int | float], list[str], list[str]]:
-    """As `read_quantities`, with each quantity as written, [Q], in the middle: "$1.5" is "1.5", ½ is "1/2"."""
+    As written "$1.5" is "1.5", ½ is "1/2". Not an operator.
+    """
     text = text.translate(_SYMBOLS)
     values: list[int | float] = []
     written: list[str] = []
