@@ -37,16 +37,9 @@ _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
 _PART_SIZES = dict(zip(_PARTS + _MANY, 2 * [2, 3, 4, 4, 5, 6, 7, 8, 9, 10], strict=True))
 _SINGLE = {
     "half": 0.5,
-    "twice": 2,
-    "double": 2,
-    "doubles": 2,
-    "doubled": 2,
-    "thrice": 3,
-    "triple": 3,
-    "triples": 3,
-    "tripled": 3,
-    "dozen": 12,
-    "dozens": 12,
+    **dict.fromkeys(("twice", "double", "doubles", "doubled"), 2),
+    **dict.fromkeys(("thrice", "triple", "triples", "tripled"), 3),
+    **dict.fromkeys(("dozen", "dozens"), 12),
 }
 
 SEPARATOR = "\n\nQuestion: "
