@@ -105,16 +105,9 @@ class CountedTests(Text):
         return name not in (self._entry_point, CANDIDATE) and not (name and hasattr(builtins, name))
 
 
-@lru_cache(_TEXTS_KEPT)
-def counted_tests(text: str, entry_point: str) -> CountedTests:
-    """The tests in a text. Raises SyntaxError."""
-    return CountedTests(text, entry_point)
-
-
-@lru_cache(_TEXTS_KEPT)
-def setup_text(setup: str) -> Text:
-    """The code that is run before the tests. Raises SyntaxError."""
-    return Text(setup)
+counted_tests = lru_cache(_TEXTS_KEPT)(CountedTests)
+setup_text = lru_cache(_TEXTS_KEPT)(Text)
+"""These two raise SyntaxError."""
 
 
 @lru_cache(_TEXTS_KEPT)
