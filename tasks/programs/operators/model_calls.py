@@ -60,12 +60,17 @@ def checksum_of(prompt: str) -> int:
     return crc32(prompt.encode())
 
 
-_conversation: list[Conversation] = []
+def no_host(status: str, operator: str, text: str) -> NoReturn:  # noqa: ARG001
+    """`leave` for programs that run without a host."""
+    raise RuntimeError(f"{operator}() has no model here")
+
+
+_conversation = [Conversation([], no_host)]
 
 
 def set_conversation(conversation: Conversation) -> None:
     """Set the conversation that the operators below use."""
-    _conversation[:] = [conversation]
+    _conversation[0] = conversation
 
 
 def ask(instruction: str, text: str = "") -> str:

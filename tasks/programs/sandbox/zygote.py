@@ -65,14 +65,18 @@ _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a milli
 class Zygote:
     """Serves one host until it closes the socket."""
 
-    def __init__(self, control: int, tests: int, seconds: float, memory_mb: int, layers: list[str]) -> None:
-        self._control, self._seconds = control, seconds
+    def __init__(self, control: int, tests: int, settings: dict[str, object]) -> None:
+        self._control = control
+        self._seconds = float(str(settings["seconds"]))
+        layers = settings["layers"]
+        assert isinstance(layers, list)
+        memory_mb = int(str(settings["memory_mb"]))
         self._lockdown = Lockdown(memory_mb, layers)
         enforced = self._lockdown.layers
         max_resident = math.inf if "memory" in enforced else memory_mb << 20  # bytes per child
         self._children = Children(control, max_resident, may_fork="seccomp" not in enforced)
-        self._steps = self._lockdown.steps(math.ceil(seconds) + 1, keep=_RESULTS + 1)
-        self._tests = TestProcesses(self._children, self._lockdown, tests, seconds)
+        self._steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
+        self._tests = TestProcesses(self._children, self._lockdown, tests, self._seconds)
         self._reserve = [bytes(4 << 20)]  # address space that a child frees if its program has used up all
         self._request, self._endings = protocol.Buffer(1 << 16), protocol.Buffer(_BATCH_CAP)
 
@@ -226,7 +230,7 @@ def main() -> None:
     _load_modules()
     _, settings = protocol.read_frame(control)
     _warm_up()
-    zygote = Zygote(control, tests, **json.loads(settings))
+    zygote = Zygote(control, tests, json.loads(settings))
     surroundings.fill_free_memory()
     zygote.serve()
 
