@@ -12,9 +12,10 @@ Every random draw has its own seed per problem, round and member.
 """
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Literal
 
-from tasks.programs.answer_check import is_right, solved_share
+from tasks.programs.answer_check import is_right
 from tasks.records import Problem
 from tasks.seeds import derive_seed
 from tasks.trajectories import RewardedTrajectory, Trajectory
@@ -59,4 +60,4 @@ def _is_flipped(problem: Problem, member: int, seed: int, round: int) -> bool:
 
 def _shares(trajectory: Trajectory) -> list[float]:
     """The share of problem and siblings that each member solves."""
-    return [solved_share(member.results, trajectory.problem.answers) for member in trajectory.members]
+    return [fmean(map(is_right, member.results, trajectory.problem.answers)) for member in trajectory.members]

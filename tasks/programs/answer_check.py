@@ -20,16 +20,6 @@ def failure_reason(results: Sequence[Result]) -> str | None:
     return next((result.error or "failed" for result in results if result.status == "failed"), None)
 
 
-def solved_share(results: Sequence[Result], answers: Sequence[Answer]) -> float:
-    """Share of the questions (problem and siblings) whose answer is the expected number, in [0, 1].
-
-    Raises ValueError if the lengths differ.
-    """
-    if len(results) != len(answers) or not results:
-        raise ValueError(f"{len(results)} results for {len(answers)} answers")
-    return sum(map(is_right, results, answers)) / len(results)
-
-
 def number_of(result: Result) -> int | float | None:
     """The number that a program returned; None if it did not succeed or returned something else."""
     return number_of_value(result.value) if result.status == "ok" else None

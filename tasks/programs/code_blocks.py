@@ -1,10 +1,11 @@
-"""Extraction of code from a completion, and of the tests that a text shows: asserts and examples of docstrings.
+"""Code in a text: extraction from a completion, its syntax tree, and the tests that a text shows, asserts and examples.
 
 Standard library only, since the sandbox's zygote imports it.
 """
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 
 _FENCED = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
@@ -36,6 +37,21 @@ def code_of(text: str) -> str:
     return f"{stripped}\n" if stripped else ""
 
 
+def syntax_tree(code: str) -> ast.Module:
+    """What `ast.parse` gives and raises, without its warnings of what a model writes (`2n`)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        return ast.parse(code)
+
+
+def parsed(text: str) -> ast.Module | None:
+    """The syntax tree of a text; None if it is not Python or nested too deep."""
+    try:
+        return syntax_tree(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def shown_tests(text: str) -> list[str]:
     """The tests in a text, each as an assert statement: those written so, `>>> f(2)` with the value below it,
     and `f(2) == 3` or `f(2) -> 3` on a line of its own. Arguments and values must be literals.
@@ -46,7 +62,7 @@ def shown_tests(text: str) -> list[str]:
 def _tests(lines: list[str]) -> Iterator[str]:
     for place, whole in enumerate(lines):
         line = whole.strip()
-        if line.startswith("assert ") and _parses(line):
+        if line.startswith("assert ") and parsed(line):
             yield line
         elif line.startswith(">>> "):
             following = lines[place + 1].strip() if place + 1 < len(lines) else ""
@@ -59,19 +75,11 @@ def _equation(call: str, value: str) -> Iterator[str]:
     try:
         ast.literal_eval(value)
         match ast.parse(call, mode="eval").body:
-            case ast.Call(func=ast.Name(), args=args, keywords=[]):
+            case ast.Call(func=ast.Name(), args=args, keywords=[], end_col_offset=int(end)):
                 for each in args:
                     ast.literal_eval(each)
             case _:
                 return
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return
-    yield f"assert {call} == {value}"
-
-
-def _parses(statement: str) -> bool:
-    try:
-        ast.parse(statement)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return True
+    yield f"assert {call.encode()[:end].decode()} == {value}"  # without a comment behind the call

@@ -7,6 +7,7 @@ import ast
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tasks.programs.code_blocks import parsed
 from tasks.records import Result
 
 READER = "numbers"
@@ -18,11 +19,8 @@ def count_operations(code: str) -> int | None:
 
     A loop counts once. Of a workflow of plain arithmetic it is the number of its operations.
     """
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return sum(map(_operations, ast.walk(tree)))
+    tree = parsed(code)
+    return sum(map(_operations, ast.walk(tree))) if tree else None
 
 
 def _operations(node: ast.AST) -> int:

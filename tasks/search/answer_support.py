@@ -10,7 +10,7 @@ from random import Random
 
 from tasks.environments.runner import Runner
 from tasks.programs.agreement import has_agreement
-from tasks.programs.operators.builtin import MAX_TEXT, read_quantities, written_quantities
+from tasks.programs.operators.builtin import MAX_TEXT, read_quantities
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import NUMBER, Workflow
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
@@ -34,7 +34,7 @@ def perturb_question(question: str, problem_id: str) -> tuple[str, ...]:
     from each text as many quantities as from the question, each different. Fewer texts where no more differ, none
     without a quantity. A function of the arguments only.
     """
-    values, written, between = written_quantities(question)
+    values, written, between = read_quantities(question)
     found: list[str] = []
     for place in range(TEXTS * TRIES if values else 0):
         rng = Random(derive_seed("search", "perturbed", problem_id, place))
@@ -86,7 +86,7 @@ def _decimal(steps: int, decimals: int) -> str:
 
 def _reads(text: str, between: Sequence[str], values: Sequence[int | float]) -> bool:
     """True if the quantities of `text` are at the same places as in the question, and all differ."""
-    read, around = read_quantities(text)
+    read, _, around = read_quantities(text)
     return len(text) <= MAX_TEXT and around == list(between) and not any(map(isclose, read, values))
 
 

@@ -121,7 +121,7 @@ PATCHES = {
     "no operators": f"{_RUN}r.ALL_OPERATORS.clear()",
     "an operator's code": f"{_OPERATORS}b.numbers.__code__ = (lambda text: [{POISON}] * 9).__code__",
     "another operator's code": f"{_OPERATORS}b.majority.__code__ = (lambda answers: {POISON}).__code__",
-    "an operator's globals": f"{_OPERATORS}b.numbers.__globals__['read_quantities'] = lambda t: ([{POISON}] * 9, [])",
+    "an operator's globals": f"{_OPERATORS}b.numbers.__globals__['read_quantities'] = lambda t: ([{POISON}] * 9,)",
     "what operators call": f"{_OPERATORS}b._evaluate = lambda n: {POISON}",
     "words": f"{_OPERATORS}b._SMALL.update(dict.fromkeys(b._SMALL, {POISON}))",
     "the pattern of quantities": f"{_OPERATORS}import re\nb._QUANTITY = re.compile('x')",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tasks.core.progress import show_progress
 from tasks.environments.word_problems.enumerate_programs import Expression, shortest_expressions, write_workflow
 from tasks.params.sections import SandboxParams
-from tasks.programs.answer_check import solved_share
+from tasks.programs.answer_check import is_right
 from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import numbers
 from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox
@@ -62,7 +62,7 @@ def confirm_candidates(tried: list[tuple[Problem, Expression]], sandbox: Sandbox
     programs = [Program(code, problem.questions) for code, (problem, _) in zip(codes, tried, strict=True)]
     found: dict[str, Workflow] = {}
     for (problem, expression), code, results in zip(tried, codes, sandbox.run(programs), strict=True):
-        if problem.problem_id not in found and solved_share(results, problem.answers) == 1.0:
+        if problem.problem_id not in found and all(map(is_right, results, problem.answers)):
             depth = len(expression.leaves) - 1
             found[problem.problem_id] = solution_record(problem, code, depth, results)
     return list(found.values())

@@ -37,16 +37,9 @@ _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000}
 _PART_SIZES = dict(zip(_PARTS + _MANY, 2 * [2, 3, 4, 4, 5, 6, 7, 8, 9, 10], strict=True))
 _SINGLE = {
     "half": 0.5,
-    "twice": 2,
-    "double": 2,
-    "doubles": 2,
-    "doubled": 2,
-    "thrice": 3,
-    "triple": 3,
-    "triples": 3,
-    "tripled": 3,
-    "dozen": 12,
-    "dozens": 12,
+    **dict.fromkeys(("twice", "double", "doubles", "doubled"), 2),
+    **dict.fromkeys(("thrice", "triple", "triples", "tripled"), 3),
+    **dict.fromkeys(("dozen", "dozens"), 12),
 }
 
 SEPARATOR = "\n\nQuestion: "
@@ -104,14 +97,11 @@ def numbers(text: str) -> list[int | float]:
     return read_quantities(text)[0]
 
 
-def read_quantities(text: str) -> tuple[list[int | float], list[str]]:
-    """The values of `numbers`, [Q], and the text before, between and after them, [Q + 1]. Not an operator."""
-    values, _, between = written_quantities(text)
-    return values, between
+def read_quantities(text: str) -> tuple[list[int | float], list[str], list[str]]:
+    """The values of `numbers`, [Q], each as written, [Q], and the text before, between and after them, [Q + 1].
 
-
-def written_quantities(text: str) -> tuple[list[int | float], list[str], list[str]]:
-    """As `read_quantities`, with each quantity as written, [Q], in the middle: "$1.5" is "1.5", ½ is "1/2"."""
+    As written "$1.5" is "1.5", ½ is "1/2". Not an operator.
+    """
     text = text.translate(_SYMBOLS)
     values: list[int | float] = []
     written: list[str] = []

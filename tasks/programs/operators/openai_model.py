@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError
 
 from tasks.errors import GraftError
 from tasks.params.sections import Operators
@@ -51,12 +51,7 @@ class _Answer(BaseModel):
     """The parts of a response that are read. The openai library does not validate what a server sends."""
 
     choices: list[_Choice] = Field(min_length=1)
-    usage: _Usage = _Usage()
-
-    @field_validator("usage", mode="before")
-    @classmethod
-    def _default_usage(cls, usage: Any) -> Any:
-        return _Usage() if usage is None else usage
+    usage: _Usage | None = None
 
 
 class OpenAiModel:
@@ -149,7 +144,8 @@ class OpenAiModel:
         reason = ""
         for attempt in range(self._retries + 1):
             answer = self._request(prompt, attempt)
-            spent = [spent[0] + answer.usage.prompt_tokens, spent[1] + answer.usage.completion_tokens]
+            usage = answer.usage or _Usage()
+            spent = [spent[0] + usage.prompt_tokens, spent[1] + usage.completion_tokens]
             choice = answer.choices[0]
             text = choice.message.content
             if text and text.strip():
@@ -162,11 +158,10 @@ class OpenAiModel:
             completion_tokens=spent[1],
         )
 
-    def _request(self, prompt: Prompt, attempt: int) -> "_Answer":
+    def _request(self, prompt: Prompt, attempt: int) -> _Answer:
         params = self._params
-        length = (
-            "max_tokens" if params.base_url else "max_completion_tokens"
-        )  # OpenAI and other servers each accept only one of the two
+        # OpenAI and other servers each accept only one of the two
+        length = "max_tokens" if params.base_url else "max_completion_tokens"
         request: dict[str, Any] = {
             "model": params.model,
             "messages": [{"role": "user", "content": prompt.text}],

@@ -13,11 +13,11 @@ process, and so may unit tests.
 
 import ast
 import builtins
-import warnings
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
+from tasks.programs.code_blocks import syntax_tree
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
 
@@ -105,9 +105,7 @@ function; for one of its attributes; as an annotation, which a program cannot re
 def may_differ(code: str) -> bool:
     """Whether a program might give another answer in another run; True unless the opposite is proved."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            return Findings(ast.parse(code)).may_differ
+        return Findings(syntax_tree(code)).may_differ
     except SyntaxError:
         return False
     except (ValueError, RecursionError, MemoryError):

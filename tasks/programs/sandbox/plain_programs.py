@@ -10,9 +10,9 @@ does not parse is plain too, since nothing of it runs. (Half of the output of an
 import ast
 import builtins
 import re
-import warnings
 from functools import lru_cache
 
+from tasks.programs.code_blocks import syntax_tree
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.sandbox.run_program import ALL_OPERATORS
 
@@ -42,9 +42,7 @@ def is_plain(code: str) -> bool:
     if len(code) > MAX_CODE or any(len(line) > MAX_LINE for line in code.split("\n")) or _OTHER_STATEMENT.search(code):
         return False
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # for what a model writes (`2n`)
-            return _is_plain_module(ast.parse(code))
+        return _is_plain_module(syntax_tree(code))
     except SyntaxError:
         return True
     except (ValueError, RecursionError, MemoryError):

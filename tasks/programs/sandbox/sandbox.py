@@ -10,11 +10,10 @@ import json
 import math
 import os
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
@@ -26,7 +25,7 @@ from tasks.programs.sandbox.determinism import may_differ
 from tasks.programs.sandbox.lockdown import LAYERS
 from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.prompt_replay import PromptReplay, error_result, reply_to_all
-from tasks.programs.sandbox.run_program import Ending, clean_error, is_unicode, value_ending
+from tasks.programs.sandbox.run_program import clean_error, is_unicode, value_ending
 from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied, require_linux
 from tasks.records import NUMBER, Result
 
@@ -69,13 +68,11 @@ class Program:
 Job = tuple[str, str]
 """(code, question)."""
 
-Key = TypeVar("Key")
+Request = tuple[bytes, ...]
+"""The payload for the zygote, and the tests for its child."""
 
-Request = tuple[list[Key], tuple[bytes, ...]]
-"""What is asked about, and the payloads for the zygote."""
-
-Answer = tuple[list[Key], tuple[bytes, bytes]]
-"""What was asked about, and the zygote's (kind, payload)."""
+Answer = tuple[bytes, bytes]
+"""The zygote's (kind, payload)."""
 
 
 class Sandbox:
@@ -121,9 +118,7 @@ class Sandbox:
     def __enter__(self) -> "Sandbox":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -152,30 +147,26 @@ class Sandbox:
         jobs = dict.fromkeys((program.code, question) for program in programs for question in program.questions)
         results = {job: rejected for job in jobs if (rejected := _reject(job[0])) is not None}
         plain = [job for job in jobs if job not in results and is_plain(job[0])]
-        batches = [(batch, (_pack_batch(batch),)) for batch in _batches(plain, len(self._clients))]
-        for batch, answer in self._ask_all(protocol.BATCH, batches, self._clients):
+        batches = _batches(plain, len(self._clients))
+        answers = self._ask_all(protocol.BATCH, [(_pack_batch(batch),) for batch in batches], self._clients)
+        for batch, answer in zip(batches, answers, strict=True):
             results.update(_batch_results(batch, *answer))
         single = self._run_with_replies([job for job in jobs if job not in results], self._clients)
         results.update(single)
         results.update(self._run_again(single))
         return [[results[program.code, question] for question in program.questions] for program in programs]
 
-    def run_tests(self, requests: Sequence[tuple[bytes, bytes]], again: bool = False) -> list[tuple[bytes, bytes]]:
+    def run_tests(self, requests: Sequence[tuple[bytes, bytes]], again: bool = False) -> list[Answer]:
         """For each pair (SHARED or OWN, tests) the zygote's (kind, verdicts): see unit_tests/outcomes.py.
 
         `again`: a second run, in other zygotes. A zygote that dies is tried once more; then the kind is DIED.
         """
         clients = self._rerun_clients if again else self._clients
-        answers: dict[int, tuple[bytes, bytes]] = {}
-        todo = [([place], request) for place, request in enumerate(requests)]
-        while todo:
-            answers.update((place, answer) for (place,), answer in self._ask_all(protocol.TESTS, todo, clients))
-            todo = [
-                ([place], (protocol.OWN, requests[place][1]))
-                for (place,), _ in todo
-                if answers[place][0] == protocol.AGAIN
-            ]
-        return [answers[place] for place in range(len(requests))]
+        answers = self._ask_all(protocol.TESTS, requests, clients)
+        own = {i: (protocol.OWN, requests[i][1]) for i, (kind, _) in enumerate(answers) if kind == protocol.AGAIN}
+        for i, answer in zip(own, self._ask_all(protocol.TESTS, list(own.values()), clients), strict=True):
+            answers[i] = answer
+        return answers
 
     def _run_again(self, results: dict[Job, Result]) -> dict[Job, Result]:
         """Results of the programs that might not be deterministic, after a second run in another zygote.
@@ -193,38 +184,37 @@ class Sandbox:
         replays = {job: PromptReplay() for job in jobs}
         while replays:
             requests = [
-                ([job], (protocol.pack_program(*job, replay.replies, not may_differ(job[0])),))
+                (protocol.pack_program(*job, replay.replies, not may_differ(job[0])),)
                 for job, replay in replays.items()
             ]
             prompts: dict[Job, Prompt] = {}
-            for (job,), answer in self._ask_all(protocol.PROGRAM, requests, clients):
+            answers = self._ask_all(protocol.PROGRAM, requests, clients)
+            for (job, replay), answer in zip(replays.items(), answers, strict=True):
                 ending = _result(*answer)
                 if isinstance(ending, Result):
-                    results[job] = replays[job].counted(ending)
+                    results[job] = replay.counted(ending)
                 else:
-                    prompts[job] = replays[job].prompt(ending)
-            replays = {job: replay for job, replay in replays.items() if job in prompts}
-            replies = reply_to_all([(prompts[job], replay) for job, replay in replays.items()], self._model)
-            for job, reply in zip(list(replays), replies, strict=True):
+                    prompts[job] = replay.prompt(ending)
+            replays = {job: replays[job] for job in prompts}
+            replies = reply_to_all([(prompt, replays[job]) for job, prompt in prompts.items()], self._model)
+            for (job, prompt), reply in zip(prompts.items(), replies, strict=True):
                 if isinstance(reply, Result):
-                    results[job] = replays[job].counted(reply)
-                    del replays[job]
+                    results[job] = replays.pop(job).counted(reply)
                 else:
-                    replays[job].append(prompts[job], reply)
+                    replays[job].append(prompt, reply)
         return results
 
-    def _ask_all(
-        self, kind: bytes, requests: Sequence[Request[Key]], clients: Sequence[ZygoteClient]
-    ) -> Iterable[Answer[Key]]:
-        """Each request with its answer. All `clients` take requests from one queue."""
-        queue = deque(requests)
+    def _ask_all(self, kind: bytes, requests: Sequence[Request], clients: Sequence[ZygoteClient]) -> list[Answer]:
+        """The answer to each request. All `clients` take requests from one queue."""
+        queue = deque(enumerate(requests))
         if len(requests) <= 1:
-            return _drain(clients[0], kind, queue)
+            return [answer for _, answer in _drain(clients[0], kind, queue)]
         futures = [self._threads.submit(_drain, client, kind, queue) for client in clients[: len(requests)]]
         try:
-            return [answer for future in futures for answer in future.result()]
+            answers = [answer for future in futures for answer in future.result()]
         finally:
             queue.clear()  # after an interrupt or a failed start, the other threads stop at their current request
+        return [answer for _, answer in sorted(answers)]
 
 
 def make_sandbox(params: SandboxParams, model: CachedModel | None = None) -> Sandbox:
@@ -262,18 +252,18 @@ def compare_runs(first: Result, second: Result) -> Result:
     return Result(status="error", error=NOT_DETERMINISTIC) if differs else first
 
 
-def _drain(client: ZygoteClient, kind: bytes, queue: deque[Request[Key]]) -> list[Answer[Key]]:
-    """Send requests to one client until the queue is empty."""
-    answers: list[Answer[Key]] = []
+def _drain(client: ZygoteClient, kind: bytes, queue: deque[tuple[int, Request]]) -> list[tuple[int, Answer]]:
+    """Send requests to one client until the queue is empty: their places, with the answers."""
+    answers: list[tuple[int, Answer]] = []
     while True:
         try:
-            keys, payloads = queue.popleft()
+            place, request = queue.popleft()
         except IndexError:
             return answers
-        answers.append((keys, _ask(client, kind, *payloads)))
+        answers.append((place, _ask(client, kind, *request)))
 
 
-def _ask(client: ZygoteClient, kind: bytes, *payloads: bytes) -> tuple[bytes, bytes]:
+def _ask(client: ZygoteClient, kind: bytes, *payloads: bytes) -> Answer:
     """The zygote's answer. If a single program kills the zygote, it is tried once more; a batch is not."""
     for _ in range(1 if kind == protocol.BATCH else 2):
         try:
@@ -308,7 +298,7 @@ def _batches(jobs: list[Job], workers: int) -> list[list[Job]]:
 
 def _reject(code: str) -> Result | None:
     """The result of source that is never run; None for all other source."""
-    if len(code) > MAX_SOURCE or (not code.isascii() and len(code.encode("utf-8", "replace")) > MAX_SOURCE):
+    if len(code.encode("utf-8", "replace")) > MAX_SOURCE:
         return error_result(f"source: over {MAX_SOURCE} bytes")
     if not is_unicode(code):
         return error_result("source: not Unicode text")
@@ -339,11 +329,11 @@ def _result(kind: bytes, payload: bytes) -> Result | ModelCall:
     if kind != protocol.ENDINGS:
         return Result(status="killed", error=clean_error(payload.decode("utf-8", "replace")))
     try:
-        ending = json.loads(payload)
-        match ending:
+        match json.loads(payload):
             case ["ask", str(operator), str(prompt)] if operator in MODEL_OPERATORS and is_valid_prompt(prompt):
                 return operator, prompt
-        return _validate(ending)
+            case ending:
+                return _validate(ending)
     except (ValueError, RecursionError):
         return Result(status="killed", error="ended without a result")
 
@@ -352,14 +342,10 @@ def _validate(ending: Any) -> Result:
     """A plain, bounded Result from whatever a child sent. Raises ValueError if it is not an ending."""
     match ending:
         case ["ok", value, None]:
-            return _to_result(value_ending(value))
+            status, value, error = value_ending(value)
+            return Result(status="ok", value=value) if status == "ok" else Result(status="error", error=error)
         case ["memory", None, _]:
             return Result(status="memory", error="MemoryError")
         case ["error", None, str(error)]:
             return Result(status="error", error=clean_error(error))
     raise ValueError("not an ending")
-
-
-def _to_result(ending: Ending) -> Result:
-    status, value, error = ending
-    return Result(status="ok", value=value) if status == "ok" else Result(status="error", error=error)

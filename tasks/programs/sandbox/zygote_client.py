@@ -116,14 +116,14 @@ class ZygoteClient:
         self.start()
         return self._exchange(protocol.pack(kind, payload), self._seconds + _GRACE_SECONDS, tests)
 
-    def close(self) -> None:
-        """End the zygote and its children. A later request starts a new one."""
+    def close(self, patience: float = 2.0) -> None:
+        """End the zygote, after `patience` seconds by force, and its children. A later request starts a new one."""
         for end in filter(None, (self._socket, self._tests)):
             end.close()  # the zygote ends its children and itself
         self._socket = self._tests = None
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=2)
+                self._process.wait(patience)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -143,10 +143,10 @@ class ZygoteClient:
                 raise ConnectionError(f"{length} bytes announced")
             return kind, self._receive(length, deadline)
         except OSError as error:  # closed, reset, out of time
-            self._kill()
+            self.close(patience=0)
             raise ZygoteDied(str(error)) from None
         except BaseException:  # interrupted before the answer: it would be read as that of the next request
-            self._kill()
+            self.close(patience=0)
             raise
 
     def _receive(self, size: int, deadline: float) -> bytes:
@@ -160,9 +160,3 @@ class ZygoteClient:
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
-
-    def _kill(self) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self.close()

@@ -29,6 +29,8 @@ def test_tests_are_found_in_docstrings_and_statements() -> None:
     text = """Twice x.
     >>> f([1, 2])
     [2, 4]
+    >>> f('é')  # a text (of one letter)
+    'éé'
     f(3) == 6
     f("a") ➞ "aa"
     f(y) == 2
@@ -37,6 +39,7 @@ def test_tests_are_found_in_docstrings_and_statements() -> None:
     """
     assert shown_tests(text) == [
         "assert f([1, 2]) == [2, 4]",
+        "assert f('é') == 'éé'",
         "assert f(3) == 6",
         'assert f("a") == "aa"',
         "assert f(0) == 0",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.programs.answer_check import is_right, solved_share
+from tasks.programs.answer_check import is_right
 from tasks.records import Result
 
 
@@ -62,12 +62,3 @@ def test_short_decimals_are_compared_exactly(number: int, power: int, step: int)
     assert is_right(result(float(f"{number}e{power}")), float(f"{number}e{power}"))
     assert is_right(result(f"{number}e{power}"), float(f"{number}e{power}"))
     assert not is_right(result(float(f"{number + step}e{power}")), float(f"{number}e{power}"))
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=9))
-def test_solved_share(hits: list[bool]) -> None:
-    share = solved_share([result(1 if hit else 2) for hit in hits], [1.0] * len(hits))
-    assert share == pytest.approx(sum(hits) / len(hits))
-    for results, answers in (([result(1)], [1.0, 2.0]), ([], [])):
-        with pytest.raises(ValueError, match="answers"):
-            solved_share(results, answers)

@@ -2,6 +2,7 @@
 
 import json
 from math import exp
+from statistics import fmean
 
 import pytest
 
@@ -10,7 +11,7 @@ from tasks.layout import Layout
 from tasks.model.policy import decode, encode_prompt, load_policy
 from tasks.model.sampling.sampler import Request, sample
 from tasks.params.params import Params
-from tasks.programs.answer_check import solved_share
+from tasks.programs.answer_check import is_right
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import prompt_of, workflow_id
 from tasks.programs.sandbox.sandbox import Program, Sandbox
@@ -86,7 +87,7 @@ def test_the_recorded_results_and_tree_of_a_search_are_right(layout: Layout, san
     for w, program, results in zip(index, programs, sandbox.run(programs), strict=True):
         assert workflow_id(program.code) == w.workflow_id
         assert [w.result, *w.sibling_results] == results
-        assert w.value == pytest.approx(solved_share(results, problems[w.problem_id].answers), rel=1e-5)
+        assert w.value == pytest.approx(fmean(map(is_right, results, problems[w.problem_id].answers)), rel=1e-5)
         completions[w.problem_id] += len(w.completions)
         assert w.split == "train"
     assert completions["hopeless"] == SIMULATIONS

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from tasks.programs.code_blocks import parsed
 from tasks.programs.sandbox.determinism import Findings
 from tasks.programs.sandbox.unit_tests.cases import CANDIDATE, TestCases
-from tasks.programs.sandbox.unit_tests.program_parts import end_prompt, parsed
+from tasks.programs.sandbox.unit_tests.program_parts import end_prompt
 
 COUNT = "__count_test__"
 """The function that a test calls with True if it has passed, else with False."""
-
-_REPORTED = f"try: pass\nexcept Exception: {COUNT}(False)\nelse: {COUNT}(True)"
 
 _TEXTS_KEPT = 64  # compiled: a problem's tests run for each completion of its group
 
@@ -81,12 +80,10 @@ class CountedTests(Text):
             for place, node in enumerate(statements):
                 if self._cases.starts(node):
                     statements[place] = ast.copy_location(ast.Pass(), node)
-        if any(_is_assert(node) for each, _ in lists for node in each):
-            is_test = _is_assert
-        elif self._cases.count:
-            is_test = _is_none
-        else:
+        is_test = _is_assert
+        if not any(_is_assert(node) for each, _ in lists for node in each):
             is_test = self._is_comparison
+            lists = [] if self._cases.count else lists
         for statements, is_loop in lists:
             for place, node in enumerate(statements):
                 if is_test(node):
@@ -108,16 +105,9 @@ class CountedTests(Text):
         return name not in (self._entry_point, CANDIDATE) and not (name and hasattr(builtins, name))
 
 
-@lru_cache(_TEXTS_KEPT)
-def counted_tests(text: str, entry_point: str) -> CountedTests:
-    """The tests in a text. Raises SyntaxError."""
-    return CountedTests(text, entry_point)
-
-
-@lru_cache(_TEXTS_KEPT)
-def setup_text(setup: str) -> Text:
-    """The code that is run before the tests. Raises SyntaxError."""
-    return Text(setup)
+counted_tests = lru_cache(_TEXTS_KEPT)(CountedTests)
+setup_text = lru_cache(_TEXTS_KEPT)(Text)
+"""These two raise SyntaxError."""
 
 
 @lru_cache(_TEXTS_KEPT)
@@ -132,13 +122,7 @@ def _counted(node: ast.stmt) -> ast.stmt:
     return ast.copy_location(ast.Try([node], _REPORT.handlers, _REPORT.orelse, []), node)
 
 
-def _template() -> ast.Try:
-    (template,) = ast.parse(_REPORTED).body
-    assert isinstance(template, ast.Try)
-    return template
-
-
-_REPORT = _template()
+_REPORT: Any = ast.parse(f"try: pass\nexcept Exception: {COUNT}(False)\nelse: {COUNT}(True)").body[0]
 
 
 def _lists(place: ast.AST, in_loop: bool = False) -> Iterator[tuple[list[ast.stmt], bool]]:
@@ -168,10 +152,6 @@ def _names(code: types.CodeType) -> Iterator[str]:
 def _is_assert(node: ast.stmt) -> bool:
     """True but for `assert True`, which tests nothing."""
     return isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant)
-
-
-def _is_none(node: ast.stmt) -> bool:  # noqa: ARG001 (where test functions alone are the tests)
-    return False
 
 
 class TestImports:

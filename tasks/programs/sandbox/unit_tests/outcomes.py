@@ -2,7 +2,7 @@
 
 import ast
 import json
-import warnings
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -108,12 +108,10 @@ def _request(code: str, tests: UnitTests) -> OutcomeRequest:
 
 def _findings(prompt: str, code: str, entry_point: str, setup: str) -> tuple[bool, bool]:
     """Whether a program may differ in another run, and whether it may keep state; True if in doubt."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        try:
-            parts = program_parts(prompt, code, entry_point, setup)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return True, True
+    try:
+        parts = program_parts(prompt, code, entry_point, setup)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True, True
     found = Findings(ast.Module([node for part in parts for node in part.body], []))
     return found.may_differ, found.may_keep_state
 
@@ -157,12 +155,6 @@ def _read(payload: bytes) -> tuple[list[TextVerdicts], bytes]:
 
 def _units(verdicts: bytes) -> list[tuple[int, int, bool]]:
     """(passed, failed, whether it ran to its end) of each text of tests that was begun."""
-    found = []
-    good = bad = 0
-    for letter in verdicts:
-        good += letter == ord(protocol.PASSED)
-        bad += letter == ord(protocol.FAILED)
-        if letter in protocol.END + protocol.ABORTED:
-            found.append((good, bad, letter == ord(protocol.END)))
-            good = bad = 0
-    return [*found, (good, bad, False)]
+    parts = re.split(b"([%b%b])" % (protocol.END, protocol.ABORTED), verdicts)
+    texts = zip(parts[::2], [*parts[1::2], b""], strict=True)
+    return [(text.count(protocol.PASSED), text.count(protocol.FAILED), end == protocol.END) for text, end in texts]

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from tasks.programs.code_blocks import parsed, syntax_tree
+
 
 def program_parts(prompt: str, code: str, entry_point: str, setup: str = "") -> list[ast.Module]:
     """What is run, in this order: the imports of the setup, the prompt's imports and functions, and the code.
@@ -18,11 +20,11 @@ def program_parts(prompt: str, code: str, entry_point: str, setup: str = "") -> 
     """
     imports = imports_of(setup)
     whole = parsed(code)
-    if whole is not None and entry_point in defined_names(whole):
+    if whole and entry_point in defined_names(whole):
         head = parsed(end_prompt(prompt))
         return [*imports, *([head] if head else []), whole]
     rest = parsed(prompt + code)
-    return [*imports, rest if rest is not None else ast.parse(prompt + body_of(code))]
+    return [*imports, rest or syntax_tree(prompt + body_of(code))]
 
 
 def define(namespace: dict[str, Any], parts: list[ast.Module]) -> None:
@@ -64,11 +66,3 @@ def body_of(code: str) -> str:
     lines = code.splitlines(keepends=True)
     ends = (place for place, line in enumerate(lines) if line.strip() and not line[0].isspace())
     return "".join(lines[: next(ends, len(lines))])
-
-
-def parsed(text: str) -> ast.Module | None:
-    """The syntax tree of a text; None if it is not Python or nested too deep."""
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None

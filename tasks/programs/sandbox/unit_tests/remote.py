@@ -52,7 +52,7 @@ class RemoteProgram:
         reply = self._receive()
         try:
             status, data = json.loads(reply)
-            value = decode(data, self._object) if status == "ok" else None
+            value = decode(data, lambda number: RemoteObject(self, number)) if status == "ok" else None
         except (ValueError, TypeError, AttributeError, RecursionError):
             raise CandidateError("its reply is no plain data") from None
         if status != "ok":
@@ -76,9 +76,6 @@ class RemoteProgram:
     def _die(self) -> NoReturn:
         self.died = True
         raise CandidateDied from None
-
-    def _object(self, number: int) -> "RemoteObject":
-        return RemoteObject(self, number)
 
 
 class RemoteObject:

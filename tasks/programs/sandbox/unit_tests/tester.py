@@ -6,7 +6,6 @@ so, and another process takes its place.
 """
 
 import builtins
-import importlib
 import json
 import math
 import os
@@ -76,8 +75,8 @@ def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Repo
         program.start(payload)
         head.run(namespace)
         for text in (*before, *units):
-            for name in text.free_names - namespace.keys():
-                namespace[name] = _module(name) or program.function(name)
+            for name in text.free_names - namespace.keys():  # a text may use a module without importing it
+                namespace[name] = sys.modules.get(name) or program.function(name)
             namespace[entry_point] = namespace[CANDIDATE] = program.function(entry_point)
             if isinstance(text, CountedTests):
                 text.imports.install(program.function)
@@ -91,11 +90,6 @@ def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Repo
     if program.died:  # a test may have caught the exception
         report.write(protocol.DEAD)
     return program.largest_reply > _LONG_REPLY or any(text.keeps_state for text in (head, *before, *units))
-
-
-def _module(name: str) -> types.ModuleType | None:
-    """A module that a program may import, for tests that use one without importing it."""
-    return importlib.import_module(name) if name in sys.modules and name.isidentifier() else None
 
 
 def stand_ins() -> dict[str, types.ModuleType]:

@@ -7,10 +7,10 @@ import psutil
 import pytest
 
 from benchmarks.support.cheats import CHEATS, CHECK, LIST
+from tasks.programs.code_blocks import parsed
 from tasks.programs.sandbox.determinism import Findings
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
-from tasks.programs.sandbox.unit_tests.program_parts import parsed
 
 DOUBLE = "def double(x): return x + x\n"
 
