@@ -28,16 +28,10 @@ NO_VISION = "pip uninstall torchvision, which Graft does not use"
 PYTHONS = ((3, 11), (3, 14))
 """The first and the last version of Python that Graft is tried with."""
 
-BAD_PAIRS = (
-    ("prefect<3.9", "fastapi>=0.151", "every run"),
-    ("prefect<3.9", "sqlalchemy>=2.1a0", "schedules, and nothing says so"),
-)
-"""Versions that pip installs together, and what does not work with them."""
-
 
 def examine(root: Path) -> list[Finding]:
     """Check everything that a run depends on; of the machine and its card only with valid params."""
-    findings = [check_python(sys.version_info[:3]), *_versions(), *bad_pairs(_version), _git(root), _dvc(root)]
+    findings = [check_python(sys.version_info[:3]), *_versions(), *bad_pair(_version), _git(root), _dvc(root)]
     try:
         _, params, _ = proposed_params(root, [])
     except GraftError as error:
@@ -81,24 +75,17 @@ def _versions() -> Iterator[Finding]:
         yield Finding("packages", f"as in constraints.txt ({len(pins)} pins)")
 
 
-def bad_pairs(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
-    """The pairs of packages, of the versions (None: not installed) that `version_of` returns, known not to work."""
-    for one, other, lost in BAD_PAIRS:
-        names = [
-            f"{requirement.name} {present}"
-            for requirement in map(Requirement, (one, other))
-            if (present := version_of(requirement.name)) and requirement.specifier.contains(present, prereleases=True)
-        ]
-        if len(names) == 2:
-            yield Finding(names[0], f"with {names[1]}", INSTALL, lost)
+def bad_pair(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
+    """A torchvision that breaks torch, of the versions (None: not installed) that `version_of` returns: pip installs
+    them together."""
     torch, vision = version_of("torch"), version_of("torchvision")
     if torch and vision and torch.endswith("+cpu") and not vision.endswith("+cpu"):
         yield Finding(f"torch {torch}", f"with torchvision {vision}, built for CUDA", NO_VISION, "models")
 
 
-def refuse_bad_pairs() -> None:
-    """Raise GraftError for versions with which a run fails minutes later, silently, or with a line that misleads."""
-    for finding in bad_pairs(_version):
+def refuse_bad_pair() -> None:
+    """Raise GraftError for versions with which a run fails minutes later, with a line that misleads."""
+    for finding in bad_pair(_version):
         raise GraftError(f"{finding.thing} {finding.found} do not work ({finding.lost}); {finding.remedy}")
 
 

@@ -23,7 +23,7 @@ from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
 from prefect.states import Completed
 
 from flows.contract import check_contract
-from flows.doctor import refuse_bad_pairs
+from flows.doctor import refuse_bad_pair
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.dvc_stages.reproduce import StageResult
 from flows.history.changes import overrides
@@ -115,7 +115,7 @@ class RunSession:
 
         A server that goes away during the run costs history, never a result.
         """
-        refuse_bad_pairs()
+        refuse_bad_pair()
         logging.raiseExceptions = False  # else Prefect prints each log record that its server did not accept
         url = PREFECT_API_URL.value()  # from the environment or a profile
         settings: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}  # its thread would add a second to a run

@@ -299,7 +299,6 @@ class Selected(Record):
     influence: float | None  # None: not measured, `influence.selection` is none, or a sample of validation
     gradient_norm: float | None
     selected: bool
-    weight: float = 1.0  # factor of its advantage if it is selected
     split: Split = "train"  # validation: trained on because of `influence.train_on_validation`
 
 

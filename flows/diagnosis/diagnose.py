@@ -41,7 +41,7 @@ from tasks.trajectories import RewardedTrajectory
 from tasks.update.compute import update_scorer
 from tasks.update.diagnostics.health import Score, StepMeasurements, verdicts
 from tasks.update.diagnostics.one_step import OneStep, one_step
-from tasks.update.groups import weighted_group
+from tasks.update.groups import selected_group
 
 ANSWERED = ("ok", "timeout", "failed")
 """Results of completions that are not invalid; of a failed one that is unknown."""
@@ -128,7 +128,7 @@ def _stepped(
     """
     averaging = TokenWeights(params.update.loss, params.policy.max_new_tokens)
     samples = samples_in(groups)
-    all_kept = [weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups]
+    all_kept = [selected_group(group, [True] * len(group.samples), averaging) for group in groups]
     with explain_out_of_memory(params.update.micro_batch_tokens):
         scorer = update_scorer(policy, samples, params)
         own = reference = score_samples(scorer, samples)

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from tzlocal import get_localzone_name
 
 from flows.alerts.scheduled_alerts import check_schedule
-from flows.doctor import refuse_bad_pairs
+from flows.doctor import refuse_bad_pair
 from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
 from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.temporary_server import TemporaryServer
@@ -48,7 +48,7 @@ def serve(root: Path, cron: str | None, every: float | None, watch: str | None, 
     """Serve until Ctrl-C. Raises GraftError if the schedule is invalid or the server does not answer."""
     path = watched(root, watch) if watch else None
     schedule = None if path and cron is None and every is None else schedule_of(cron, every)
-    refuse_bad_pairs()
+    refuse_bad_pair()
     name = name or f"{root.name}-{digest_text(workspace_tag(root))[:6]}"  # two clones have a schedule each
     with _server() as (url, ours):
         try:

@@ -1,6 +1,6 @@
 """One completion as token ids, with its advantage."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,3 @@ class Sample:
     def has_signal(self) -> bool:
         """Whether there is something to learn from it: an advantage, or values to predict."""
         return self.advantage != 0 or self.targets is not None
-
-    def weighted(self, weight: float) -> "Sample":
-        """The sample with all its advantages multiplied by `weight`."""
-        targets = self.targets
-        if targets is not None:
-            targets = replace(targets, advantages=tuple(a * weight for a in targets.advantages))
-        return replace(self, advantage=self.advantage * weight, targets=targets)

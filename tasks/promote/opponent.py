@@ -10,7 +10,6 @@ from tasks.environments.measures import gate_value, sample_level
 from tasks.environments.protocol import Gate
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.rollouts.attempts import evaluate_policy
 from tasks.params.params import Params
 from tasks.promote.gate import GateValues, kept_remarks
 from tasks.promotion_records import Champion
@@ -48,6 +47,8 @@ def opponent_results(layout: Layout, params: Params, champion: Champion | None) 
         known = results_of(read_jsonl(layout.champion / "outcomes.jsonl", ProblemOutcome))
         if environment.gate is None or None not in known.values:
             return known
+    from tasks.model.rollouts.attempts import evaluate_policy  # with torch, which an opponent that is known needs not
+
     problems = read_jsonl(layout.problems("test"), Problem)
     sampled = {} if environment.gate is None else params.evaluation.model_dump(include={"samples", "temperature"})
     rollouts = evaluate_policy(layout, params, layout.champion / "policy", problems, "promote", **sampled)

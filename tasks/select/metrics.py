@@ -3,7 +3,6 @@
 selected, selected_share    samples that the update may see; shares are of the samples with a signal
 selected_share_…            of those with advantage above 0 (good) and below (bad); with the highest reward of the
                             round (full), with 0 (none) and between (some); of those that each proposer wrote
-effective_sample_size       (Σ w)² / Σ w² over the weights w in the update: as many equal samples weigh the same
 influence_mean, _std, _min, _max, _p10 …    of the samples that have a gradient, where it was measured
 influence_positive_share    share of these whose influence is above 0
 gradient_norm_mean          of their parts of the loss
@@ -15,7 +14,6 @@ They are of training samples; `mixed` counts the validation samples that the upd
 """
 
 from collections.abc import Iterable, Sequence
-from math import fsum
 from statistics import fmean, stdev
 
 from tasks.objective.advantages import TOLERANCE, known_rewards
@@ -29,19 +27,18 @@ def selection_metrics(
 ) -> dict[str, float]:
     """Numbers of the samples' lines, with the reward and the proposer of each, all [n]."""
     rows = [row for row in zip(lines, rewards, proposers, strict=True) if row[0].advantage != 0]
-    weights = [line.weight for line in lines if line.selected]
+    selected = sum(line.selected for line in lines)
     top = max(known_rewards(rewards), default=0.0)
     numbers: dict[str, float] = {
         "samples": len(lines),
         "no_signal_share": _share(len(lines) - len(rows), len(lines)),
-        "selected": len(weights),
-        "selected_share": _share(len(weights), len(rows)),
+        "selected": selected,
+        "selected_share": _share(selected, len(rows)),
         "selected_share_good": _kept(line for line, _, _ in rows if line.advantage > 0),
         "selected_share_bad": _kept(line for line, _, _ in rows if line.advantage < 0),
         "selected_share_full": _kept(line for line, reward, _ in rows if _is(reward, top)),
         "selected_share_none": _kept(line for line, reward, _ in rows if _is(reward, 0.0)),
         "selected_share_some": _kept(line for line, reward, _ in rows if not _is(reward, top) and not _is(reward, 0.0)),
-        "effective_sample_size": fsum(weights) ** 2 / max(fsum(w * w for w in weights), 1e-300),
     }
     for proposer in dict.fromkeys(proposers):
         numbers[f"selected_share_{proposer}"] = _kept(line for line, _, by in rows if by == proposer)

@@ -1,4 +1,4 @@
-"""The groups of an update: each problem's selected samples with their weighted advantages and denominators."""
+"""The groups of an update: each problem's selected samples and denominator."""
 
 from collections.abc import Sequence
 
@@ -17,21 +17,19 @@ def selected_groups(
     members = {(g.problem_id, member): name for g in groups for member, name in enumerate(g.workflow_ids)}
     if {key: line.workflow_id for key, line in lines.items()} != members:
         raise ValueError("does not name the samples of trajectories.jsonl")
-    weights = {key: line.weight if line.selected else 0.0 for key, line in lines.items()}
     return [
-        weighted_group(g, [weights[g.problem_id, member] for member in range(len(g.samples))], averaging)
+        selected_group(g, [lines[g.problem_id, member].selected for member in range(len(g.samples))], averaging)
         for g in groups
     ]
 
 
-def weighted_group(group: SampleGroup, weights: Sequence[float], averaging: TokenWeights) -> UpdateGroup:
-    """The group with advantages multiplied by the weights [G], 0 = rejected.
+def selected_group(group: SampleGroup, selected: Sequence[bool], averaging: TokenWeights) -> UpdateGroup:
+    """The group with its selected samples [G].
 
     The denominator counts the samples that are learned from and those without signal (advantage 0), but no sample that
     is rejected or whose reward failed.
     """
-    pairs = zip(group.samples, weights, strict=True)
-    learned = [s.weighted(weight) for s, weight in pairs if weight and s.has_signal]
+    learned = [s for s, kept in zip(group.samples, selected, strict=True) if kept and s.has_signal]
     rewarded = zip(group.samples, group.advantages, group.baseline_rewards, strict=True)
     no_signal = [s for s, advantage, reward in rewarded if reward is not None and advantage == 0 and not s.has_signal]
     return UpdateGroup(

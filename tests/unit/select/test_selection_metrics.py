@@ -1,21 +1,25 @@
 """What a selection did, in numbers."""
 
-from typing import Any
-
 import pytest
 
 from tasks.records import Selected
 from tasks.select.metrics import selection_metrics
 
 
-def line(advantage: float, influence: float | None, selected: bool, **more: Any) -> Selected:
-    norm = None if influence is None else abs(advantage)
-    measured = {"advantage": advantage, "influence": influence, "gradient_norm": norm, "selected": selected}
-    return Selected(problem_id="p", member=0, workflow_id="w", **measured, **more)
+def line(advantage: float, influence: float | None, selected: bool) -> Selected:
+    return Selected(
+        problem_id="p",
+        member=0,
+        workflow_id="w",
+        advantage=advantage,
+        influence=influence,
+        gradient_norm=None if influence is None else abs(advantage),
+        selected=selected,
+    )
 
 
 def test_shares_are_of_the_samples_with_a_signal() -> None:
-    lines = [line(1, 0.3, True, weight=3.0), line(1, -0.1, False), line(-1, 0.1, True), line(0, 0, False)]
+    lines = [line(1, 0.3, True), line(1, -0.1, False), line(-1, 0.1, True), line(0, 0, False)]
     numbers = selection_metrics(lines, [1.0, 0.5, 0.0, 1.0], ["sample", "tree", "tree", "coldstart"])
     assert numbers == {
         "samples": 4,
@@ -30,7 +34,6 @@ def test_shares_are_of_the_samples_with_a_signal() -> None:
         "selected_share_sample": 1.0,
         "selected_share_tree": 0.5,
         "selected_share_coldstart": 0.0,
-        "effective_sample_size": 16 / 10,
         "influence_mean": pytest.approx(0.1),
         "influence_std": pytest.approx(0.2),
         "influence_min": -0.1,
@@ -45,7 +48,7 @@ def test_shares_are_of_the_samples_with_a_signal() -> None:
 
 def test_what_was_not_measured_has_no_numbers() -> None:
     numbers = selection_metrics([line(1.0, None, True), line(0.0, None, False)], [1.0, None], ["sample"] * 2)
-    assert numbers["selected"] == numbers["effective_sample_size"] == 1
+    assert numbers["selected"] == 1
     assert not any("influence" in name or "norm" in name for name in numbers)
 
 

@@ -123,16 +123,12 @@ A = 0.5 / (0.5**0.5 + 1e-4)
 """The advantage of a reward of 1 in a group with one of 0."""
 
 
-@pytest.mark.parametrize(
-    ("negative", "weight", "expected"),
-    [(1.0, 1.0, [A, -A]), (0.25, 1.0, [A, -A / 4]), (0.0, 1.0, [A]), (0.5, 2.5, [2.5 * A, -1.25 * A])],
-)
-def test_the_negative_weight_scales_failures_alone_and_a_lines_weight_scales_its_sample(
-    negative: float, weight: float, expected: list[float], policy: Policy, make_trajectory: MakeTrajectory
+@pytest.mark.parametrize(("negative", "expected"), [(1.0, [A, -A]), (0.25, [A, -A / 4]), (0.0, [A])])
+def test_the_negative_weight_scales_failures_alone(
+    negative: float, expected: list[float], policy: Policy, make_trajectory: MakeTrajectory
 ) -> None:
     trajectory = make_trajectory("p", [1.0, 0.0])
-    lines = [line.model_copy(update={"weight": weight}) for line in selected(trajectory, [A, -A])]
-    group = update_group(policy, trajectory, lines, negative_weight=negative)
+    group = update_group(policy, trajectory, selected(trajectory, [A, -A]), negative_weight=negative)
     assert [s.advantage for s in group.samples] == pytest.approx(expected)
 
 
