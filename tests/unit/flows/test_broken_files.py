@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module
 from tasks.tracking.recorder import WorkerAnswer
 from tasks.trajectories import Reward, Trajectory
-from tasks.update.checkpoint import Checkpoint, _digest
+from tasks.update.checkpoint import Checkpoint
 from tests.support import valid_files as valid
 from tests.support.broken_files import broken, case_numbers
 from tests.support.stage_params import REPOSITORY
@@ -175,7 +176,7 @@ READERS: dict[str, Reader] = {
     "journal under its digest": under_digest(JOURNAL, valid.journal_of, lambda file: Journal(file).completions),
     "checkpoint": of_file(CHECKPOINT, lambda file: Checkpoint(file).load()),
     "checkpoint under its digest": under_digest(
-        CHECKPOINT, lambda content: content + _digest(content), lambda file: Checkpoint(file).load()
+        CHECKPOINT, lambda content: content + sha256(content).digest(), lambda file: Checkpoint(file).load()
     ),
     "a remembered reply": of_json(StoredReply, text_of(REPLY)),
     "what MLflow's process answers": of_json(WorkerAnswer, b'{"run_id": "a", "experiment_id": "1", "errors": ["b"]}\n'),
