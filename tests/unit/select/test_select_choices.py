@@ -54,7 +54,7 @@ def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -
     ]
     mixed = lines[len(alone) :]
     assert [(line.problem_id, line.member, line.workflow_id) for line in mixed] == expected
-    assert {(line.split, line.influence, line.weight) for line in mixed} == {("validation", None, 1.0)}
+    assert {(line.split, line.influence) for line in mixed} == {("validation", None)}
     assert all(line.selected == (line.advantage != 0) for line in mixed)
     assert any(line.selected for line in mixed)
     assert numbers(layout) == before | {"mixed": sum(line.selected for line in mixed)}
