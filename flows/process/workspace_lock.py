@@ -17,6 +17,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from tasks.errors import GraftError, TransientError
 
+RUNS = ("graft retrain", "a scheduled run")
+"""Holders of the lock that are runs."""
+
 
 class WorkspaceLockedError(TransientError):
     """Another process holds the lock of this folder."""

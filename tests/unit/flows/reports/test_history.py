@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.history.run_history import Entry, count_nothing_new, entries, write_entry
+from flows.process.workspace_lock import exclusive_lock, shared_lock
 from flows.reports.history import WIDTH, print_history
 from tasks.artifacts import write_text
 from tasks.core.console import PlainConsole
@@ -63,6 +64,20 @@ def test_a_month_of_nights_has_a_line_each_and_one_for_those_with_nothing_new(
     assert lines[4].endswith("  killed")
     assert lines[-1] == "3: failed: update@1: no server"
     assert [line[:20] for line in shown(tmp_path, capsys, last=2)] == ["2026-12-30 03:10  30", "2026-12-31 03:10  31"]
+
+
+def test_an_unfinished_run_is_running_while_a_run_is_at_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_entry(tmp_path, night(1, done=None, minutes=None, decision=None))
+    for lock, what, decision in (
+        (exclusive_lock, "graft retrain", "running"),
+        (exclusive_lock, "a scheduled run", "running"),
+        (shared_lock, "graft stage search", "killed"),
+        (exclusive_lock, "graft clean", "killed"),
+    ):
+        with lock(tmp_path, what):
+            assert shown(tmp_path, capsys)[0].endswith(f"  {decision}")
 
 
 def test_who_approved_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
