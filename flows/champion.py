@@ -1,14 +1,13 @@
 """`graft champion` prints the history of champions, `graft promote` approves a challenger, `graft rollback` restores an
 earlier champion, and `graft export` writes one, or any policy folder, in a format that needs no Graft."""
 
-import sys
 from pathlib import Path
 
 from rich.console import Console
 
 from tasks.artifacts import read_json
-from tasks.core.terminal import make_table, print_text
-from tasks.errors import GraftError, one_line
+from tasks.core.terminal import make_table, print_text, print_warning
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
 from tasks.params.params import Params
@@ -48,8 +47,7 @@ def _update_registry(layout: Layout, params: Params) -> None:
     """A failure is a warning."""
     if problem := update_registry(layout, params):
         follows = "champion/ is as it should be, and the registry follows at the next run, promotion or rollback"
-        line = f"warning: MLflow ({params.machine.tracking.uri}): {problem}; {follows}"
-        print(one_line(redacted(line)), file=sys.stderr)
+        print_warning(f"MLflow ({params.machine.tracking.uri}): {problem}; {follows}")
 
 
 def print_champions(layout: Layout, console: Console) -> None:

@@ -41,6 +41,7 @@ from flows.retention.dvc_cache import save_lock
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json
 from tasks.core.sharding import use_fan_out
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
 from tasks.model.sampling.vllm.run_server import keep_server
@@ -77,7 +78,7 @@ def stage_task(compute: Callable[[], StageResult]) -> State[None]:
         with without_secrets():
             result = compute()
     except TransientError as error:
-        print(f"warning: {task_run.name}: {error}; try {task_run.run_count} of this stage", file=sys.stderr)
+        print_warning(f"{task_run.name}: {error}; try {task_run.run_count} of this stage")
         raise
     logger.info(" ".join(str(result).split()))
     return Completed(name="Cached" if result.cached else "Completed", message=result.how)
@@ -136,7 +137,7 @@ class RunSession:
         """Raise what ended the run, or warn if it came to its end."""
         if not self._over:
             raise GraftError(f"{problem}; {'run it again' if self._server else REMEDY}") from error
-        print(f"warning: {problem}, which does not show how this run ended; nothing else is lost", file=sys.stderr)
+        print_warning(f"{problem}, which does not show how this run ended; nothing else is lost")
         if isinstance(self._error, TerminationSignal):
             raise Terminated(self._error.signal) from None
         if self._error is not None:
@@ -181,7 +182,7 @@ class RunSession:
             ):
                 self.breaches = check_contract(layout, self.params)
                 for breach in self.breaches:
-                    print(f"warning: {breach}", file=sys.stderr)
+                    print_warning(breach)
                 self._pipeline.update_sources()
                 yield
                 self._pipeline.check_lock(result.stage_id for result in self.results)

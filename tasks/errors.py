@@ -8,7 +8,7 @@
     BaseException
     └── Terminated                  SIGTERM or SIGHUP (flows.process.signals); exit code 128 + signal
 
-`HostIsGone` and `ZygoteDied` are internal to the sandbox (tasks.programs.sandbox).
+`HostClosed` and `ZygoteDied` are internal to the sandbox (tasks.programs.sandbox).
 """
 
 from tasks.redaction import redacted

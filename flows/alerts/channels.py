@@ -5,7 +5,6 @@ The addresses of Apprise are in the environment variable GRAFT_ALERTS.
 
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
@@ -21,6 +20,7 @@ from prefect.settings import PREFECT_API_URL
 from flows.alerts.alert import Alert
 from flows.prefect_runs.crashed_runs import workspace
 from flows.reports.publish import failure
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError, one_line
 from tasks.redaction import redacted
 
@@ -34,7 +34,7 @@ def send(root: Path, alerts: Sequence[Alert]) -> None:
     """Send alerts of the project `root` through each channel; one that does not accept them is a warning."""
     for channel, why in _deliver(root, alerts) if alerts else ():
         if why:
-            print(f"warning: alerts: {channel}: {why}; graft alerts test tries it again", file=sys.stderr)
+            print_warning(f"alerts: {channel}: {why}; graft alerts test tries it again")
 
 
 def try_channels(root: Path, say: Callable[[str], None]) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ from flows.process.exit_codes import failure_line
 from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.reports.publish import failure
 from tasks.artifacts import read_json, write_json
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
@@ -145,7 +145,7 @@ def _schedules() -> list[SCHEDULE_TYPES]:
         with get_client(sync_client=True) as client:
             found = client.read_deployment(UUID(deployment.id)).schedules
     except (HTTPError, ObjectNotFound) as error:
-        print(f"warning: alerts: prefect: no schedule of this run there ({failure(error)})", file=sys.stderr)
+        print_warning(f"alerts: prefect: no schedule of this run there ({failure(error)})")
         return []
     return [each.schedule for each in found if each.active]
 
@@ -167,7 +167,7 @@ def _warn(lost: str) -> Iterator[None]:
     try:
         yield
     except GraftError as error:
-        print(f"warning: alerts: {lost}: {error}", file=sys.stderr)
+        print_warning(f"alerts: {lost}: {error}")
 
 
 def _file(root: Path) -> Path:

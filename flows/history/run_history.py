@@ -6,7 +6,6 @@ final policy on the test problems, once they are known. The caller of each funct
 workspace.
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 from flows.history.changes import RunInputs, list_changes, read_inputs, summarise_change
 from tasks.artifacts import read_json, read_jsonl, write_json, write_jsonl
 from tasks.core.metrics_files import read_numbers
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
@@ -160,7 +160,7 @@ def _warn(lost: str = "how this run ended") -> Iterator[None]:
     try:
         yield
     except GraftError as error:
-        print(f"warning: the history lacks {lost}: {error}", file=sys.stderr)
+        print_warning(f"the history lacks {lost}: {error}")
 
 
 def add_failure(root: Path, line: str, flow_run: str) -> str:

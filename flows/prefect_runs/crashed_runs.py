@@ -5,7 +5,6 @@ A flow run has a note of its process in `.graft/flows/` as long as it lasts. A n
 
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from pydantic import BaseModel
 from flows.prefect_runs.server_address import REMEDY
 from flows.process.settings import prefect_home
 from tasks.artifacts import read_json, write_json
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.params.machine import Tracking
 from tasks.tracking.tags import WORKSPACE
@@ -96,7 +96,7 @@ def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
         try:
             mark_killed(root, tracking, sorted(gone))
         except GraftError as error:
-            print(f"warning: runs that died may be shown as running in MLflow: {error}", file=sys.stderr)
+            print_warning(f"runs that died may be shown as running in MLflow: {error}")
     for id in gone:
         (_folder(root) / f"{id}.json").unlink(missing_ok=True)
     return [run.name for run in dead]

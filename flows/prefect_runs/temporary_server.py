@@ -25,6 +25,7 @@ from flows.process.signals import block_signals
 from tasks.core.child_process import end_with_parent, kill_tree, last_line, read_input_to_end, spawn
 from tasks.core.loopback import HOST, LoopbackGuard, answers, free_port
 from tasks.core.sqlite import creation_lock, is_damaged, report_upgrade, schema_revision, set_aside
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 
 STOPPING = 30.0
@@ -98,7 +99,7 @@ class TemporaryServer:
                 self._start()
                 self.url()
             except GraftError as error:
-                print(f"warning: {error}", file=sys.stderr)
+                print_warning(error)
 
     def answers_since(self, moment: float) -> bool:
         """False if it has ended, or been started again, after `moment` on the monotonic clock."""
@@ -117,7 +118,7 @@ class TemporaryServer:
         self._answered = math.inf
         if is_damaged(self._database):
             aside = set_aside(self._database).name
-            print(f"warning: {self._database}: damaged; set aside as {aside}", file=sys.stderr)
+            print_warning(f"{self._database}: damaged; set aside as {aside}")
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (open as long as it)
         with block_signals(SIGINT, SIGTERM, SIGHUP):  # the interrupted run is still to be reported to it
             self._process = spawn(

@@ -1,7 +1,6 @@
 """Publish a run: its name and a summary in Prefect, its page in the folder and in MLflow."""
 
 import logging
-import sys
 from socket import gethostname
 from uuid import UUID
 
@@ -14,6 +13,7 @@ from flows.reports.comparison import change, changes, level, title_of
 from flows.reports.html.page import write_page
 from flows.reports.run_record import RunRecord
 from tasks.artifacts import read_json, read_text, write_text
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.promote.challenger import read_challenger
@@ -28,7 +28,7 @@ def publish_name(name: str) -> None:
     try:
         _update(name)
     except HTTPError as error:
-        print(f"warning: prefect: no name of this run there ({failure(error)})", file=sys.stderr)
+        print_warning(f"prefect: no name of this run there ({failure(error)})")
 
 
 def publish_page(layout: Layout, recorder: Recorder, number: int) -> RunRecord | None:
@@ -47,7 +47,7 @@ def publish_page(layout: Layout, recorder: Recorder, number: int) -> RunRecord |
     except GraftError as error:
         for old in (layout.account, layout.page):
             old.unlink(missing_ok=True)
-        print(f"warning: no page and no report of this run: {error}", file=sys.stderr)
+        print_warning(f"no page and no report of this run: {error}")
         return None
     recorder.files(layout.account, layout.page)
     return record
@@ -64,7 +64,7 @@ def publish_summary(layout: Layout, recorder: Recorder, name: str, summary: str 
         if summary:
             _create_artifact(layout, recorder, summary)
     except HTTPError as error:
-        print(f"warning: prefect: no summary of this run there ({failure(error)})", file=sys.stderr)
+        print_warning(f"prefect: no summary of this run there ({failure(error)})")
 
 
 def _create_artifact(layout: Layout, recorder: Recorder, summary: str) -> None:

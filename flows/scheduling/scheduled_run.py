@@ -4,7 +4,6 @@
 deployment for one, and `graft serve` is another that needs no worker.
 """
 
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from flows.retrain import run_stages
 from flows.run_session import RunSession
 from flows.stages.user_files import CHAMPION
 from tasks.artifacts import read_json, write_json
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
@@ -106,7 +106,7 @@ def _retrained(layout: Layout, base: str, changes: str) -> str:
         try:
             clean(layout, params.machine.schedule.keep, really=True, replies=False)
         except GraftError as error:  # the run has ended well
-            print(f"warning: old results stay: {error}", file=sys.stderr)
+            print_warning(f"old results stay: {error}")
     return line()
 
 

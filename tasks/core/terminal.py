@@ -6,6 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
+from tasks.errors import one_line
+from tasks.redaction import redacted
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -17,6 +20,11 @@ def print_remark(line: str) -> None:
     """Print a line on stderr, and log it: `graft retrain` sends what a stage logs to Prefect."""
     print(visible(line), file=sys.stderr, flush=True)
     logger.info("%s", line)
+
+
+def print_warning(line: object) -> None:
+    """Print a line on stderr; texts of others in it neither break it nor show a secret."""
+    print(f"warning: {one_line(redacted(str(line)))}", file=sys.stderr, flush=True)
 
 
 def printable(text: str, kept: str = "", replacement: str = "") -> str:

@@ -10,7 +10,6 @@ import getpass
 import json
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,12 +23,12 @@ from tasks.artifacts import read_json
 from tasks.core.child_process import kill_tree, last_line
 from tasks.core.metrics_files import flatten, read_metrics, read_numbers, read_table
 from tasks.core.sqlite import report_upgrade, schema_revision
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params, dump_stage_params
 from tasks.promotion_records import Champion, Promotion
 from tasks.records import Record
-from tasks.redaction import redacted
 from tasks.tracking.addresses import run_address, server_address
 from tasks.tracking.mlflow_process import REMEDY, SECONDS, start_worker
 from tasks.tracking.store import database_of
@@ -209,11 +208,10 @@ class Recorder:
             self._warn(f"{what} left out ({error})")
 
     def _warn(self, problem: str) -> None:
-        warning = (
-            f"warning: MLflow ({self._params.machine.tracking.uri}): {problem}. The results under "
+        print_warning(
+            f"MLflow ({self._params.machine.tracking.uri}): {problem}. The results under "
             f"{self._layout.root / 'run'} are complete: run again after that, nothing is computed twice."
         )
-        print(redacted(warning), file=sys.stderr)
 
 
 def update_registry(layout: Layout, params: Params) -> str | None:
