@@ -71,7 +71,7 @@ def _print_params(rows: Mapping[str, Sequence[str]], sides: Sequence[Side], cons
         table.add_row(name, *(shortened(value, VALUE_WIDTH) for value in values))
     console.print(table)
     if len(rows) > MAX_PARAMS:
-        console.print(f"… and {len(rows) - MAX_PARAMS} more: a page, by --html FILE, shows all", style="dim", highlight=False)
+        console.print(f"… and {len(rows) - MAX_PARAMS} more: --html FILE shows all", style="dim", highlight=False)
 
 
 def _changes(contrast: Contrast) -> Table:
