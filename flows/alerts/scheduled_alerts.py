@@ -20,7 +20,7 @@ from flows.alerts.alert import Alert, Memory, alert_of, missed_alerts, result_al
 from flows.alerts.channels import send
 from flows.history.run_history import Entry, close_killed, entries, find_flow_run
 from flows.process.exit_codes import failure_line
-from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
+from flows.process.workspace_lock import SCHEDULED_RUN, WorkspaceLockedError, exclusive_lock
 from flows.reports.publish import failure
 from tasks.artifacts import read_json, write_json
 from tasks.core.terminal import print_warning
@@ -64,7 +64,7 @@ def alert_killed(flow: object, flow_run: object, state: object) -> None:  # noqa
 
 
 def _killed(root: Path) -> list[Alert]:
-    with suppress(WorkspaceLockedError), exclusive_lock(root, "a scheduled run"):
+    with suppress(WorkspaceLockedError), exclusive_lock(root, SCHEDULED_RUN):
         return [alert_of("run.killed", entry, entry.line) for entry in close_killed(root, _failure)]
     return []  # a run is at work: the next one finds them
 

@@ -42,7 +42,7 @@ def retrain(
     from flows.cli.presets import preset as assignments_of
     from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root, proposed_params, write_params
-    from flows.process.workspace_lock import exclusive_lock
+    from flows.process.workspace_lock import RETRAIN, exclusive_lock
     from tasks.bootstrap.base_check import check_base
     from tasks.core.console import PlainConsole
     from tasks.layout import Layout
@@ -64,7 +64,7 @@ def retrain(
         print_forecast(root, text, PlainConsole(highlight=False))
         return
     check_base(params.policy)
-    with exclusive_lock(root, "graft retrain"):
+    with exclusive_lock(root, RETRAIN):
         params = write_params(root, chosen, print_text)
         settings.set_prefect_home(root)
         check_settings()

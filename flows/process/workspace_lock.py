@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from tasks.errors import GraftError, TransientError
 
-RUNS = ("graft retrain", "a scheduled run")
+RETRAIN, SCHEDULED_RUN = "graft retrain", "a scheduled run"
 """Holders of the lock that are runs."""
 
 

@@ -24,7 +24,7 @@ from flows.preflight import project_root, write_params
 from flows.process import settings
 from flows.process.exit_codes import failure_line
 from flows.process.signals import outlive_readers
-from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
+from flows.process.workspace_lock import SCHEDULED_RUN, WorkspaceLockedError, exclusive_lock
 from flows.reports.publish import publish_name
 from flows.retention.clean import clean
 from flows.retrain import run_stages
@@ -53,7 +53,7 @@ def scheduled() -> State[None]:
         tag_run(root, str(flow_run.id), list(flow_run.tags))
         with scheduled_alerts(root):
             try:
-                with exclusive_lock(root, "a scheduled run"):
+                with exclusive_lock(root, SCHEDULED_RUN):
                     line = retrain_where_new(root)
             except WorkspaceLockedError as busy:
                 line = f"skipped: {busy}"

@@ -49,8 +49,8 @@ def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample], later: Sequenc
     narrow = scorer.bf16 or has_narrow_weights(scorer.model)
     known = [s for s in samples if s.behaviour and (s.token_weights or not narrow)]  # with weights they are its own
     recorded = {sample_key(s): torch.tensor(s.behaviour) for s in known}
-    needed = {sample_key(s) for s in (samples if later is None else later)}
-    unknown = [s for s in samples if sample_key(s) in needed - recorded.keys()]
+    needed = {sample_key(s) for s in (samples if later is None else later)} - recorded.keys()
+    unknown = [s for s in samples if sample_key(s) in needed]
     return recorded | (score_samples(scorer, unknown) if unknown else {})
 
 

@@ -47,7 +47,7 @@ def opponent_results(layout: Layout, params: Params, champion: Champion | None) 
         known = results_of(read_jsonl(layout.champion / "outcomes.jsonl", ProblemOutcome))
         if environment.gate is None or None not in known.values:
             return known
-    from tasks.model.rollouts.attempts import evaluate_policy  # with torch, which an opponent that is known needs not
+    from tasks.model.rollouts.attempts import evaluate_policy  # imports torch; above, results are known
 
     problems = read_jsonl(layout.problems("test"), Problem)
     sampled = {} if environment.gate is None else params.evaluation.model_dump(include={"samples", "temperature"})
