@@ -1,7 +1,7 @@
 """Phase influence/SHAPE: influence of 64 samples on as many others, in seconds and as a multiple of a plain pass.
 
-A plain pass is forward and backward over all 128 rows. `rows` measures gradients of all positions, `constant` and
-`local` those of the completions alone, as the stage select does.
+A plain pass is forward and backward over all 128 rows. `rows` and `local` measure gradients of all positions, as the
+stage select does, and `constant` those of the completions alone.
 """
 
 from functools import partial
@@ -19,7 +19,7 @@ def run(phase: Phase) -> None:
     from tasks.model.scoring.scorer import Scorer, with_constant_prompts
     from tasks.objective.token_weights import TokenWeights
     from tasks.select.losses import Validation
-    from tasks.select.tracin import influences
+    from tasks.select.tracin import Measure, influences
 
     policy, (count, length) = policy_of(phase.shape), (8, 8) if phase.is_tiny else (64, 128)
     train, held_out = (samples_of(random_groups(phase.shape, count // 4, 4, (length,) * 2, seed)) for seed in (0, 1))
@@ -34,11 +34,12 @@ def run(phase: Phase) -> None:
     ways: dict[str, tuple[Scorer, Similarity]] = {
         "rows": (scorer, "dot"),
         "constant": (constant, "dot"),
-        "local": (constant, "local"),
+        "local": (scorer, "local"),
     }
     for name, (use, similarity) in ways.items():
         with phase.part(name):
-            work = partial(influences, use, train, TokenWeights("dapo", length), validation, similarity, 2**35)
+            measure = Measure(similarity, budget=2**35)
+            work = partial(influences, use, train, TokenWeights("dapo", length), validation, measure)
             work()  # the plain passes were not the first either
             seconds, memory = cost_of(work)
             phase.figure(f"{name}_", s=seconds, ratio=seconds / plain_s, gib=memory)

@@ -121,7 +121,7 @@ def certificate() -> Verdicts:
     for dtype in DTYPES:
         scorer = scorer_of(policy_of(SMALL, dtype, SPREAD), [*train_samples, *held_out])
         products = [one.product or 0.0 for one in influences(scorer, train_samples, averaging, validation).each]
-        made = certify(scorer, train_samples, products, averaging, validation, 0)
+        made = certify(scorer, train_samples, products, validation, update_params(), 64, 0)
         held = made.steps > 0 and abs(made.slope + 1) <= SLOPE_TOLERANCE
         yield dtype, held, {"_slope": made.slope if made.steps else None, "_steps": made.steps}
 

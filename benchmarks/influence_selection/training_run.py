@@ -49,7 +49,7 @@ GRPO = (
 """GRPO as published, at a constant rate, but from successes alone (`update.negative_weight` 0, as shipped): with
 failures at full weight, this policy unlearns in a few rounds."""
 
-REVISION, AUDIT_REVISION = 3, 4
+REVISION, AUDIT_REVISION = 3, 5
 """Raised with each change of code or of a shipped param after which a run, or an audited one, gives something else."""
 
 

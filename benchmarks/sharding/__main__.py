@@ -125,15 +125,15 @@ def compute(folder: Path, kind: str, sharded: bool, checkpointing: bool, influen
     started = time.monotonic()
     found: Figures = {"held_mib": held, "load_excess_mib": loading.peak - held}
     by_token = TokenWeights("dapo", longest=64)
+    update = load_params(Path("params.yaml")).update.model_copy(update={"beta": 0.0, "negative_weight": 1.0})
     if influence:
         train, held_out = samples[: len(samples) // 2], samples[len(samples) // 2 :]
         validation = Validation(held_out, [s.advantage for s in held_out])
         each = influences(scorer, train, by_token, validation).each
         products = [s.product or 0.0 for s in each]
-        found["slope"] = certify(scorer, train, products, by_token, validation, seed=0).slope
+        found["slope"] = certify(scorer, train, products, validation, update, 64, seed=0).slope
         found["values"] = torch.tensor(products)
     else:
-        update = load_params(Path("params.yaml")).update.model_copy(update={"beta": 0.0, "negative_weight": 1.0})
         names = dict.fromkeys(s.problem_id for s in samples)
         groups = [UpdateGroup(n, [s for s in samples if s.problem_id == n], 100) for n in names]
         logprobs = behaviour_logprobs(scorer, samples)

@@ -104,7 +104,7 @@ def setting_of(start: Path, params: Params) -> Iterator[Setting]:
 def read_problems(start: Path, params: Params) -> tuple[list[Problem], list[Problem]]:
     """The problems of training, and those of validation if influence is measured on them."""
     train, validation = (read_jsonl(Layout(start).problems(split), Problem) for split in ("train", "validation"))
-    return train, validation if params.influence.selection != "none" else []
+    return train, validation if params.influence.is_held_out else []
 
 
 def draw_problems(

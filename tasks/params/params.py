@@ -82,11 +82,11 @@ def contradictions(params: Params) -> Iterator[tuple[str, str]]:
     ]
     if not any(weights):
         yield "rewards", "every weight is 0: give at least one term a weight, correctness: 1.0 for instance"
-    if influence.selection == "positive" and policy.lora is None:
+    if influence.is_measured and policy.lora is None:
         yield (
             "influence",
-            "selection is positive, but influence is measured over an adapter and policy.lora is null: set "
-            f"influence.selection to audit, or policy.lora to {ADAPTER}",
+            f"selection is {influence.selection}, but influence is measured over an adapter and policy.lora is null: "
+            f"set influence.selection to audit, or policy.lora to {ADAPTER}",
         )
     in_float32 = policy.base == "scratch" or policy.dtype == "float32"
     if update.sampler_correction != "none" and not vllm and in_float32 and not update.bf16:
@@ -107,7 +107,7 @@ def contradictions(params: Params) -> Iterator[tuple[str, str]]:
             "sharded is true, but only a frozen base is sharded and policy.lora is null: set sharded to false, or "
             f"policy.lora to {ADAPTER}",
         )
-    if params.algorithm == "ppo" and influence.selection == "positive" and influence.similarity == "local":
+    if params.algorithm == "ppo" and influence.is_measured and influence.similarity == "local":
         yield (
             "ppo",
             "influence.similarity is local, which compares completions by one advantage each, but algorithm ppo has "

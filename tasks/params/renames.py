@@ -72,19 +72,13 @@ REMOVED = {
     ),
     "rewards.agreement": "without siblings a right answer always counts by its agreement with others",
     **dict.fromkeys(("influence.minimum_kept", "influence.leave_group_out", "influence.precondition"), _SETTLED),
-    **dict.fromkeys(
-        ("influence.validation", "influence.trajectories"), "influence is measured on completions of the round itself"
-    ),
-    **dict.fromkeys(
-        ("influence.control", "influence.fdr_control"),
-        "influence.selection positive drops what has no influence above 0",
-    ),
-    "influence.loss": "the validation loss is that of the expected reward",
-    "influence.fraction": "influence.selection positive keeps what has influence above 0",
-    "influence.top_k": "all validation completions count",
+    "influence.trajectories": "influence is measured on completions of the round itself",
+    "influence.control": "influence.fdr_control says whether what positive drops is controlled",
+    "influence.fraction": "influence.share is what top, bottom and random keep",
+    "influence.top_k": "influence.sampling and influence.k take those of the highest or lowest rewards",
     "influence.sequential_test": "influence.selection audit asks first whether rewards err",
-    "influence.exclude_self": "no sample counts for itself",
-    "influence.positions": "gradients are those of completions alone",
+    "influence.exclude_self": "influence.own_vote says whether a sample counts for itself",
+    "influence.positions": "influence.prompts says whether gradients are of the prompts' positions, too",
     "update.beta_warmup_steps": "beta is the same at every step",
     **dict.fromkeys(("update.kl_target", "update.kl_horizon"), "beta is the same at every step"),
     "update.delta": "the ratio has no bound for negative advantages; update.negative_weight scales these",
@@ -120,6 +114,8 @@ REMOVED = {
 
 RENAMED_VALUES = {
     ("machine.runner.kind", "here"): "sequential",
+    ("influence.loss", "seqloss_lastadv"): "seqloss-lastadv",
+    ("influence.loss", "seqloss_reward"): "seqloss-reward",
     ("environment.name", "rookworld"): CHESS,
     ("environment.name", "civil"): CIVIL,
     ("problems.source", "events"): "environment",

@@ -11,9 +11,13 @@ from tasks.params.fields import (
     CountFrom0,
     LearningRate,
     Price,
+    Prompts,
     Selection,
     Similarity,
     Temperature,
+    ValidationLoss,
+    ValidationSampling,
+    ValidationSource,
     Weight,
 )
 from tasks.records import Dtype, PromptStyle, Quantization, Split
@@ -247,11 +251,38 @@ class Rewards(Section):
 
 class Influence(Section):
     selection: Selection
+    share: Annotated[float, Field(gt=0, le=1)]
+    fdr_control: bool
+    validation: ValidationSource
+    own_vote: bool
     n: Annotated[int, Field(ge=1, le=1024, strict=True)]
     completions: Annotated[int, Field(ge=1, le=256, strict=True)]
+    sampling: ValidationSampling
+    k: Annotated[int, Field(ge=1, le=65_536, strict=True)]
+    loss: ValidationLoss
     train_on_validation: bool
     similarity: Similarity
+    prompts: Prompts
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
+
+    @model_validator(mode="after")
+    def _check_validation(self) -> "Influence":
+        if self.validation == "same_batch" and self.selection == "audit":
+            raise ValueError(
+                "validation same_batch is for TracIn alone, an audit compares with held-out completions: set selection "
+                "to positive, top or bottom, or validation to held_out"
+            )
+        return self
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the selection is by the influence of every sample."""
+        return self.selection in ("positive", "top", "bottom")
+
+    @property
+    def is_held_out(self) -> bool:
+        """Whether validation problems are sampled."""
+        return self.selection == "audit" or (self.is_measured and self.validation == "held_out")
 
 
 class Evaluation(Section):

@@ -1,15 +1,17 @@
 """Certificate of influence: the change of the validation loss that it predicts, against the change that happens.
 
-Influence is a derivative. With weights w_i of either sign, a step of the adapter along d = -Σ w_i ∇L_i, of length ε,
-changes the validation loss by
+Influence is a derivative. A step of the adapter along d = -Σ w_i ∇L_i, of length ε, where w_i is the sign of
+influence_i, for one random draw of samples after the other, changes the validation loss by
 
-    -ε Σ w_i influence_i / ‖Σ w_i ∇L_i‖ + O(ε²)
+    -ε Σ |influence_i| / ‖Σ w_i ∇L_i‖ + O(ε²)
 
-Here w_i is the sign of influence_i, for one random draw of samples after the other. The step is taken in both
-directions (which leaves O(ε³)), and the loss computed again. Gradient and loss are computed as the update computes
-them, not as influence does: a wrong sign, a wrong mask, a loss on one side and an objective on the other, or another
-policy's gradient all show. Several processes take the same steps, each on its own copy of the policy, and compute a
-part of gradient and loss.
+The step is taken in both directions (which leaves O(ε³)), and the loss computed again. Nothing here is influence's: the
+gradient is the one that the update accumulates (tasks/update/gradient.py), with its scorer, layout, losses and means,
+of the samples with positive influence less that of those with negative; the loss is that scorer's. So a wrong sign, a
+wrong mask, another temperature, another loss or mean of the update, constant prompts, an objective for a loss and
+another policy's gradient all show. The terms that influence leaves out, the KL and the entropy bonus, are left out
+here, too. Several processes take the same steps, each on its own copy of the policy, and compute a part of gradient and
+loss.
 
 Where weights have 16 bits, rounding changes the loss by more than a step may (SmolLM2-135M in bfloat16, 1,938 tokens:
 by 9e-4, a step of 1e-3 of the adapter's norm by 4e-4, and steps above 1e-2 are not small: they leave over 1 %). So the
@@ -26,13 +28,17 @@ import torch
 from torch import Tensor
 
 from tasks.errors import GraftError
-from tasks.model.distributed.collectives import all_gather, all_reduce_sum, local_steps, world_size
+from tasks.model.distributed.collectives import all_gather, local_steps, world_size
 from tasks.model.hf_model import float32_weights, has_narrow_weights
 from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
-from tasks.select.losses import Row, TokenLosses, Validation, loss_denominator, row_of, summed_losses
+from tasks.params.ppo import Ppo
+from tasks.params.update import Update
+from tasks.select.losses import Row, Validation, row_of
+from tasks.update.gradient import accumulate_gradient
+from tasks.update.step_plan import UpdateGroup
 
 CERTIFICATE_STEPS = 2
 """Steps, each in both directions: each costs two forward passes over the validation samples."""
@@ -63,6 +69,18 @@ class Certificate:
     draws: int  # of samples, each for a step; 0 where all influences are 0
     loss: float  # validation loss; weighted by advantages, neither its value nor its sign has a meaning
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Of the stage `select`."""
+        if not self.steps:
+            return {"certificate_steps": 0}
+        return {
+            "certificate_steps": self.steps,
+            "certificate_slope": self.slope,
+            "certificate_signs": self.sign_agreement,
+            "validation_loss": self.loss,
+        }
+
     def check(self) -> None:
         """Raise GraftError where influence does not predict the measured change, or no change could be measured."""
         if self.draws and not self.steps:
@@ -83,70 +101,86 @@ def certify(
     scorer: Scorer,
     samples: Sequence[Sample],
     influences: Sequence[float],
-    averaging: TokenWeights,
     validation: Validation,
+    update: Update,
+    longest: int,
     seed: int,
-    token_losses: TokenLosses | None = None,
+    ppo: Ppo | None = None,
 ) -> Certificate:
-    """Take small steps and undo them. `influences` [n] are ⟨∇L_i, ∇L_val⟩.
+    """Take small steps and undo them. `influences` [n] are ⟨∇L_i, ∇L_val⟩ of all samples of the round, 0 of those that
+    are not to be drawn.
 
-    `token_losses`: those that the influences are of.
-
-    Steps whose effect is within rounding error are left out; where all influences are 0 there are no draws.
+    `scorer`: of the update, from `update_scorer`, with algorithm ppo, whose params are `ppo`, with a value head.
+    `longest`: of completions. Steps whose effect is within
+    rounding error are left out; where all influences are 0 there are no draws.
     """
-    rows = list({s.completion + s.prompt: (s, i) for s, i in zip(samples, influences, strict=True) if i}.values())
-    random.Random(seed).shuffle(rows)
-    denominator, noise = loss_denominator(samples, averaging), _noise(scorer, validation)
-    predicted, real, losses = [], [], []
-    most, starts = MAX_ROWS * CERTIFICATE_STEPS, range(min(CERTIFICATE_STEPS, len(rows)))
-    for drawn in (rows[start:most:CERTIFICATE_STEPS] for start in starts):
-        signed = {s: 1.0 if influence > 0 else -1.0 for s, influence in drawn}
-        gradient = _gradient(scorer, signed, averaging, denominator, token_losses)
+    steps, denominator = draw(samples, influences, seed), _denominator(samples, update, longest)
+    exact = replace(scorer, bf16=False)
+    predicted, real, losses, noise = [], [], [], _noise(exact, validation)
+    for drawn in steps:
+        gradient = _gradient(scorer, drawn, denominator, update, ppo)
         size = sum(float(g.double().square().sum()) for g in gradient.values()) ** 0.5
         norm = sum(float(w.detach().double().square().sum()) for w in gradient) ** 0.5
-        rate = sum(abs(influence) for _, influence in drawn) / size
+        rate = sum(abs(influence) for _, influence in drawn) / max(size, 1e-300)
         step = next((length * norm for length in STEP_LENGTHS if length * norm * rate > MIN_SIGNAL * noise), None)
-        if step is None:
+        if step is None or not size:
             continue
         values = []
         for direction in (1, -1):
             with _shifted(gradient, -direction * step / size):
-                values.append(_loss(scorer, validation))
+                values.append(validation_loss(exact, validation))
         losses += values
         predicted.append(step * rate)
         real.append((values[0] - values[1]) / 2)
     if not predicted:
-        return Certificate(slope=math.nan, sign_agreement=0.0, steps=0, draws=len(starts), loss=math.nan)
+        return Certificate(slope=math.nan, sign_agreement=0.0, steps=0, draws=len(steps), loss=math.nan)
     slope = sum(p * r for p, r in zip(predicted, real, strict=True)) / sum(p * p for p in predicted)
-    return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real), len(starts), sum(losses) / len(losses))
+    return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real), len(steps), sum(losses) / len(losses))
+
+
+def draw(samples: Sequence[Sample], influences: Sequence[float], seed: int) -> list[list[tuple[Sample, float]]]:
+    """The distinct samples of each step, with their influence; none has influence 0."""
+    rows = list({s.completion + s.prompt: (s, i) for s, i in zip(samples, influences, strict=True) if i}.values())
+    random.Random(seed).shuffle(rows)
+    most, starts = MAX_ROWS * CERTIFICATE_STEPS, range(min(CERTIFICATE_STEPS, len(rows)))
+    return [rows[start:most:CERTIFICATE_STEPS] for start in starts]
+
+
+def _denominator(samples: Sequence[Sample], update: Update, longest: int) -> int:
+    """The denominator of an update step on all of them."""
+    averaging = TokenWeights(update.loss, longest)
+    return max(averaging.denominator([len(s.completion) for s in samples]), 1)
 
 
 def _gradient(
-    scorer: Scorer,
-    signed: dict[Sample, float],
-    averaging: TokenWeights,
-    denominator: int,
-    token_losses: TokenLosses | None,
+    scorer: Scorer, drawn: Sequence[tuple[Sample, float]], denominator: int, update: Update, ppo: Ppo | None
 ) -> dict[Tensor, Tensor]:
-    """∇ Σ_i sign_i L_i by the adapter's weights, in the update's layout."""
+    """∇ Σ_i sign(influence_i) L_i by the adapter's weights: two gradients of the update."""
     weights = [weight for weight in scorer.model.parameters() if weight.requires_grad]
-    gradients = [torch.zeros_like(weight) for weight in weights]
-    with fast_layers(scorer.model):
-        for batch, counts in local_steps(scorer.model, scorer.batches(list(signed), world_size())):
-            scored = scorer.score(batch)
-            if token_losses:
-                sums, each = summed_losses(batch.samples, scored, token_losses), [1.0] * len(batch.samples)
-            else:
-                sums, each = scored.logprobs.sum(1), [-s.advantage for s in batch.samples]
-            factors = [signed[s] * averaging.weight(len(s.completion)) for s in batch.samples]
-            loss = sums @ sums.new_tensor([f * own for f, own in zip(factors, each, strict=True)]) / denominator
-            found = torch.autograd.grad(loss, weights)
-            for summed, gradient in zip(gradients, found if counts else [], strict=counts):
-                summed += gradient
-    return dict(zip(weights, all_reduce_sum(gradients), strict=True))
+    parts = [
+        _update_gradient(
+            scorer, weights, [s for s, influence in drawn if influence * sign > 0], denominator, update, ppo
+        )
+        for sign in (1, -1)
+    ]
+    return {weight: positive - negative for weight, positive, negative in zip(weights, *parts, strict=True)}
 
 
-def _loss(scorer: Scorer, validation: Validation) -> float:
+def _update_gradient(
+    scorer: Scorer, weights: Sequence[Tensor], samples: list[Sample], denominator: int, update: Update, ppo: Ppo | None
+) -> list[Tensor]:
+    in_loss = update.model_copy(update={"beta": 0.0, "kl": "k3", "kl_correction": False, "entropy": 0.0})
+    step = [UpdateGroup("certificate", samples, denominator)]
+    for weight in weights:
+        weight.grad = None  # of an earlier update of this model
+    accumulate_gradient(scorer, step, {}, None, in_loss, ppo)
+    found = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
+    for weight in weights:
+        weight.grad = None
+    return found
+
+
+def validation_loss(scorer: Scorer, validation: Validation) -> float:
     """L_val, in float32 where weights have 16 bits; the sums are in float64."""
     parts = [math.fsum(losses) for losses in all_gather(_row_losses(scorer, validation))]
     return math.fsum(parts) / validation.tokens

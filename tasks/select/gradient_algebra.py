@@ -28,6 +28,12 @@ def weighted_sum(gradients: SampleGradients, weights: Tensor) -> dict[str, Tenso
     return {name: (weights.to(own) @ own.flatten(1)).view(own.shape[1:]) for name, own in gradients.items()}
 
 
+def row_products(one: Tensor, other: Tensor) -> list[float]:
+    """⟨one_i, other_i⟩ of each row, [B, P] and [B, P] → [B] in float64."""
+    found: list[float] = (one.double() * other.double()).sum(1).tolist()
+    return found
+
+
 def safe_inverse(norms: Tensor) -> Tensor:
     """1 / norms, 0 for those that are 0; [B] in float64."""
     return (norms > 0) / norms.clamp(min=1e-300)

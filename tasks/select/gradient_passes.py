@@ -54,7 +54,7 @@ class GradientPasses:
 
         In several processes each computes its own share of the rows, unless `shared` is False.
         """
-        self._scorer, self._token_losses = scorer, token_losses
+        self._scorer, self.token_losses = scorer, token_losses
         self.budget, self._shared = budget, shared
         rows = list({self.row_of(s): s for s in samples}.values())
         self._spare = make_micro_batches(scorer.row_layout, rows[:1], scorer.tokens)
@@ -68,12 +68,17 @@ class GradientPasses:
 
     def row_of(self, sample: Sample) -> Row:
         """Samples of one row have one gradient."""
-        return (*row_of(sample)[:2], sample.member) if self._token_losses else row_of(sample)
+        return (*row_of(sample)[:2], sample.member) if self.token_losses else row_of(sample)
 
     def _own(self, rows: Sequence[Sample]) -> list[Sample]:
         """This process's share of the rows, in their order: about as many tokens as each other process has."""
         order = sorted(range(len(rows)), key=lambda place: len(rows[place].prompt) + len(rows[place].completion))
         return [rows[place] for place in sorted(local_part(order))]
+
+    def has(self, samples: Iterable[Sample]) -> bool:
+        """Whether the cached rows are those of these samples."""
+        cached = {self.row_of(s) for block in self._cached for s in block.rows}
+        return cached == {self.row_of(s) for s in samples}
 
     def cache(self) -> None:
         """Compute all of them now if they fit in the budget."""
@@ -123,9 +128,9 @@ class GradientPasses:
     def _values(self, batch: MicroBatch) -> Tensor:
         """Of each of B samples what its gradient is of, [B]."""
         scored = self._scorer.score(batch)
-        if self._token_losses is None:
+        if self.token_losses is None:
             return scored.logprobs.sum(1)
-        return summed_losses(batch.samples, scored, self._token_losses)
+        return summed_losses(batch.samples, scored, self.token_losses)
 
     def sum_by_row(self, samples: Sequence[Sample], numbers: Sequence[float]) -> dict[Row, float]:
         """The sum of the numbers of each row's samples."""

@@ -3,11 +3,17 @@
     L_i   = -A_i w_i Σ_t log p_it / N, or w_i Σ_t l_it / N of token losses l    w, N: tasks/objective/token_weights.py
     L_val = -Σ_j c_j Σ_t log p_jt / M                                           M: all tokens of the validation samples
 
-c_j is the advantage of j: the gradient is that of the expected reward (`seqloss-lastadv` in the code of IIF, Hu et al.
-2025, "A snapshot of influence"). The value of this loss has no meaning, its sign neither: advantages are centred.
+    influence.loss     c_j
+    seqloss-lastadv    the advantage of j, with PPO that of its last token: the gradient is that of the expected reward
+    seqloss-reward     the reward of j
+    contrastive        1 for the half of higher rewards, -1 for the other half
+
+The names of the first two are those of the code of Hu et al. 2025, "A snapshot of influence". The value of such a loss
+has no meaning, nor has its sign: advantages are centred.
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +21,9 @@ from torch import Tensor
 
 from tasks.model.sample import Sample
 from tasks.model.scoring.token_scores import TokenScores
+from tasks.objective.advantages import known_rewards
 from tasks.objective.token_weights import TokenWeights
+from tasks.params.fields import ValidationLoss
 
 TokenLosses = Callable[[Sequence[Sample], TokenScores], Tensor]
 """R samples and their token scores → the loss of each token [R, C], differentiable.
@@ -39,15 +47,19 @@ def loss_denominator(samples: Sequence[Sample], averaging: TokenWeights) -> int:
     return max(averaging.denominator([len(s.completion) for s in samples]), 1)
 
 
-def score_weights(samples: Sequence[Sample], averaging: TokenWeights) -> list[float]:
-    """-A_i w_i / N of each sample: the weight of its score in the loss of them all."""
-    denominator = loss_denominator(samples, averaging)
+def score_weights(
+    samples: Sequence[Sample], averaging: TokenWeights, step_samples: Sequence[Sample] | None = None
+) -> list[float]:
+    """-A_i w_i / N of each sample: the weight of its score in the loss of `step_samples`, by default of them all."""
+    denominator = loss_denominator(step_samples or samples, averaging)
     return [-s.advantage * averaging.weight(len(s.completion)) / denominator for s in samples]
 
 
-def token_loss_weights(samples: Sequence[Sample], averaging: TokenWeights) -> list[float]:
+def token_loss_weights(
+    samples: Sequence[Sample], averaging: TokenWeights, step_samples: Sequence[Sample] | None = None
+) -> list[float]:
     """w_i / N of each sample, 0 where it has no signal: the weight of its token losses in the same loss."""
-    denominator = loss_denominator(samples, averaging)
+    denominator = loss_denominator(step_samples or samples, averaging)
     return [averaging.weight(len(s.completion)) / denominator if s.has_signal else 0.0 for s in samples]
 
 
@@ -56,12 +68,37 @@ def summed_losses(samples: Sequence[Sample], scored: TokenScores, token_losses: 
     return token_losses(samples, scored).masked_fill(~scored.mask, 0).sum(1)
 
 
+def coefficients_of(loss: ValidationLoss, advantages: Sequence[float], rewards: Sequence[float | None]) -> list[float]:
+    """c of each validation sample, 0 where its reward failed; advantages, before update.negative_weight, and rewards
+    [n] → [n]."""
+    if loss == "seqloss-lastadv":
+        return [*advantages]
+    if loss == "seqloss-reward":
+        return [reward or 0.0 for reward in rewards]
+    return contrast(rewards)
+
+
+def contrast(rewards: Sequence[float | None]) -> list[float]:
+    """1 for the half of higher rewards, -1 for the other, 0 where a reward failed; [n] → [n].
+
+    Equal rewards in the middle share their parts of both halves: with two of ten rewards 1 and eight 0, these are
+    -5/8 each. All sum to 0.
+    """
+    known = sorted(known_rewards(rewards))
+    middle, by_reward = len(known) / 2, dict[float, float]()
+    for reward in set(known):
+        low, high = bisect_left(known, reward), bisect_right(known, reward)
+        above = min(max(high - middle, 0.0), high - low)
+        by_reward[reward] = (2 * above - (high - low)) / (high - low)
+    return [0.0 if reward is None else by_reward[reward] for reward in rewards]
+
+
 @dataclass(frozen=True)
 class Validation:
     """The validation loss."""
 
     samples: Sequence[Sample]
-    coefficients: Sequence[float]  # c of each sample: its advantage, before update.negative_weight
+    coefficients: Sequence[float]  # c of each sample
 
     @property
     def tokens(self) -> int:

@@ -37,9 +37,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         if own == "audit":
             audited = audit_round(layout, params, round)
         else:
-            write_validation(layout, params, round, 0 if own == "none" else params.influence.n)
+            write_validation(layout, params, round, params.influence.n if params.influence.is_held_out else 0)
         select = partial(run_selection, audited=audited)
-        if params.update.processes > 1 and (own != "none" or params.update.sharded):
+        if params.update.processes > 1 and (own not in ("none", "random") or params.update.sharded):
             run_in_processes(select, layout, params, round)
         else:
             select(layout, params, round)
@@ -67,12 +67,12 @@ def audit_round(layout: Layout, params: Params, round: int) -> AuditedRound:
 def run_selection(layout: Layout, params: Params, round: int, audited: AuditedRound | None = None) -> None:
     """Select at the policy of the round before; the first of several processes writes."""
     params = with_ppo_objective(params)
-    by_ppo, measured = params.algorithm == "ppo", params.influence.selection != "none"
+    by_ppo, own = params.algorithm == "ppo", params.influence
     start = layout.policy(0 if by_ppo and params.update.beta > 0 else round - 1)
     policy = load_policy(start, shard=shard_base if params.update.sharded else None)
-    splits: list[Split] = ["train", "validation"] if measured else ["train"]
+    splits: list[Split] = ["train", "validation"] if own.is_held_out else ["train"]
     groups = read_groups(policy, layout, round, splits, params.update)
-    if params.influence.selection == "positive" and not groups["validation"]:
+    if own.is_measured and own.is_held_out and not groups["validation"]:
         raise GraftError(
             f"{layout.problems('validation')}: no validation problems to measure influence with; raise "
             "problems.validation, or set influence.selection to audit"

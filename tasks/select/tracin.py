@@ -17,19 +17,24 @@ leaves them out. With influences(…, token_losses=…) L_i is complete, and L_v
 
 The measures:
 
-    dot      influence_i as above
+    dot      influence_i as above, which is what Pruthi et al. call TracIn
     local    sign(A_i) x_i with x_i = Σ_j A_j max(0, cos(s_i, s_j))³ and s = ∇ Σ_t log p: a validation sample counts for
              the samples similar to it, so that families of problems cannot outvote each other. x is less half of its
              mean over the sample's group and half of that over the batch, both weighted by |advantage| before
              negative_weight: the part that all completions' gradients share separates no good completion from a bad
              one. With the group's mean alone, half of each group whose rewards are all wrong would be kept; with the
              batch's alone, the rare success on a hard problem would be dropped for its resemblance to failures
+
+Where the training batch is its own validation, a sample's own part of ∇L_val decides its influence nearly alone. Its
+vote, and that of equal completions, can be left out: ⟨∇L_i, ∇L_val - w_i s_i⟩ (`leave_out="own"`). With
+`leave_out="group"` no sample of its problem counts.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -40,14 +45,23 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Similarity
-from tasks.select.gradient_algebra import products, squared_norms
+from tasks.select.gradient_algebra import products, row_products, squared_norms
 from tasks.select.gradient_passes import GradientPasses, GradientSum, LayerVisit
-from tasks.select.local_similarity import LocalSimilarity
-from tasks.select.losses import Row, TokenLosses, Validation, score_weights, token_loss_weights
+from tasks.select.kernel import KernelSums
+from tasks.select.losses import Row, TokenLosses, Validation, row_of, score_weights, token_loss_weights
 from tasks.select.sample_gradients import Direction, SampleGradients
 
 BUDGET = 2**30
 """Bytes for gradients of single samples in memory."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Choices of `influences`: the similarity, whose votes are left out, and the bytes for gradients in memory."""
+
+    similarity: Similarity = "dot"
+    leave_out: Literal["own", "group"] | None = None
+    budget: int = BUDGET
 
 
 @dataclass(frozen=True)
@@ -85,45 +99,82 @@ def influences(
     samples: Sequence[Sample],
     averaging: TokenWeights,
     validation: Validation,
-    similarity: Similarity = "dot",
-    budget: int = BUDGET,
+    measure: Measure = Measure(),
     mean_weights: Sequence[float] | None = None,
     token_losses: TokenLosses | None = None,
+    step_samples: Sequence[Sample] | None = None,
+    cached: GradientPasses | None = None,
 ) -> Influences:
     """Influence of each sample, in order; 0, without computing it, where its advantage is 0.
 
     `mean_weights` [n] weigh the samples in the means that `local` subtracts: |advantage| before the update scaled it;
     by default |advantage|. With `token_losses` the influence of ∇ of these is measured instead of that of A ∇ log p;
-    `local` compares completions by ∇ log p and raises GraftError.
+    `local` compares completions by ∇ log p and raises GraftError. N is that of a step on `step_samples`, by default on
+    the samples. `cached`: from `cached_gradients` of the same validation, which serves several calls.
 
     A pass over the validation samples makes the direction, and a pass over the samples the products, both layer by
-    layer, so that no sample's gradient is in memory. `local` keeps gradients within `budget` bytes: it passes over the
-    samples once for each part of the validation samples that fits. Several processes compute a share each, and
-    all return the same.
+    layer, so that no sample's gradient is in memory. `local`, and votes without the own group, keep gradients within
+    `measure.budget` bytes: they pass over the samples once for each part of the validation samples that fits. Several
+    processes compute a share each, and all return the same.
     """
-    local = similarity == "local"
+    local, in_pairs = measure.similarity == "local", measure.similarity == "local" or measure.leave_out == "group"
     if token_losses and local:
         raise GraftError(
             "influence.similarity: local compares completions by ∇ Σ log p, which is not the gradient of the token "
             "losses that are given; set it to dot"
         )
-    weights = (token_loss_weights if token_losses else score_weights)(samples, averaging)
+    weights = (token_loss_weights if token_losses else score_weights)(samples, averaging, step_samples)
     mean_weights = [abs(s.advantage) for s in samples] if mean_weights is None else mean_weights
     mean_weights = mean_weights if local else [0.0] * len(samples)
-    cached = _cached_gradients(scorer, validation, budget) if local else None
-    direction = validation_gradient(scorer, validation, budget, cached)
+    if in_pairs:
+        cached = cached or cached_gradients(scorer, validation, measure.budget)
+    direction = validation_gradient(scorer, validation, measure.budget, cached)
     rows = [s for s, a, w in zip(samples, weights, mean_weights, strict=True) if a or w]
-    passes = GradientPasses(scorer, rows, budget, token_losses)
-    kernel = LocalSimilarity(validation, cached) if cached else None
-    projections, similar, train_gradient = _project(passes, direction, passes.sum_by_row(samples, weights), kernel)
+    has_them = cached and token_losses is None and cached.has(rows)
+    passes = cached if cached and has_them else GradientPasses(scorer, rows, measure.budget, token_losses)
+    sums = None
+    if in_pairs and cached:
+        sums = KernelSums(validation, cached, measure.similarity, passes.row_of, measure.leave_out == "group")
+    projections, paired, train_gradient = _project(passes, direction, passes.sum_by_row(samples, weights), sums)
+    votes = dict[Row, float]()
+    if measure.leave_out == "own":
+        votes = _own_votes(scorer, passes, rows, validation, measure, projections)
     keys = [passes.row_of(s) for s in samples]
-    similar_of = [similar.get(key, 0.0) for key in keys]
-    means, each = shared_means(samples, similar_of, mean_weights), [NO_SIGNAL] * len(samples)
-    for place, (a, x, mean, key) in enumerate(zip(weights, similar_of, means, keys, strict=True)):
+    of_row = paired if in_pairs else {row: one.product for row, one in projections.items()}
+    x = [of_row.get(key, 0.0) - votes.get(key, 0.0) for key in keys]
+    means, each = shared_means(samples, x, mean_weights), [NO_SIGNAL] * len(samples)
+    for place, (a, own, mean, key) in enumerate(zip(weights, x, means, keys, strict=True)):
         if a and (one := projections.get(key)):
-            influence = math.copysign(1.0, a) * (x - mean) if local else a * one.product
+            influence = math.copysign(1.0, a) * (own - mean) if local else a * own
             each[place] = SampleInfluence(influence, a * one.product, abs(a) * one.norm)
     return Influences(each, direction, train_gradient)
+
+
+def _own_votes(
+    scorer: Scorer,
+    passes: GradientPasses,
+    rows: Sequence[Sample],
+    validation: Validation,
+    measure: Measure,
+    projections: Mapping[Row, _Projection],
+) -> dict[Row, float]:
+    """The part of x of each row that its own completion adds: its weight in ∇L_val times k(g, s)."""
+    weights = dict[Row, float]()
+    for sample, w in zip(validation.samples, validation.score_weights, strict=True):
+        weights[row_of(sample)] = weights.get(row_of(sample), 0.0) + w
+    if passes.token_losses is None:
+        own = {row: 1.0 if measure.similarity == "local" else one.norm**2 for row, one in projections.items()}
+    else:  # ⟨∇ Σ l, ∇ Σ log p⟩: another pass for each
+        scores = GradientPasses(scorer, rows, measure.budget, lambda _, scored: scored.logprobs)
+        pairs = zip(passes, scores, strict=True)
+        products = [
+            (passes.row_of(s), x)
+            for a, b in pairs
+            for s, x in zip(a.rows, row_products(a.matrix, b.matrix), strict=True)
+        ]
+        own = {row: x for part in all_gather(products) for row, x in part}
+    by_row = {passes.row_of(s): weights.get(row_of(s), 0.0) for s in rows}
+    return {row: by_row[row] * k for row, k in own.items()}
 
 
 def validation_gradient(
@@ -134,7 +185,7 @@ def validation_gradient(
     return passes.gradient(passes.sum_by_row(validation.samples, validation.score_weights))
 
 
-def _cached_gradients(scorer: Scorer, validation: Validation, budget: int) -> GradientPasses:
+def cached_gradients(scorer: Scorer, validation: Validation, budget: int) -> GradientPasses:
     """The validation samples' gradients, in every process; cached if they fit in `budget` bytes."""
     passes = GradientPasses(scorer, validation.samples_with_signal, budget, shared=False)
     passes.cache()
@@ -156,22 +207,22 @@ def shared_means(samples: Sequence[Sample], products: Sequence[float], mean_weig
 
 
 def _project(
-    passes: GradientPasses, direction: Direction, weights: Mapping[Row, float], similarity: LocalSimilarity | None
+    passes: GradientPasses, direction: Direction, weights: Mapping[Row, float], kernel: KernelSums | None
 ) -> tuple[dict[Row, _Projection], dict[Row, float], Direction]:
-    """The projections of all rows of all processes, their similarity if it is asked for, and Σ weight · g."""
+    """The projections of all rows of all processes, their kernel sums if they are asked for, and Σ weight · g."""
     projections, total, sums = dict[Row, _Projection](), GradientSum(passes, weights), list[Tensor]()
 
     def visit(rows: Sequence[Sample], own: SampleGradients) -> None:
         total.add(rows, own)
         sums.append(torch.stack([squared_norms(own), products(own, direction)]))
 
-    for rows in _blocks_through(similarity, passes, visit) if similarity else passes.by_layer(visit):
+    for rows in _blocks_through(kernel, passes, visit) if kernel else passes.by_layer(visit):
         squares, along = torch.stack(sums).sum(0)
         numbers = zip(map(passes.row_of, rows), squares.sqrt().tolist(), along.tolist(), strict=True)
         projections |= {row: _Projection(norm, product) for row, norm, product in numbers}
         sums.clear()
-    similar = {row: similarity.of(row) for row in projections} if similarity else {}
-    gathered = all_gather((projections, similar))
+    paired = {row: kernel.of(row) for row in projections} if kernel else {}
+    gathered = all_gather((projections, paired))
     return (
         {row: one for part, _ in gathered for row, one in part.items()},
         {row: x for _, part in gathered for row, x in part.items()},
@@ -179,16 +230,14 @@ def _project(
     )
 
 
-def _blocks_through(
-    similarity: LocalSimilarity, passes: GradientPasses, visit: LayerVisit
-) -> Iterator[Sequence[Sample]]:
-    """All rows once, after `visit`; they are added to `similarity` once for each of its parts."""
-    more = similarity.next_part()
+def _blocks_through(kernel: KernelSums, passes: GradientPasses, visit: LayerVisit) -> Iterator[Sequence[Sample]]:
+    """All rows once, after `visit`; they are added to `kernel` once for each of its parts."""
+    more = kernel.next_part()
     for block in passes:
         if more:
-            similarity.add(block)
+            kernel.add(block)
         visit(block.rows, block.own)
         yield block.rows
-    while more and similarity.next_part():
+    while more and kernel.next_part():
         for block in passes:
-            similarity.add(block)
+            kernel.add(block)

@@ -16,6 +16,7 @@ def params(update: dict[str, Any] | None = None, **influence: Any) -> Params:
         "selection": "positive",
         "similarity": "dot",
         "train_on_validation": False,
+        "fdr_control": False,
     }
     plain = {
         "negative_weight": 1.0,

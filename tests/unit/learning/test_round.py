@@ -42,7 +42,7 @@ def params(case: str) -> Params:
         "policy": {"max_new_tokens": 48},
         "sandbox": {"allow_weak": True},
         "search": {"samples": 4, "simulations": 4, "wave_size": 4, "temperature": 1.0},
-        "influence": {"selection": "positive", "n": len(HELD_OUT), "completions": 4},
+        "influence": {"selection": "positive", "fdr_control": False, "n": len(HELD_OUT), "completions": 4},
         "update": {"group_size": 8, "epochs": 2, "prompts_per_step": 3, "learning_rate": 0.005, "beta": 0.05},
     }
     for name, change in CASES[case].items():

@@ -19,6 +19,7 @@ from tasks.select.gradient_algebra import products
 from tasks.select.tracin import influences, validation_gradient
 from tests.support.influence import BY_TOKEN, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
 
 
@@ -29,7 +30,8 @@ def certified(
     validation = advantage_validation(make_samples(problems=16, seed=2))
     found = [s.product or 0.0 for s in influences(scorer, training, averaging, validation).each]
     then()
-    return certify(scorer, training, found, averaging, validation, seed=0)
+    update = grpo_params(loss=averaging.loss)
+    return certify(scorer, training, found, validation, update, 64, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_a_planted_fault_is_caught(fault: str, policy: Policy, make_samples: Mak
 
 def test_without_influence_no_step_is_tried(policy: Policy, samples: list[Sample]) -> None:
     validation = advantage_validation(samples)
-    found = certify(scorer_of(policy), samples, [0.0] * len(samples), BY_TOKEN, validation, seed=0)
+    found = certify(scorer_of(policy), samples, [0.0] * len(samples), validation, grpo_params(), 64, seed=0)
     assert (found.steps, found.draws) == (0, 0)
     found.check()
 

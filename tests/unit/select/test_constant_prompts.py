@@ -15,6 +15,7 @@ from tasks.select.sample_gradients import lora_factors
 from tasks.select.tracin import influences
 from tests.support.influence import BY_TOKEN, flat, gradient_of, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
 
 TEMPERATURE = 0.7
@@ -96,10 +97,10 @@ def test_the_certificate_holds_for_constant_prompts_and_only_for_them(
     whole = scorer_of(policy)
     constant = with_constant_prompts(whole, [*training, *held_out])
     found = [s.product or 0.0 for s in influences(constant, training, BY_TOKEN, validation).each]
-    certificate = certify(constant, training, found, BY_TOKEN, validation, seed=0)
+    certificate = certify(constant, training, found, validation, grpo_params(), 64, seed=0)
     assert certificate.slope == pytest.approx(-1, abs=0.001)
     assert (certificate.sign_agreement, certificate.steps) == (1.0, 2)
-    assert certify(whole, training, found, BY_TOKEN, validation, seed=0).slope != pytest.approx(-1, abs=0.05)
+    assert certify(whole, training, found, validation, grpo_params(), 64, seed=0).slope != pytest.approx(-1, abs=0.05)
 
 
 def test_of_a_model_that_does_not_continue_from_a_cache_prompts_count_and_a_warning_says_so(

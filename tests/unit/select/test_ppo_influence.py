@@ -1,5 +1,6 @@
 """Influence where each token has an advantage: of PPO's loss at its first step, value loss and all."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.support.critics import critic_scorer, random_head, with_token_targets
 from tests.support.influence import BY_TOKEN, gradient_of, stepped
 from tests.support.ppo_params import ppo_params
 from tests.support.selection_params import kept, numbers, params
+from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
 
 
@@ -62,11 +64,11 @@ def test_it_predicts_what_a_small_step_does_to_the_validation_loss(
         assert (values[1] - values[0]) / 2e-5 == pytest.approx(one.influence, rel=1e-4)
 
     products = [one.product or 0.0 for one in found]
-    validation, losses_of = advantage_validation(others), partial(first_step_losses, ppo)
-    right = certify(scorer, samples, products, BY_TOKEN, validation, 0, losses_of)
+    validation = advantage_validation(others)
+    right = certify(scorer, samples, products, validation, grpo_params(), 64, 0, ppo)
     assert right.slope == pytest.approx(-1, abs=1e-3)
     assert right.steps == 2
-    without = certify(scorer, samples, products, BY_TOKEN, validation, 0)
+    without = certify(replace(scorer, value_head=None), samples, products, validation, grpo_params(), 64, 0)
     assert abs(without.slope + 1) > 1e-2  # of -A_last Σ log p alone: not the loss that was measured
 
 

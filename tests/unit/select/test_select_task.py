@@ -10,7 +10,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.objective.advantages import advantages_of
 from tasks.records import Selected
-from tasks.select import select_samples, tracin
+from tasks.select import measure, tracin
 from tasks.select.gradient_algebra import products
 from tasks.select.task import run_selection
 from tests.support.groups import write_round
@@ -55,14 +55,14 @@ def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
 def test_a_small_budget_of_memory_is_kept_to_and_changes_nothing(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured, budgets, found = select_samples.influences, list[int](), list[list[Selected]]()
+    measured, budgets, found = measure.influences, list[int](), list[list[Selected]]()
 
-    def influences(*arguments: Any) -> Any:
-        budgets.append(arguments[5])
-        return measured(*arguments)
+    def influences(*arguments: Any, **options: Any) -> Any:
+        budgets.append(options["measure"].budget)
+        return measured(*arguments, **options)
 
-    monkeypatch.setattr(select_samples, "influences", influences)
-    monkeypatch.setattr(select_samples, "MEBIBYTE", 10_000)  # one gradient has more: a row at a time
+    monkeypatch.setattr(measure, "influences", influences)
+    monkeypatch.setattr(measure, "MEBIBYTE", 10_000)  # one gradient has more: a row at a time
     for budget in (1, 10_000):
         run_selection(layout, params(similarity="local", memory_budget=budget), 1)
         found.append(read_jsonl(layout.selection(1), Selected))

@@ -19,7 +19,7 @@ from tasks.objective.losses import Objective, token_losses
 from tasks.objective.recorded_logprobs import Logprobs, pad_logprobs, sample_key
 from tasks.objective.token_weights import TokenWeights
 from tasks.select.losses import loss_denominator
-from tasks.select.tracin import influences
+from tasks.select.tracin import Measure, influences
 from tasks.update.gradient import objective_of
 from tests.support.influence import (
     BY_TOKEN,
@@ -101,7 +101,7 @@ def test_it_is_the_product_of_the_losses_gradients(name: str, exact: Policy, mak
     losses, averaging = losses_of(exact, samples, **OBJECTIVES[name]), TokenWeights(OBJECTIVES[name]["loss"], 64)
     others = [replace(s, advantage=float((-1) ** place * (place % 4))) for place, s in enumerate(others)]
     validation = advantage_validation(others)
-    found = influences(scorer_of(exact), samples, averaging, validation, budget=200_000, token_losses=losses)
+    found = influences(scorer_of(exact), samples, averaging, validation, Measure(budget=200_000), token_losses=losses)
     assert losses.seen == {sample_key(s) for s in samples if s.advantage}
     assert losses.clipped or name == "entropy"
 
@@ -118,4 +118,4 @@ def test_it_is_the_product_of_the_losses_gradients(name: str, exact: Policy, mak
 def test_a_measure_that_compares_completions_by_their_scores_is_refused(policy: Policy, samples: list[Sample]) -> None:
     given, losses = (scorer_of(policy), samples, BY_TOKEN, advantage_validation(samples)), losses_of(policy, samples)
     with pytest.raises(GraftError, match=r"similarity: local compares .* token losses .*; set it to dot"):
-        influences(*given, similarity="local", token_losses=losses)
+        influences(*given, Measure("local"), token_losses=losses)

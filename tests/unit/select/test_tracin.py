@@ -11,7 +11,7 @@ import torch
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.select.losses import loss_denominator
-from tasks.select.tracin import influences, validation_gradient
+from tasks.select.tracin import Measure, influences, validation_gradient
 from tests.support.influence import (
     BY_TOKEN,
     adapter,
@@ -68,17 +68,28 @@ def test_micro_batches_order_and_memory_never_change_influence(
         assert scored.influence == pytest.approx(expected[sample].influence, abs=1e-5 * scored.gradient_norm * size)
 
 
-@pytest.mark.parametrize(("similarity", "budget"), [("dot", 100_000), ("local", 1), ("local", 2**30)])
-def test_every_measure_is_its_formula(similarity: Any, budget: int, exact: Policy, make_samples: MakeSamples) -> None:
-    """Against gradients of one sample at a time, float64."""
+@pytest.mark.parametrize(
+    ("similarity", "budget", "leave_out"),
+    [
+        ("dot", 100_000, None), ("local", 1, None), ("local", 2**30, None),
+        ("dot", 100_000, "own"), ("local", 2**30, "own"), ("dot", 100_000, "group"), ("local", 2**30, "group"),
+    ],
+)  # fmt: skip
+def test_every_measure_is_its_formula(
+    similarity: Any, budget: int, leave_out: Any, exact: Policy, make_samples: MakeSamples
+) -> None:
+    """Against gradients of one sample at a time, float64. Without own votes the batch is its own validation."""
     samples = make_samples(problems=5, seed=3)
     samples = [*samples, replace(samples[-1], member=99)]  # with an equal row
     others = make_samples(problems=4, seed=4)
     others = with_weights(others, [(-1) ** place * (place % 4) for place in range(len(others))])
     samples = with_weights(samples, [0.0 if place % 5 == 2 else s.advantage for place, s in enumerate(samples)])
     shares = [float(place % 3) for place in range(len(samples))]
+    if leave_out:
+        others = samples
     validation = advantage_validation(others)
-    whole = influences(scorer_of(exact), samples, BY_TOKEN, validation, similarity, budget, shares)
+    measure = Measure(similarity, leave_out, budget)
+    whole = influences(scorer_of(exact), samples, BY_TOKEN, validation, measure, shares)
     for gradient, batch in ((whole.train_gradient, samples), (whole.gradient, others)):
         loss_gradient = gradient_of(exact, batch_loss(exact, batch))
         assert (flat(gradient.values()) - loss_gradient).norm() <= 1e-9 * loss_gradient.norm()
@@ -88,10 +99,22 @@ def test_every_measure_is_its_formula(similarity: Any, budget: int, exact: Polic
     a = torch.tensor([-s.advantage for s in samples], dtype=torch.float64) / loss_denominator(samples, BY_TOKEN)
     c = torch.tensor([-s.advantage for s in others], dtype=torch.float64) / loss_denominator(others, BY_TOKEN)
     products = a * (ours @ (c @ theirs))
-    expected, size = products, float(products.abs().max())
+    left_out = torch.tensor(
+        [
+            [
+                (leave_out == "group" and s.problem_id == other.problem_id)
+                or (leave_out == "own" and (s.problem_id, s.completion) == (other.problem_id, other.completion))
+                for other in others
+            ]
+            for s in samples
+        ]
+    )  # fmt: skip
+    votes = (ours @ theirs.T) * c * ~left_out  # [n, validation samples]
+    expected = a * votes.sum(1)
+    size = float((a[:, None] * votes).abs().sum(1).max())
     if similarity == "local":
         ours, theirs = ours / ours.norm(dim=1)[:, None], theirs / theirs.norm(dim=1)[:, None]
-        votes = (ours @ theirs.T).clamp(min=0) ** 3 * c  # [n, validation samples]
+        votes = (ours @ theirs.T).clamp(min=0) ** 3 * c * ~left_out
         counted, weights = votes.sum(1), torch.tensor(shares, dtype=torch.float64)
         names = [s.problem_id for s in samples]
         groups = torch.tensor([[float(a == b) for b in names] for a in names], dtype=torch.float64)

@@ -19,6 +19,7 @@ from tasks.select.tracin import influences
 from tests.support.influence import BY_TOKEN
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
 
 
@@ -114,9 +115,9 @@ def test_the_certificate_takes_steps(make_policy: MakePolicy, make_samples: Make
     validation = advantage_validation(make_samples(problems=16, seed=2))
     scorer = scorer_for(policy, [*training, *validation.samples], 1.0)
     products = [s.product or 0.0 for s in influences(scorer, training, BY_TOKEN, validation).each]
-    certificate = certify(scorer, training, products, BY_TOKEN, validation, seed=0)
+    certificate = certify(scorer, training, products, validation, grpo_params(), 64, seed=0)
     assert (certificate.steps, certificate.sign_agreement) == (2, 1.0)
     assert certificate.slope == pytest.approx(-1, abs=0.05)
     certificate.check()
     with pytest.raises(GraftError, match="cannot be trusted"):
-        certify(scorer, training, [-p for p in products], BY_TOKEN, validation, seed=0).check()
+        certify(scorer, training, [-p for p in products], validation, grpo_params(), 64, seed=0).check()

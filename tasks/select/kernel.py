@@ -1,42 +1,55 @@
-"""Kernel regression on score gradients: a validation sample counts for the samples that are similar to it.
+"""Sums of a kernel between the gradients of training rows and those of validation rows.
 
-    x_i = Σ_j c_j max(0, cos(s_i, s_j))³        s = ∇ Σ_t log p, over the LoRA factors
+    x_i = Σ_j w_j k(g_i, s_j)        s = ∇ Σ_t log p, over the LoRA factors; w_j = -c_j / M, the weight of s_j in ∇L_val
+
+    dot      k = ⟨g, s⟩                     so that x_i = ⟨g_i, ∇L_val⟩
+    local    k = max(0, cos(g, s))³         kernel regression: only similar validation samples count
 
 Every pair is computed, so one side has to be in memory: as many validation rows at a time as fit, and for each such
 part one pass over the training rows. Several processes have a share of the training rows each, and all validation rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from tasks.model.sample import Sample
+from tasks.params.fields import Similarity
 from tasks.select.gradient_algebra import safe_inverse
 from tasks.select.gradient_passes import GradientBlock, GradientPasses
 from tasks.select.losses import Row, Validation, row_of
 
 Normed = tuple[list[Sample], Tensor, Tensor]
-"""Rows, s of each [B, P], and one over their norms [B] in float64."""
+"""Rows, gradients of each [B, P], and one over their norms [B] in float64."""
 
 SHARPNESS = 3
 """Power of the cosine. With 1 the common part of all gradients decides; 2 to 9 find flipped rewards about as well."""
 
 
-class LocalSimilarity:
+class KernelSums:
     """x of training rows, one pass over them for each part of the validation rows.
 
-    while similarity.next_part():
+    while sums.next_part():
         for block in passes:
-            similarity.add(block)
+            sums.add(block)
     """
 
-    def __init__(self, validation: Validation, cached: GradientPasses) -> None:
-        """`cached` passes over all validation rows, in every process."""
+    def __init__(
+        self,
+        validation: Validation,
+        cached: GradientPasses,
+        similarity: Similarity,
+        row_of_training: Callable[[Sample], Row],
+        without_group: bool = False,
+    ) -> None:
+        """`cached` passes over all validation rows, in every process; `row_of_training` is that of the passes over the
+        training rows. With `without_group` no validation sample of a row's own problem counts."""
         self._weights = cached.sum_by_row(validation.samples, validation.score_weights)
         self._parts = _parts(cached)
         self._part: list[Normed] = []
         self._sums = dict[Row, float]()
+        self._similarity, self._row_of, self._without_group = similarity, row_of_training, without_group
 
     def next_part(self) -> bool:
         """Load the next validation rows; False if there are none left."""
@@ -47,15 +60,23 @@ class LocalSimilarity:
         """Add the part's terms to the sums of the block's rows."""
         _, own, inverse_norms = _normed(block)
         for others, theirs, their_inverse_norms in self._part:
-            cosines = (own @ theirs.T).double() * inverse_norms[:, None] * their_inverse_norms
-            kernel = cosines.clamp(min=0) ** SHARPNESS
+            kernel = (own @ theirs.T).double()
+            if self._similarity == "local":
+                kernel = (kernel * inverse_norms[:, None] * their_inverse_norms).clamp(min=0) ** SHARPNESS
+            if self._without_group:
+                kernel *= kernel.new_tensor(_of_other_problems(block.rows, others))
             weights = kernel.new_tensor([self._weights[row_of(s)] for s in others])
             for sample, value in zip(block.rows, (kernel @ weights).tolist(), strict=True):
-                self._sums[row_of(sample)] = self.of(row_of(sample)) + value
+                self._sums[self._row_of(sample)] = self.of(self._row_of(sample)) + value
 
     def of(self, row: Row) -> float:
-        """-x of a row, as the weights of the scores in ∇L_val are -c."""
+        """x of a row."""
         return self._sums.get(row, 0.0)
+
+
+def _of_other_problems(rows: Sequence[Sample], others: Sequence[Sample]) -> list[list[bool]]:
+    """Whether a row and a validation row are of two problems; [B, B of the others]."""
+    return [[s.problem_id != other.problem_id for other in others] for s in rows]
 
 
 def _parts(passes: GradientPasses) -> Iterator[list[Normed]]:
