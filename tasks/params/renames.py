@@ -86,7 +86,7 @@ REMOVED = {
     "influence.exclude_self": "no sample counts for itself",
     "influence.positions": "gradients are those of completions alone",
     "update.beta_warmup_steps": "beta has no warm-up",
-    "update.kl_horizon": "update.kl_target is of a completion, no longer of a token; beta changes by 2 % a step at most",
+    "update.kl_horizon": "update.kl_target is of a completion, not of a token; beta changes by 2 % a step at most",
     "update.delta": "the ratio has no bound for negative advantages; update.negative_weight scales these",
     "update.on_invalid_completion": "a trajectory of another policy than the round's stops the stage",
     "ppo.value_clip": "values have no bound",
