@@ -43,7 +43,7 @@ SETTINGS = (
     *("problems.train=64", "problems.validation=1", "problems.test=8", "policy.max_new_tokens=128"),
     *("evaluation.samples=16", "evaluation.ks=[1, 8]"),
 )
-"""Learning as in the preset `improved`; all problems are for training but 9, as the test file is separate."""
+"""Learning as in the preset `medium`; all problems are for training but 9, as the test file is separate."""
 
 NAMES = {"pass_at_1_greedy": "pass@1 greedy", "pass_at_1": "pass@1 sampled", "maj_at_8": "maj@8"}
 

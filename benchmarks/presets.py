@@ -1,4 +1,4 @@
-"""Learning of the presets `small` and `improved` from a pretrained base: complete runs, in two environments.
+"""Learning of the presets `small` and `medium` from a pretrained base: complete runs, in two environments.
 
     python -m benchmarks.presets --seeds 0 1 2 3 4
 
@@ -28,8 +28,8 @@ from flows.process.exit_codes import exit_code
 if TYPE_CHECKING:
     from rich.table import Table
 
-NAMES = ("small", "improved")
-"""The presets that leave the base to the user; for `smollm2` there is benchmarks/real_model.py."""
+NAMES = ("small", "medium")
+"""Presets that leave the base to the user and take minutes; for `smollm2` there is benchmarks/real_model.py."""
 
 SUMS = "sums.jsonl"
 SIBLINGS = 3  # of each sum: another question in each round of a run

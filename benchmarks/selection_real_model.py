@@ -1,4 +1,4 @@
-"""Influence selection with a pretrained model whose training rewards err: the preset `improved` with and without it.
+"""Influence selection with a pretrained model whose training rewards err: the preset `medium` with and without it.
 
     python -m benchmarks.selection_real_model --seeds 0 1 2 --keep FOLDER
 
@@ -54,7 +54,7 @@ def exact(problem, text, results):
 """
 """The module of `rewards.own`."""
 
-PARAMS = (*BASE, *EASY, *preset("improved"))
+PARAMS = (*BASE, *EASY, *preset("medium"))
 """What the runs have in common."""
 
 _EIGHT_COMPLETIONS = ("search.samples=8", "search.simulations=8", "update.group_size=8")

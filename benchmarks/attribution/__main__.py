@@ -3,9 +3,9 @@
     python -m benchmarks.attribution --seeds 0 1 2
 
 Linear datamodeling score (Park et al. 2023, TRAK, §4): from one policy and one round of the shipped params, with
-PROBLEMS problems, SUBSETS random halves of the samples with a signal are each trained on as the update trains. The outcome is
-minus the validation loss afterwards, on the validation samples that influence is measured on. The score is Spearman's
-correlation of the outcomes with the sum of a measure over the halves:
+PROBLEMS problems, SUBSETS random halves of the samples with a signal are each trained on as the update trains. The
+outcome is minus the validation loss afterwards, on the validation samples that influence is measured on. The score is
+Spearman's correlation of the outcomes with the sum of a measure over the halves:
 
     exact, local      influence by `dot` and by `local`, as the stage select measures it
     frozen            `dot` with constant prompts

@@ -17,6 +17,9 @@ from tasks.params.params import Params
 from tasks.params.sections import Section
 from tasks.params.strict_yaml import load_yaml
 
+OF_A_BASE = ("small", "medium", "improved", "manual")
+"""Presets that leave the base to the user."""
+
 
 def presets() -> dict[str, Path]:
     """Name → file of all presets, sorted."""
@@ -31,6 +34,15 @@ def preset(name: str) -> list[str]:
     if name not in files:
         raise GraftError(f"--preset {name}: there is none; name one of: {', '.join(files)}")
     return list(_assignments(load_yaml(files[name], read_text(files[name])), Params))
+
+
+def check_base_is_named(name: str | None, base: str) -> None:
+    """Raise GraftError where the preset is for a base and `policy.base` is none."""
+    if name in OF_A_BASE and base == "scratch":
+        raise GraftError(
+            f"--preset {name}: is for a pretrained base, but policy.base is scratch; name one: "
+            "-S policy.base=Qwen/Qwen2.5-0.5B-Instruct, for instance, or a folder"
+        )
 
 
 def _assignments(values: Mapping[str, Any], section: type[Section], prefix: str = "") -> Iterator[str]:

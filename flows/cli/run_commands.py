@@ -24,7 +24,8 @@ def retrain(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Write params first: small, improved, gpu, smollm2, manual, exact, noisy, chess, civil.",
+            help="Write params first: small, medium, improved, gpu, smollm2, published, manual, exact, noisy, chess, "
+            "civil.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -39,6 +40,7 @@ def retrain(
     A stage is computed only if its inputs, params or source have changed. Ends with a table of how many test problems
     the policy solves before and after. Interrupt it at any time; the next run continues where it stopped.
     """
+    from flows.cli.presets import check_base_is_named
     from flows.cli.presets import preset as assignments_of
     from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root, proposed_params, write_params
@@ -52,6 +54,7 @@ def retrain(
     given = [*(assignments or []), *([f"rounds={rounds}"] if rounds else [])]
     chosen = [*(assignments_of(preset) if preset else ()), *given]
     text, params, _ = proposed_params(root, chosen)
+    check_base_is_named(preset, params.policy.base)
     if minutes is not None:
         from flows.minutes import choose_size
 

@@ -97,10 +97,10 @@ def baselines_of(
     """The baseline of each reward of a group [G], None for a failed one (tasks/objective/advantages.py).
 
     r - A where the advantage is that difference itself; else the mean of the group's known rewards, or of the `batch`
-    where there is a single one.
+    where there is a single one or the rule is global.
     """
     known = known_rewards(rewards)
-    mean = _mean(known if len(known) != 1 else batch)
+    mean = _mean(batch if len(known) == 1 or rule == "global" else known)
     differences = rule in ("none", "leave_one_out")
     return [None if r is None else r - a if differences else mean for r, a in zip(rewards, advantages, strict=True)]
 

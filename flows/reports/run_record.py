@@ -131,6 +131,12 @@ class RunRecord(Record):
         ]
 
     @property
+    def training_lines(self) -> list[str]:
+        """What the update leaves out by its params, as far as GRPO as published does not."""
+        weight = self.params.get("update.negative_weight") if self.params.get("algorithm") != "ppo" else None
+        return ["failures are not learned from (update.negative_weight 0)"] if weight in ("0", "0.0") else []
+
+    @property
     def remedies(self) -> list[str]:
         """A line where the rewards of a round err, else none."""
         return [REMEDY] if any(audit.answer == "err" for audit in self.audits.values()) else []

@@ -2,14 +2,17 @@
 
 mean and std of a group are over its known rewards, std with ddof 1, all in float64:
 
-    update.advantages   advantage                          from
-    group             (r - mean) / (std + 1e-4)          DeepSeekMath, Shao et al. 2024, eq. 3
-    batch             (r - mean) / (batch std + 1e-4)    the batch is all known rewards of the round; TRL 1.16
-    none              r - mean                           Dr. GRPO, Liu et al. 2025
-    leave_one_out     r - mean of the others             RLOO, Ahmadian et al. 2024
+    update.advantages   advantage                                from
+    group             (r - mean) / (std + 1e-4)                DeepSeekMath, Shao et al. 2024, eq. 3
+    batch             (r - mean) / (batch std + 1e-4)          TRL 1.16: the group's mean, the batch's std
+    global            (r - batch mean) / (batch std + 1e-4)    REINFORCE++, Hu 2025 (arXiv 2501.03262): batch's both
+    none              r - mean                                 Dr. GRPO, Liu et al. 2025
+    leave_one_out     r - mean of the others                   RLOO, Ahmadian et al. 2024
 
-A reward that failed, None, has advantage 0 and leaves mean and std. Where the known rewards are equal, the advantage
-is exactly 0. A group with a single known reward uses the batch as its group.
+The batch is all known rewards of the round's split. A reward that failed, None, has advantage 0 and leaves mean and
+std. Where the known rewards of a group are equal, its advantages are exactly 0; with `global` only where those of the
+batch are: a group that is always solved is above the batch's mean. A group with a single known reward uses the batch as
+its group.
 """
 
 import math
@@ -49,7 +52,7 @@ def known_rewards(rewards: Iterable[float | None]) -> list[float]:
 
 def _advantages(rule: Baseline, rewards: Sequence[float | None], batch: Sequence[float]) -> list[float]:
     given: Sequence[float] = known_rewards(rewards)
-    if len(given) == 1:
+    if len(given) == 1 or rule == "global":
         given = batch
     if not has_signal(given):
         return [0.0] * len(rewards)
@@ -60,7 +63,7 @@ def _advantages(rule: Baseline, rewards: Sequence[float | None], batch: Sequence
 def _divisor(rule: Baseline, group: Sequence[float], batch: Sequence[float]) -> float:
     if rule == "group":
         return standard_deviation(group) + EPSILON
-    if rule == "batch":
+    if rule in ("batch", "global"):
         return standard_deviation(batch) + EPSILON
     # r - mean of the others = (r - mean) · n / (n - 1)
     return (len(group) - 1) / len(group) if rule == "leave_one_out" else 1.0

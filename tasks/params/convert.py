@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tasks.artifacts import read_text
 from tasks.errors import GraftError
-from tasks.params.file import assign, keys_of, remedy, round_trip_yaml, validate, value_at
+from tasks.params.file import assign, keys_of, leaf_of, remedy, round_trip_yaml, validate, value_at
 from tasks.params.params import Params
 from tasks.params.renames import IMPLIED, RENAMED_VALUES, own_param, present_name, removal_of
 from tasks.params.strict_yaml import load_yaml
@@ -81,6 +81,8 @@ def _is_section(present: str, shipped: Any) -> bool:
 
 def _has_use(key: str, old: Mapping[str, Any]) -> bool:
     """False for what the old file does not use: an engine, params of another environment, or their defaults."""
+    if leaf_of(key) == "kl_target" and key.replace("target", "horizon") in old:
+        return False  # of a token
     if key == "sampler.dtype":
         return old.get("sampler.kind") == "vllm"
     own, environment = own_param(key), old.get("environment")

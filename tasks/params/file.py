@@ -16,6 +16,7 @@ from tasks.params.params import Params, contradictions
 from tasks.params.renames import RENAMED_VALUES, present_name, removal_of
 from tasks.params.sections import MOST_ROUNDS, Section
 from tasks.params.strict_yaml import load_yaml
+from tasks.params.synonyms import synonym_of
 
 CONVERT = "graft convert writes an old file in the present form"
 
@@ -233,12 +234,15 @@ def section_of(annotation: Any) -> Any:
 
 
 def remedy(key: str, valid: Any) -> str:
-    """The present name of an old param, or what happens instead; else `; did you mean …?`, by its name or last part."""
+    """The present name of an old param, or what happens instead; else `; did you mean …?`, our word for another
+    project's or what is spelt like it."""
     present = present_name(key)
     if instead := removal_of(present):
         return f"; it was removed: {instead} ({CONVERT})"
     if present != key:
         return f"; it was renamed to {present!r} ({CONVERT})"
+    if ours := synonym_of(key):
+        return f"; did you mean {ours}?"
     keys = keys_of(valid)
     close = difflib.get_close_matches(key, keys, n=1, cutoff=0.6)
     if not close:

@@ -107,6 +107,12 @@ def contradictions(params: Params) -> Iterator[tuple[str, str]]:
             "sharded is true, but only a frozen base is sharded and policy.lora is null: set sharded to false, or "
             f"policy.lora to {ADAPTER}",
         )
+    if params.algorithm == "ppo" and update.kl_target is not None:
+        yield (
+            "update",
+            f"kl_target ({update.kl_target:g}) adapts the weight of the KL in the loss, but algorithm ppo has the KL "
+            "in the rewards: set kl_target to null, or algorithm to grpo",
+        )
     if params.algorithm == "ppo" and influence.is_measured and influence.similarity == "local":
         yield (
             "ppo",

@@ -42,6 +42,7 @@ class Update(Section):
     clip_high: Annotated[float, Field(ge=0, le=10)]
     negative_weight: Share
     beta: Annotated[float, Field(ge=0, le=10)]
+    kl_target: Annotated[float, Field(gt=0, le=100)] | None
     kl: KlEstimate
     kl_correction: bool
     entropy: Annotated[float, Field(ge=0, le=10)]
@@ -53,3 +54,13 @@ class Update(Section):
         if sharded and others.data.get("processes") == 1:
             raise ValueError("sharded is true, but a single process has nothing to share: set processes to 2 or more")
         return sharded
+
+    @field_validator("kl_target")
+    @classmethod
+    def _check_beta(cls, target: float | None, others: ValidationInfo) -> float | None:
+        if target is not None and others.data.get("beta") == 0:
+            raise ValueError(
+                f"{target:g} does nothing where beta is 0, which no factor changes: set kl_target to null, or beta to "
+                "0.01"
+            )
+        return target

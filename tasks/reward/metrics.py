@@ -135,8 +135,8 @@ def remarks(numbers: Mapping[str, float]) -> list[str]:
     found = [_constant_term(name, numbers[f"{name}/mean"]) for name in constant]
     if varying and numbers.get("groups") and not numbers["groups_with_signal"]:
         found.append(
-            "no group has two different rewards, so none teaches anything; raise search.temperature or "
-            "update.group_size, or give problems that are neither always solved nor never"
+            "no group has two different rewards: relative to its group none teaches anything; raise search.temperature "
+            "or update.group_size, or give problems that are neither always solved nor never"
         )
     return found
 

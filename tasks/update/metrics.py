@@ -5,6 +5,7 @@
     kl                      mean estimate of KL(policy ‖ reference) of a token, before beta and correction
     kl_sequence             the same, summed over a completion: mean of the samples
     kl_share                |kl_loss| / (|policy_loss| + |kl_loss|)
+    beta                    weight of the KL in the step, only with update.kl_target
     entropy                 mean entropy of a token at the sampling temperature
     clip_ratio/low_mean     share of the tokens whose gradient the clip took away because their ratio was too low,
     clip_ratio/high_mean    too high (cispo: whose weight it bounded)

@@ -41,6 +41,7 @@ from tasks.params.ppo import Ppo
 from tasks.params.update import Update
 from tasks.update.checkpoint import Checkpoint, TrainingState
 from tasks.update.gradient import accumulate_gradient, sample_names
+from tasks.update.kl_weight import beta_of_next_step
 from tasks.update.metrics import Metrics, step_metrics
 from tasks.update.step_plan import Step
 
@@ -151,13 +152,15 @@ def optimizer_step(
 ) -> None:
     """One optimiser step. Raises FloatingPointError, before a weight changes, where loss or gradient is not finite."""
     training.optimizer.zero_grad()
-    in_loss = params.model_copy(update={"beta": 0.0}) if ppo else params
+    beta = beta_of_next_step(training.rows, params)
+    in_loss = params.model_copy(update={"beta": 0.0 if ppo else beta})
     sums = accumulate_gradient(scorer, step.groups, behaviour, reference, in_loss, ppo)
     clip, groups = torch.nn.utils.clip_grad_norm_, training.optimizer.param_groups
     norm, *others = (float(clip(group["params"], params.max_grad_norm)) for group in groups)
     _check_finite(sum(others, norm), scorer, step, behaviour)
     rate = training.schedule.get_last_lr()[0]
-    training.rows.append(step_metrics(len(training.rows) + 1, step, sums, norm, rate, with_values=ppo is not None))
+    row = step_metrics(len(training.rows) + 1, step, sums, norm, rate, with_values=ppo is not None)
+    training.rows.append(row if params.kl_target is None else row | {"beta": beta})
     training.optimizer.step()
     training.schedule.step()
 

@@ -64,4 +64,4 @@ def test_more_rounds_and_a_preset_count_too(done: Path) -> None:
     steps, _ = told(done, "--rounds", "3")
     assert steps["search@3"][1] == "never run"
     assert steps["validate@1"][1] == "param rounds.last: 2 → 3"
-    assert "search@6" in told(done, "--preset", "small", "-S", "rounds=6")[0]
+    assert "search@6" in told(done, "--preset", "small", "-S", "rounds=6", "-S", "policy.base=a/b")[0]

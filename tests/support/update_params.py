@@ -26,6 +26,7 @@ PLAIN: dict[str, Any] = {
     "clip_high": 0.2,
     "negative_weight": 1.0,
     "beta": 0.0,
+    "kl_target": None,
     "kl": "k3",
     "kl_correction": False,
     "entropy": 0.0,

@@ -80,8 +80,8 @@ def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Update, refe
 
 
 def constant_rates(params: Update) -> Update:
-    """With a constant learning rate."""
-    return params.model_copy(update={"schedule": "constant", "warmup_steps": 0})
+    """With a constant learning rate and a constant beta."""
+    return params.model_copy(update={"schedule": "constant", "warmup_steps": 0, "kl_target": None})
 
 
 def gradient_norms(

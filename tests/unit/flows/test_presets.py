@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.presets import preset, presets
+from flows.cli.presets import OF_A_BASE, check_base_is_named, preset, presets
 from flows.preflight import write_params
 from tasks.errors import GraftError
-from tasks.params.file import load_params
+from tasks.params.file import load_params, value_at
 from tasks.records import REMEDY
 from tasks.select.reward_audit import AUDITED
 from tests.support.params_file import override
@@ -49,6 +49,42 @@ def test_the_remedy_for_rewards_that_err_names_params(file: Path) -> None:
     override(file, re.findall(r"-S ([^ )]+)", REMEDY))
     params = load_params(file)
     assert (params.problems.path, params.problems.validation, params.influence.selection) == ("FILE", 1, "none")
+
+
+NUMBERS = {
+    "manual": {
+        **{"update.prompts_per_step": 4, "update.group_size": 4, "search.samples": 4, "search.simulations": 4},
+        **{"policy.max_new_tokens": 256, "update.beta": 0.1, "update.learning_rate": 1e-6, "seed": 42},
+        **{"search.temperature": 0.5, "search.top_p": 0.9},
+    },
+    "improved": {
+        **{"problems.train": 200, "problems.test": 50, "rounds.last": 10, "update.learning_rate": 5e-5},
+        **{"update.beta": 0.05, "search.temperature": 0.9, "evaluation.temperature": 0.8},
+    },
+    "published": {
+        **{"update.negative_weight": 1, "update.clip_low": 0.2, "update.clip_high": 0.2},
+        **{"update.loss": "grpo", "update.advantages": "group"},
+    },
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_preset_has_the_numbers_of_its_source(file: Path, name: str) -> None:
+    override(file, preset(name))
+    values = load_params(file).model_dump()
+    assert {key: value_at(values, key.split(".")) for key in NUMBERS[name]} == NUMBERS[name]
+
+
+@pytest.mark.parametrize("name", OF_A_BASE)
+def test_a_preset_for_a_base_asks_for_one_in_one_line(name: str) -> None:
+    with pytest.raises(
+        GraftError, match=rf"^--preset {name}: [^\n]*policy\.base is scratch; name one: -S policy\.base="
+    ) as told:
+        check_base_is_named(name, "scratch")
+    assert "\n" not in str(told.value)
+    check_base_is_named(name, "a/b")
+    check_base_is_named("published", "scratch")
+    assert not any(assignment.startswith("policy.base=") for assignment in preset(name))
 
 
 def test_an_unknown_preset_is_refused_with_those_there_are() -> None:

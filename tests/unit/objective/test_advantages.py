@@ -11,7 +11,7 @@ from tasks.objective.advantages import EPSILON, advantages_of, has_signal, singl
 from tasks.params.fields import Baseline
 
 REWARDS = st.lists(st.none() | st.floats(-10, 10), max_size=12)
-RULES: list[Baseline] = ["group", "batch", "none", "leave_one_out"]
+RULES: list[Baseline] = ["group", "batch", "none", "leave_one_out", "global"]
 
 
 def group_advantages(rewards: list[float | None]) -> list[float]:
@@ -39,6 +39,21 @@ def test_the_rules_by_hand() -> None:
     assert advantages_of("leave_one_out", groups) == [pytest.approx([0.5, 0.5, -1]), [-2.0, 2.0]]
     centred = [[1 / 3, 1 / 3, -2 / 3], [-1, 1]]
     assert advantages_of("batch", groups) == [pytest.approx([x / batch for x in group]) for group in centred]
+    assert advantages_of("global", groups) == [pytest.approx([(r - 1.6) / batch for r in group]) for group in groups]
+
+
+@given(st.lists(REWARDS, min_size=1, max_size=5))
+def test_the_groups_do_not_matter_to_the_advantages_of_the_batch(groups: list[list[float | None]]) -> None:
+    """`global` is `group` with the whole batch as the group."""
+    one = [r for rewards in groups for r in rewards]
+    assert [a for own in advantages_of("global", groups) for a in own] == advantages_of("group", [one])[0]
+
+
+def test_a_group_of_equal_rewards_is_compared_with_the_batch_by_global_alone() -> None:
+    solved, failed = advantages_of("global", [[1.0, 1.0, None], [0.0, 0.0]])
+    assert solved == [pytest.approx(0.866, abs=1e-3)] * 2 + [0.0]
+    assert failed == [pytest.approx(-0.866, abs=1e-3)] * 2
+    assert advantages_of("global", [[0.5, 0.5], [0.5]]) == [[0.0, 0.0], [0.0]]
 
 
 def test_a_group_with_one_known_reward_is_compared_with_the_batch() -> None:
@@ -46,7 +61,7 @@ def test_a_group_with_one_known_reward_is_compared_with_the_batch() -> None:
     known, std = [1.0, 0.0, 0.75], stdev([1.0, 0.0, 0.75]) + EPSILON
     above = 0.75 - fmean(known)
     assert single_reward_groups(groups) == 1
-    for rule, expected in zip(RULES, [above / std, above / std, above, 0.75 - 0.5], strict=True):
+    for rule, expected in zip(RULES, [above / std, above / std, above, 0.75 - 0.5, above / std], strict=True):
         assert advantages_of(rule, groups)[1:] == [[0.0, pytest.approx(expected)], [0.0, 0.0]]
 
 
@@ -54,7 +69,7 @@ def test_groups_of_one_learn_from_the_batch() -> None:
     assert advantages_of("none", [[1.0], [0.0], [0.5]]) == [[0.5], [-0.5], [0.0]]
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULES[:-1])
 def test_equal_rewards_have_advantage_exactly_zero_next_to_others(rule: Baseline) -> None:
     equal, _ = advantages_of(rule, [[0.1 + 0.2, 0.3, 0.3, None], [0.0, 1.0]])
     assert equal == [0.0] * 4

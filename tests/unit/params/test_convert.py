@@ -74,6 +74,12 @@ def test_a_value_is_carried_over(
     assert value_at(tmp_path / "params.yaml", changed(text, name, **old), new) == value
 
 
+def test_a_target_of_the_kl_of_a_token_is_none_of_a_completion(tmp_path: Path) -> None:
+    text = changed(OLDER.read_text(), "grpo", kl_target="0.02")
+    assert value_at(tmp_path / "params.yaml", text, "update.kl_target") is None
+    assert convert(OLDER, text).removed[REMOVED["update.kl_horizon"]] == ["grpo.kl_horizon: 1000"]
+
+
 def test_the_type_of_an_engine_that_is_not_used_has_no_use(tmp_path: Path) -> None:
     assert value_at(tmp_path / "params.yaml", changed(OLDER.read_text(), "sampler", dtype="float16"), "vllm") is None
 

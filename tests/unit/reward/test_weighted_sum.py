@@ -207,7 +207,7 @@ def test_a_reward_without_change_for_three_rounds_is_remarked_on(means: list[flo
 
 def test_groups_without_signal_are_remarked_on_where_no_term_says_it_already() -> None:
     flat = [score([OK], [OK]), score([WRONG], [WRONG])]
-    assert [remark[:37] for remark in remarks(metrics_of(flat))][1:] == ["no group has two different rewards, s"]
+    assert [remark[:37] for remark in remarks(metrics_of(flat))][1:] == ["no group has two different rewards: r"]
     alone = [score([OK]), score([WRONG])]  # compared with the whole batch; of one flat group the terms are constant
     for others in (rewarded_groups(), flat[:1], alone):
         assert not any("group" in remark for remark in remarks(metrics_of(others)))

@@ -209,7 +209,7 @@ def test_from_the_reference_itself_policy_and_reference_agree(project: Layout) -
     assert "0 by construction" in verdict(seen, "KL share").why
 
 
-@pytest.mark.parametrize("rule", ["group", "batch", "none", "leave_one_out"])
+@pytest.mark.parametrize("rule", ["group", "batch", "global", "none", "leave_one_out"])
 def test_a_baseline_is_what_the_advantage_is_measured_from(rule: Baseline) -> None:
     groups = [[1.0, 0.0, None, 0.25], [0.5, 0.0], [0.75], [None, None], [1.0, 1.0]]
     batch = [r for group in groups for r in group if r is not None]

@@ -44,6 +44,15 @@ def test_the_summary_has_the_decision_and_what_was_measured(tmp_path: Path) -> N
     assert table[4].startswith(f"| pass@5 sampled | {before:.3f} | {after:.3f} | {after - before:+.3f} (")
 
 
+def test_the_page_says_that_failures_are_not_learned_from(tmp_path: Path) -> None:
+    said = "failures are not learned from (update.negative_weight 0)"
+    for number, (assignments, expected) in enumerate(
+        {("update.negative_weight=0",): True, ("update.negative_weight=0.5",): False, ("algorithm=ppo",): False}.items()
+    ):
+        layout = finished_run.write(tmp_path / str(number), assignments=assignments)
+        assert (said in render_page(make_sides([("this run", read_run_record(layout))]))) is expected
+
+
 def test_the_audit_of_the_rewards_is_on_the_page_and_in_the_summary(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path)
     assert 'id="audit"' not in render_page(make_sides([("this run", read_run_record(layout))]))

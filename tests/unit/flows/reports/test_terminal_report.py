@@ -84,6 +84,12 @@ def test_the_report_of_a_run(layout: Layout) -> None:
     assert "page.html" not in report(layout)
 
 
+def test_the_report_says_that_failures_are_not_learned_from(layout: Layout) -> None:
+    said = "Failures are not learned from (update.negative_weight 0)."
+    assert said in report(layout)
+    assert said not in report(layout, "update.negative_weight=1.0")
+
+
 def test_costs_and_measures_of_an_environment_have_rows_but_not_those_of_seen_and_unseen_templates(
     layout: Layout,
 ) -> None:
