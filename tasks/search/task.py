@@ -1,4 +1,7 @@
-"""Stage `search`: tree search for workflows that solve the round's problems, with the current policy as prior."""
+"""Stage `search`: Monte Carlo tree search (MCTS) for workflows that solve the round's problems.
+
+The policy of the round before is prior and simulation.
+"""
 
 import shutil
 from functools import partial
