@@ -165,6 +165,7 @@ class Search(Section):
     rule: str
     exploration: Annotated[float, Field(ge=0, le=100)]
     problems: Count | None
+    order: Literal["all", "easiest_first"]
     temperature: Temperature
     top_p: Annotated[float, Field(gt=0, le=1)]
     top_k: CountFrom0
