@@ -18,11 +18,11 @@ def draw_problems(
 
 
 QUARTERS = 4
-"""Rounds until all problems are open; no function of `rounds.last`, so that further rounds leave the first ones valid."""
+"""Rounds until all problems are open; independent of `rounds.last`, so that more rounds leave the first ones valid."""
 
 
 def easiest_problems(problems: Sequence[Problem], count: int | None, round: int) -> list[Problem]:
-    """`round` quarters of the problems, from round 4 on all: those with the fewest operations, at least `count`, in their order.
+    """The `round` quarters of the problems with the fewest operations, at least `count` of them, in their order.
 
     The curriculum of simpler problems first (Bengio et al. 2009, "Curriculum learning"). Raises GraftError where a
     problem does not say how many operations it takes.
