@@ -57,20 +57,38 @@ def tree(
 
 
 def workflows(
-    problem_id: Annotated[str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl.")],
-    round: Annotated[int | None, typer.Option(min=1, help="The round; by default the last one searched.")] = None,
+    problem_id: Annotated[
+        str | None,
+        typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl; with --write by default all."),
+    ] = None,
+    round: Annotated[
+        int | None, typer.Option(min=1, help="The round; by default the last one searched, with --write all.")
+    ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write a file DIR/PROBLEM_ID-RANK.py of each workflow instead; 1 is the best."
+        ),
+    ] = None,
 ) -> None:
-    """Print the workflows that a round's search found for one train problem, best first.
+    """Print the workflows that a round's search found for one train problem, best first, or write them to files.
 
     The line above each shows its name, the share of the problem and its siblings that it solves (value), how many
     completions wrote it (×), its probability under the policy (p) and its first author. Where the policy writes
-    programs the output is valid Python: > FILE.py saves it.
+    programs the output is valid Python.
     """
     from flows.preflight import project_root
-    from flows.reports.search_tree import list_workflows
+    from flows.reports.search_tree import list_workflows, write_workflow_files
+    from tasks.errors import GraftError
     from tasks.layout import Layout
 
-    print(list_workflows(Layout(project_root()), problem_id, round), end="")
+    if write is not None:
+        written = write_workflow_files(Layout(project_root()), problem_id, round, write)
+        print_text(f"{written} workflows are in {write}")
+    elif problem_id is not None:
+        print(list_workflows(Layout(project_root()), problem_id, round), end="")
+    else:
+        raise GraftError("workflows: name a problem, as in run/problems/train.jsonl, or --write DIR for all of them")
 
 
 def diagnose(

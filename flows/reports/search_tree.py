@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from rich.tree import Tree
 
-from tasks.artifacts import stream_jsonl
+from tasks.artifacts import stream_jsonl, write_text
 from tasks.core.terminal import visible
 from tasks.errors import GraftError, one_line
 from tasks.layout import Layout
@@ -41,8 +41,36 @@ def list_workflows(layout: Layout, problem_id: str, round: int | None) -> str:
     round = round or _last_round(layout)
     index = layout.workflows(round) / "index.jsonl"
     workflows = _lines_of(index, Workflow, problem_id, "workflows")
-    best = sorted(workflows, key=lambda workflow: (-workflow.value, -workflow.prior, workflow.workflow_id))
-    return "\n".join(_text(workflow) for workflow in best)
+    return "\n".join(_text(workflow) for workflow in sorted(workflows, key=_rank))
+
+
+def write_workflow_files(layout: Layout, problem_id: str | None, round: int | None, folder: Path) -> int:
+    """Write a file `PROBLEM_ID-RANK.py` of each distinct workflow, the best of a problem first; returns their number.
+
+    `problem_id` None: of all problems; `round` None: of all rounds, a workflow of several as in the round of its
+    highest value. Raises GraftError if the folder has something in it, or if there are no such workflows.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise GraftError(f"{folder}: is there and not an empty folder; name another one")
+    rounds = [round] if round else sorted(_searched_rounds(layout))
+    best: dict[str, dict[str, Workflow]] = {}
+    for number in rounds or [_last_round(layout)]:
+        index = layout.workflows(number) / "index.jsonl"
+        for each in (
+            _lines_of(index, Workflow, problem_id, "workflows") if problem_id else stream_jsonl(index, Workflow)
+        ):
+            of_problem = best.setdefault(each.problem_id, {})
+            of_problem[each.workflow_id] = min(of_problem.get(each.workflow_id, each), each, key=_rank)
+    for name, found in best.items():
+        digits = len(str(len(found)))
+        for rank, workflow in enumerate(sorted(found.values(), key=_rank), start=1):
+            write_text(folder / f"{name}-{rank:0{digits}}.py", _text(workflow), durable=False)
+    return sum(map(len, best.values()))
+
+
+def _rank(workflow: Workflow) -> tuple[float, float, str]:
+    """The highest value first, then the highest probability."""
+    return -workflow.value, -workflow.prior, workflow.workflow_id
 
 
 def _lines_of(path: Path, record: type[Line], problem_id: str, what: str) -> list[Line]:
@@ -59,11 +87,15 @@ def _lines_of(path: Path, record: type[Line], problem_id: str, what: str) -> lis
 
 def _last_round(layout: Layout) -> int:
     """The last round that was searched. Raises GraftError if there is none."""
-    rounds = layout.root.glob("run/rounds/*/workflows/trees.jsonl")
-    numbers = [int(path.parts[-3]) for path in rounds if path.parts[-3].isdigit()]
+    numbers = _searched_rounds(layout)
     if not numbers:
         raise GraftError("no round has been searched yet; run graft retrain, or graft stage search@1")
     return max(numbers)
+
+
+def _searched_rounds(layout: Layout) -> list[int]:
+    rounds = layout.root.glob("run/rounds/*/workflows/trees.jsonl")
+    return [int(path.parts[-3]) for path in rounds if path.parts[-3].isdigit()]
 
 
 def _text(workflow: Workflow) -> str:

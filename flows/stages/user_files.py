@@ -32,6 +32,7 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
         **{f"environment.{name}": _text(root, value) for name, value in environment.params.items()},
         "policy.base": _base(root, params.policy.base),
         "policy.prompt.file": _examples(root, params.policy.prompt.file),
+        "search.rule": _modules(root, "search.rule", [params.search.rule]),
         "rewards.own": _modules(root, "rewards.own", [term.term for term in params.rewards.own]),
         "rewards.model.base": _classifier(root, model.base) if model else None,
     }

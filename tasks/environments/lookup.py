@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.environments.protocol import Environment
+from tasks.environments.protocol import Environment, term_weights
 from tasks.errors import GraftError
 from tasks.params.environment import BUILT_IN
 from tasks.params.params import Params
@@ -52,6 +52,13 @@ def check_environment(root: Path, params: Params) -> None:
         raise GraftError(
             f"params.yaml: problems.source is {source}, but environment {params.environment.name} reads its own "
             "problems only: set problems.source to environment"
+        )
+    rewards = params.rewards
+    weights = [rewards.correctness, rewards.runs, rewards.efficiency, rewards.model.weight if rewards.model else 0]
+    weights += [*term_weights(environment, rewards).values(), *(term.weight for term in rewards.own)]
+    if not any(weights):
+        raise GraftError(
+            "params.yaml: rewards: every weight is 0: give at least one term a weight, correctness: 1.0 for instance"
         )
     search = params.search
     many = search.simulations > search.samples or params.update.group_size < search.samples

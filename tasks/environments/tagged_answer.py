@@ -53,6 +53,8 @@ class TaggedAnswer(WorkedAnswers):
         "<think>\n", "\n</think>\n", "<answer>\n", "\n</answer>", " + ", " - ", " * ", " / ", " = ",
     )  # fmt: skip
 
+    weights: Mapping[str, float] = {"hard_format": 1.0, "mark": 1.0}  # the full form earns 0.5 + 4 · 0.125
+
     def __init__(self) -> None:
         self.terms: Mapping[str, Term] = {
             "hard_format": lambda _, text, __: hard_format(text, self.params.strict),

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import fmean
 
-from tasks.evaluate.pass_at_k import maj_at_k, pass_at_k
 from tasks.params.sections import Evaluation
 from tasks.programs.answer_check import number_of
 from tasks.records import Attempt, CodeVerdict, Problem, ProblemOutcome, Result
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import mean_interval
+from tasks.statistics.pass_at_k import maj_at_k, pass_at_k
 
 _maj_at_k = lru_cache(10_000)(maj_at_k)
 """Cached: many problems have equal counts, and a report computes them for several tables."""

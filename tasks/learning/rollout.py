@@ -62,6 +62,7 @@ def roll_out_split(setting: Setting, policy: Policy, problems: Sequence[SplitPro
 
 def without_tree(params: Params, count: int) -> Params:
     """Params to sample one group of `count` independent completions for each problem with."""
-    search = params.search.model_copy(update={"samples": count, "simulations": count})
+    no_tree = {"rule": "puct", "exploration": 0.0}  # a tree needs a rule, but nothing is chosen in it
+    search = params.search.model_copy(update={"samples": count, "simulations": count, **no_tree})
     update = params.update.model_copy(update={"group_size": count})
     return params.model_copy(update={"search": search, "update": update})

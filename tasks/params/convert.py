@@ -80,11 +80,13 @@ def _is_section(present: str, shipped: Any) -> bool:
 
 
 def _has_use(key: str, old: Mapping[str, Any]) -> bool:
-    """False for what the old file does not use: an engine, params of another environment, or their defaults."""
+    """False for what the old file does not use: an engine, params of another environment, or a former default."""
     if leaf_of(key) == "kl_target" and key.replace("target", "horizon") in old:
         return False  # of a token
     if key == "sampler.dtype":
         return old.get("sampler.kind") == "vllm"
+    if key == "rewards.environment" and old[key] == {"hard_format": 0.5, "mark": 0.5}:
+        return False  # once shipped to everybody; the environment has its own weights now
     own, environment = own_param(key), old.get("environment")
     name = environment.get("name") if isinstance(environment, Mapping) else environment
     name = "code" if old.get("problems.source") == "functions" else _present_value("environment", name)

@@ -57,7 +57,7 @@ ADAPTER = "{rank: 16, alpha: 32, targets: all-linear}"
 def contradictions(params: Params) -> Iterator[tuple[str, str]]:
     """Sections whose values do not go with those of another section, each with the problem and its remedy."""
     environment, policy, influence, update = params.environment.name, params.policy, params.influence, params.update
-    rewards, problems, evaluation, vllm = params.rewards, params.problems, params.evaluation, params.vllm
+    problems, evaluation, vllm = params.problems, params.evaluation, params.vllm
     if vllm and (params.search.top_p < 1 or params.search.top_k):
         yield (
             "vllm",
@@ -70,18 +70,6 @@ def contradictions(params: Params) -> Iterator[tuple[str, str]]:
             f"backend is {params.operators.backend}, but only workflows call operators and environment is "
             f"{environment}: set operators.backend to none",
         )
-    own = rewards.environment.values() if environment not in ("workflow", "code") else ()
-    model = rewards.model.weight if rewards.model else 0
-    weights = [
-        rewards.correctness,
-        rewards.runs,
-        rewards.efficiency,
-        model,
-        *own,
-        *(term.weight for term in rewards.own),
-    ]
-    if not any(weights):
-        yield "rewards", "every weight is 0: give at least one term a weight, correctness: 1.0 for instance"
     if influence.is_measured and policy.lora is None:
         yield (
             "influence",

@@ -94,8 +94,6 @@ REMOVED = {
     "search.stop_at": "a tree search ends with its simulations, or where all completions are right",
     "search.wave": "a tree starts 4 rollouts at a time",
     "search.wave_size": "a tree starts 4 rollouts at a time",
-    "search.rule": "a rollout starts where PUCT says",
-    "search.exploration": "c of PUCT is 1.5",
     "operators.seconds": "a server has 60 s for a reply",
     "operators.retries": "a prompt without a reply is sent 4 times more",
     "operators.parallel": "8 prompts are sent at a time",

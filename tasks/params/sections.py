@@ -159,13 +159,27 @@ class Bootstrap(Section):
     learning_rate: LearningRate
 
 
+RULES = ("puct", "uct", "random")
+"""Values of `search.rule` but for a user's class; tasks/search/rules.py has them."""
+
+
 class Search(Section):
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Annotated[int, Field(ge=1, le=65_536, strict=True)]
+    rule: str
+    exploration: Annotated[float, Field(ge=0, le=100)]
     problems: Count | None
+    order: Literal["all", "easiest_first"]
     temperature: Temperature
     top_p: Annotated[float, Field(gt=0, le=1)]
     top_k: CountFrom0
+
+    @field_validator("rule")
+    @classmethod
+    def _check_rule(cls, rule: str) -> str:
+        if rule not in RULES and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", rule):
+            raise ValueError(f"write one of {', '.join(RULES)}, or module:CLASS of your own, not {rule!r}")
+        return rule
 
     @model_validator(mode="after")
     def _check_simulations(self) -> "Search":

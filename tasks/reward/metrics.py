@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import chain
-from statistics import fmean, variance
+from statistics import variance
 
 from tasks.core.exact_sums import Column, ExactSum
 from tasks.environments.protocol import Environment
@@ -13,6 +13,7 @@ from tasks.objective.advantages import has_signal, known_rewards
 from tasks.reward.builtin_terms import correctness
 from tasks.reward.histogram import RewardBin, reward_histogram
 from tasks.reward.weighted_sum import Failures
+from tasks.statistics.pass_at_k import pass_at_k
 from tasks.statistics.plateau import describe_plateau
 from tasks.trajectories import RewardedTrajectory, Trajectory
 
@@ -21,6 +22,9 @@ CONSTANT = 1e-12
 
 CHANCE = 1.96
 """Standard errors of a 95 % interval."""
+
+KS = (1, 5, 10)
+"""k of pass@k of a round's own samples, where it has so many of a problem."""
 
 NOTHING_EARNED = (
     "see what the policy writes with graft diagnose: where it is no program or no answer, change policy.prompt, "
@@ -43,7 +47,7 @@ class RewardTotals:
         self._terms: dict[str, Column] = {}
         self._columns = ExitStack()
         self._column = self._columns.enter_context(Column())  # of the rewards
-        self._pass_shares = self._columns.enter_context(Column())
+        self._passes_at = {k: self._columns.enter_context(Column()) for k in KS}
         self._ends = (0.0, 0.0)
 
     def __enter__(self) -> "RewardTotals":
@@ -64,8 +68,10 @@ class RewardTotals:
         problem, members = rewarded.trajectory.problem, rewarded.trajectory.members
         self._counts["solved"] += any(correctness(self._environment, problem, member) == 1 for member in members)
         self._counts["groups_with_signal"] += has_signal(finite)
-        if passes := self._passes(rewarded.trajectory):
-            self._pass_shares.add([fmean(passes)])
+        passes = self._passes(rewarded.trajectory)
+        for k, column in self._passes_at.items():
+            if len(passes) >= k:
+                column.add([pass_at_k(len(passes), sum(passes), k)])
         if len(finite) > 1:
             self._counts["groups"] += 1
             self._spread.add([len(finite) * variance(finite)])
@@ -94,7 +100,8 @@ class RewardTotals:
         as completions from the tree are not independent. `positive_share` is the share of the rewards above 0,
         `solved_share` that of the problems with a completion that solves problem and siblings. `pass_at_1` is the mean
         over problems of the share of independent samples that solve the problem, of the policy that the round began
-        with, ± 1.96 standard errors. Means of nothing are left out.
+        with, ± 1.96 standard errors; `pass_at_5` and `pass_at_10` are the unbiased estimates of the same samples, over
+        the problems with at least k of them. Means of nothing are left out.
         """
         counts, rewards = self._counts, self._rewards.value
         numbers: dict[str, float | None] = {
@@ -110,11 +117,13 @@ class RewardTotals:
             "groups": counts["groups"],
             "groups_with_signal": counts["groups_with_signal"],
         }
-        level, deviation = self._pass_shares.mean, self._pass_shares.deviation
+        numbers |= {f"pass_at_{k}": column.mean for k, column in self._passes_at.items()}
+        shares = self._passes_at[1]
+        level, deviation = shares.mean, shares.deviation
         if level is not None and deviation is not None:
-            margin = CHANCE * deviation / math.sqrt(self._pass_shares.count)
+            margin = CHANCE * deviation / math.sqrt(shares.count)
             low, high = max(level - margin, 0.0), min(level + margin, 1.0)
-            numbers |= {"pass_at_1": level, "pass_at_1_low": low, "pass_at_1_high": high}
+            numbers |= {"pass_at_1_low": low, "pass_at_1_high": high}
         for name, column in self._terms.items():
             numbers[f"{name}/failed_share"] = (self.failures.rewards - column.count) / self.failures.rewards
             numbers[f"{name}/mean"] = column.mean

@@ -1,4 +1,4 @@
-"""Node of a search tree, backpropagation, and the records of a tree."""
+"""Node of a Monte Carlo tree search, backpropagation, and the records of a tree."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -39,13 +39,27 @@ def begin_simulation(node: Node) -> None:
         ancestor.pending += 1
 
 
-def backpropagate(node: Node, reward: float, started: Node | None = None) -> None:
-    """Add a reward to `node` and its ancestors; `started` is the node passed to `begin_simulation`."""
+def end_simulation(node: Node) -> None:
+    """Count a simulation from `node` as no longer pending."""
+    for ancestor in _with_ancestors(node):
+        ancestor.pending -= 1
+
+
+def backpropagate(node: Node, reward: float) -> None:
+    """Add a reward to `node` and its ancestors."""
     for ancestor in _with_ancestors(node):
         ancestor.visits += 1
         ancestor.total += reward
-    for ancestor in _with_ancestors(started):
-        ancestor.pending -= 1
+
+
+def open_nodes(root: Node) -> list[Node]:
+    """The nodes that can be expanded, in preorder."""
+    nodes, stack = [], [root]
+    while stack:
+        node = stack.pop()
+        nodes += [node] if node.unexpanded > 0 else []
+        stack.extend(reversed(node.children))
+    return nodes
 
 
 def _with_ancestors(node: Node | None) -> list[Node]:

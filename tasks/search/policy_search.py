@@ -1,4 +1,7 @@
-"""Search of one round in waves: sample completions for all problems, run them in the sandbox, update the trees."""
+"""Monte Carlo tree search (MCTS) of one round, in waves over all its problems.
+
+A wave samples completions for all problems, runs them in the sandbox and updates the trees.
+"""
 
 import time
 from collections.abc import Sequence
@@ -16,6 +19,7 @@ from tasks.programs.sandbox.sandbox import Program
 from tasks.records import AskedProblem, Completion, Problem, Result, Split
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
 from tasks.search.policy_tree import WAVE_SIZE, PolicyTree, Rollout
+from tasks.search.rules import rule_of
 from tasks.search.tally import current_tally
 from tasks.seeds import derive_seed
 
@@ -54,7 +58,12 @@ class PolicySearch:
         """An empty tree for each problem, which is asked in the round's rotation."""
         longest = self.params.policy.max_new_tokens
         asked = [self._ask(split, problem) for split, problem in problems]
-        return [PolicyTree(problem, self._line_ends.__contains__, self._text, longest) for problem in asked]
+        search, root = self.params.search, self.environment.root
+        seed = derive_seed(self.params.seed, "search", self.round)
+        return [
+            PolicyTree(each, self._line_ends.__contains__, self._text, longest, rule_of(search, root), seed)
+            for each in asked
+        ]
 
     def _ask(self, split: Split, problem: Problem) -> AskedProblem:
         asked = with_checked_siblings(self.environment, problem.rotated(self.round))

@@ -1,63 +1,27 @@
-"""Search tree of one problem with the policy as prior: nodes are prefixes of completions, cut at statement ends.
+"""Tree of one problem in Monte Carlo tree search (MCTS), with the policy as prior.
 
-The first wave is independent samples from the policy. After that PUCT selects a prefix, the policy completes it, and
-the statements of the completion become nodes. The prior of a statement is the policy's probability of its tokens. One
-minus the priors of a node's children is the probability that sampling there gives a new statement, so the tree is as
-wide as the policy is uncertain.
+Nodes are prefixes of completions, cut at statement ends.
+
+The first wave is independent samples from the policy. After that a rule selects a prefix, the policy completes it (the
+simulation), the statements of the completion become nodes, and its reward is backed up. The prior of a statement is the
+policy's probability of its tokens. One minus the priors of a node's children is the probability that sampling there
+gives a new statement, so the tree is as wide as the policy is uncertain.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp
+from random import Random
 
-import numpy as np
-
+from tasks.errors import GraftError
 from tasks.programs.answer_check import failure_reason
 from tasks.records import AskedProblem, Completion, Result
-from tasks.search.node import Node, backpropagate, begin_simulation
+from tasks.search.node import Node, begin_simulation, end_simulation
+from tasks.search.protocol import Rule
+from tasks.seeds import derive_seed
 
 WAVE_SIZE = 4
 """Rollouts that a tree starts before their results are backpropagated: more fill a batch, fewer know more."""
-
-EXPLORATION = 1.5
-"""c of PUCT, for values in [0, 1]."""
-
-NEGLIGIBLE = 1e-3  # unexpanded prior below this is taken as 0
-
-
-def select_node(root: Node, exploration: float = EXPLORATION) -> Node | None:
-    """The node to continue from, by PUCT from the root; None if no node is open.
-
-    Pending simulations count as visits with reward 0 ("virtual loss"), so that a wave spreads out.
-    """
-    node = root
-    while not root.closed:
-        best = _best(node, exploration)
-        if best is node:
-            return node
-        node.closed = best is None
-        node = best or root
-    return None
-
-
-def _best(node: Node, exploration: float) -> Node | None:
-    """The child to descend to, or `node` itself to expand it; None if no node below is open.
-
-    By Q + c · P · √N(parent) / (1 + n)  (Silver et al. 2017, AlphaGo Zero, Methods, "Select"). Expansion counts as an
-    unvisited child with `node.unexpanded` as prior, and an unvisited child has its parent's value ("first play
-    urgency").
-    """
-    widens = node.unexpanded > 0
-    children = [child for child in node.children if not child.closed]
-    arms = [node] * widens + children
-    if not arms:
-        return None
-    visits = np.array([0] * widens + [child.visits + child.pending for child in children], dtype=np.float64)
-    total = np.array([0.0] * widens + [child.total for child in children])
-    value = np.where(visits > 0, total / np.maximum(visits, 1), node.value)
-    prior = np.array([node.unexpanded] * widens + [child.prior for child in children])
-    scores = value + exploration * prior * np.sqrt(float(node.visits + node.pending)) / (1 + visits)
-    return arms[int(scores.argmax())]
 
 
 @dataclass
@@ -96,7 +60,10 @@ class PolicyTree:
         ends_statement: Callable[[int], bool],
         text_of: Callable[[list[int]], str],
         longest: int,
+        rule: Rule,
+        seed: int = 0,
     ) -> None:
+        self.rule, self._seed = rule, seed
         self.asked, self.problem = asked, asked.problem
         self.root = Node("", None, 1.0, unexpanded=1.0)
         self.workflows: dict[str, FoundWorkflow] = {}
@@ -123,12 +90,22 @@ class PolicyTree:
         """Up to `wave` rollouts; [] if every completion so far is right or no node is open."""
         rollouts: list[Rollout] = []
         while len(rollouts) < wave and self.root.value < 1.0:
-            node = select_node(self.root)
+            node = self._choose()
             if node is None:
                 break
             begin_simulation(node)
             rollouts.append(Rollout(node, self._next_row()))
         return rollouts
+
+    def _choose(self) -> Node | None:
+        seed = derive_seed(self._seed, "choose", self.problem.problem_id, self.completions)
+        node = self.rule.choose(self.root, Random(seed))
+        if node is not None and node.unexpanded <= 0:
+            raise GraftError(
+                f"search.rule: {type(self.rule).__name__}.choose returned a node that cannot be expanded; return one "
+                "of tasks.search.node.open_nodes(root), or None"
+            )
+        return node
 
     @property
     def solved(self) -> bool:
@@ -142,7 +119,9 @@ class PolicyTree:
         """
         leaf = self._expand(rollout.from_node or self.root, completion)
         value = reward if failure_reason(results) is None else self.root.value
-        backpropagate(leaf, value, started=rollout.from_node)
+        self.rule.update(leaf, value)
+        if rollout.from_node is not None:
+            end_simulation(rollout.from_node)
         self.right += reward == 1.0
         found = self.workflows.setdefault(code, FoundWorkflow(code, results, reward, leaf, rollout.from_node))
         (found.samples if rollout.from_node is None else found.rollouts).append(completion)
@@ -159,8 +138,7 @@ class PolicyTree:
                 child = node.add(self._text_of(tokens), exp(sum(logprobs)), unexpanded, terminal)
                 self._child[node, tuple(tokens)] = child
                 self._prefix[child] = completion.until(end)
-                left = node.unexpanded - child.prior
-                node.unexpanded = left if left > NEGLIGIBLE else 0.0
+                self.rule.expand(child)
             node, begin = child, end
         return node
 

@@ -1,4 +1,4 @@
-"""Search of one shard: some problems of a round, searched together by one process.
+"""Monte Carlo tree search of one shard: some problems of a round, searched together by one process.
 
 Completions that are decoded in one batch depend on each other in their last digits, so batches, waves and the journal
 all belong to a shard. It reads the project's folder: the policy, the journal and the reply cache of the operators'

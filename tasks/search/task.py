@@ -1,4 +1,7 @@
-"""Stage `search`: tree search for workflows that solve the round's problems, with the current policy as prior."""
+"""Stage `search`: Monte Carlo tree search (MCTS) for workflows that solve the round's problems.
+
+The policy of the round before is prior and simulation.
+"""
 
 import shutil
 from functools import partial
@@ -15,7 +18,7 @@ from tasks.model.sampling.vllm.serve import serve_policy
 from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem
-from tasks.search.draw import draw_problems
+from tasks.search.draw import draw_problems, easiest_problems
 from tasks.search.shard import search_shard
 from tasks.search.tally import Tally, show_tally
 from tasks.search.totals import SearchTotals
@@ -31,7 +34,10 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     assert round is not None
     environment = environment_in(layout.root, params)
     listed = read_jsonl(layout.problems("train"), Problem)
-    problems = draw_problems(listed, params.search.problems, params.seed, "train", round)
+    pool = listed
+    if params.search.order == "easiest_first":
+        pool = easiest_problems(listed, params.search.problems, round)
+    problems = draw_problems(pool, params.search.problems, params.seed, "train", round)
     simulations = params.search.simulations if environment.asks_siblings else params.update.group_size
     tally = Tally({problem.problem_id: simulations for _, problem in problems})
     digests = layout.sources / "search.json"  # of a user's environment among others

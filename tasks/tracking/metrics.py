@@ -29,8 +29,12 @@ HEADLINE = ("greedy", "before", "change", "low", "high", "promoted", "sampled")
 
 MINUTES = "minutes"
 
-ROUND_METRICS = {f"train/{name}": source for name, source in CURVES.items()} | {
-    "validate/dev_pass_at_1": ("validate", "sampled_mean")
+ROUND_METRICS = {
+    **{f"train/{name}": source for name, source in CURVES.items() if name != "mean_reward"},
+    **{name: ("reward", name) for name in ("epoch/mean_reward", "epoch/accumulated_reward")},
+    **{f"train/pass_at_{k}": ("reward", f"pass_at_{k}") for k in (1, 5, 10)},  # of the round's own samples
+    "validate/dev_pass_at_1": ("validate", "sampled_mean"),
+    **{f"validate/dev_pass_at_{k}": ("validate", f"pass_at_{k}") for k in (5, 10)},
 }
 """Metric of the parent → the stage of the round that measures it, and its metric there."""
 

@@ -4,10 +4,10 @@ from statistics import fmean
 
 import pytest
 
-from tasks.evaluate.pass_at_k import maj_at_k
 from tasks.evaluate.summary import answers_at_k, problem_outcome, remarks, summarise
 from tasks.params.file import load_params
 from tasks.records import Attempt, Problem, ProblemOutcome, Result, Status
+from tasks.statistics.pass_at_k import maj_at_k
 
 PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation
 PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test", template="t", seen=False, operations=3)

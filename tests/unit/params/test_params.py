@@ -71,7 +71,6 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
      r"rewards\.own: 'model' is the name of Graft's own;"),
     ("  own: []", '  own: [{name: x, term: "a:b", weight: 1}, {name: x, term: "a:c", weight: 1}]',
      r"rewards\.own: 'x' is the name of a second term; choose another"),
-    ("  correctness: 1.0", "  correctness: 0", r"rewards: every weight is 0: give at least one term a weight"),
     ("seed: 0", "seed: true", r"seed: .*integer, not True"),
     ("environment: workflow", "environment: poems", r"environment\.name: write workflow, answer, code, or"),
     ('"2": 1', '"2": 0', r"rounds: start must be the chain"),
@@ -189,8 +188,6 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
 
 
 @pytest.mark.parametrize(("assignments", "message"), [
-    (["rewards.correctness=0", OWN_TERM.replace("0.1", "0")], "every weight is 0"),
-    (["rewards.correctness=0", MODEL_TERM.replace("0.1", "0")], "every weight is 0"),
     (["policy.lora=null", "influence.selection=positive"],
      r"FILE: influence: selection is positive, .* policy\.lora is null: set influence\.selection to audit, or "),
     (["update.sharded=true"], r"update\.sharded: sharded is true, but a single process has .*: set processes to 2"),

@@ -35,7 +35,7 @@ class Fragile(TaggedAnswer):
 
 
 def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) -> None:
-    weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "fragile": 1.0}})
+    weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "mark": 0.0, "fragile": 1.0}})
     (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS), 0.2)
     assert [reward.status for reward in rewarded.rewards] == ["ok", *["failed"] * 4, "ok"]
     assert [reward.reward for reward in rewarded.rewards] == [2.25, *[None] * 4, 2.125]
@@ -48,7 +48,7 @@ def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) ->
 
 
 def test_a_term_without_weight_is_not_called(tmp_path: Path) -> None:
-    weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "fragile": 0.0}})
+    weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "mark": 0.0, "fragile": 0.0}})
     (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS), 0.2)
     assert {reward.status for reward in rewarded.rewards} == {"ok"}
     assert failure is None
@@ -64,3 +64,18 @@ def test_a_wrong_name_is_reported_before_anything_is_called(tmp_path: Path) -> N
     message = r"rewards\.own: 'mark' is the name of a term of the environment; choose another"
     with pytest.raises(GraftError, match=message):
         compute_rewards(tmp_path, shipped_params(rewards={"own": own}), TaggedAnswer(), [GROUP], len(TEXTS), 0.2)
+
+
+@pytest.mark.parametrize(
+    ("weights", "full"), [({}, 0.5 + 0.5), ({"mark": 0.2}, 0.5 + 0.2 * 0.5), ({"steps": 2.0}, 0.5 + 0.5 + 2)]
+)
+def test_the_form_and_the_marks_earn_a_half_each_unless_weights_say_otherwise(
+    tmp_path: Path, weights: dict[str, float], full: float
+) -> None:
+    """The lenient format rewards: 0.5 for the form and 0.125 for each of four marks, besides correctness."""
+    text = TEXTS[0].replace("2 + 3", "2 + 3 = 5")
+    params = shipped_params(rewards={"environment": weights})
+    group = make_group([text, "5"], [Result(status="ok", value=5), Result(status="ok", value=6)])
+    (rewarded,), _ = compute_rewards(tmp_path, params, TaggedAnswer(), [group], 2, 0.2)
+    assert rewarded.rewards[0].reward == pytest.approx(1 + full)
+    assert rewarded.rewards[1].reward == pytest.approx(weights.get("steps", 0) * 0.5)

@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -57,8 +59,21 @@ def test_pass_at_1_is_that_of_the_independent_samples_on_the_problem_alone(tmp_p
     write_jsonl(layout.trajectories(1), [half, full])
     run(layout, PARAMS, 1)
     metrics = json.loads(layout.metrics("reward", 1).read_text())
-    assert metrics["pass_at_1"] == 0.75
+    assert metrics["pass_at_1"] == pytest.approx(0.75)
     assert (metrics["pass_at_1_low"], metrics["pass_at_1_high"]) == (pytest.approx(0.75 - 1.96 * 0.25 / 2**0.5), 1.0)
+
+
+def test_pass_at_k_of_a_round_is_that_of_all_draws_of_k_of_its_independent_samples(tmp_path: Path) -> None:
+    layout, wrong = Layout(tmp_path), Result(status="ok", value=6)
+    groups = [[RIGHT, *[wrong] * 5], [RIGHT] * 2 + [wrong] * 4, [wrong] * 3]
+    trees = [with_fields(group_of(*own, RIGHT), proposer=[*["sample"] * len(own), "tree"]) for own in groups]
+    write_jsonl(layout.trajectories(1), trees)
+    run(layout, PARAMS, 1)
+    metrics = json.loads(layout.metrics("reward", 1).read_text())
+    for k, some in ((1, groups), (5, groups[:2])):  # the third has too few samples for k = 5
+        solved = [fmean(RIGHT in draw for draw in combinations(own, k)) for own in some]
+        assert metrics[f"pass_at_{k}"] == pytest.approx(fmean(solved))
+    assert "pass_at_10" not in metrics
 
 
 def test_a_round_whose_rewards_are_all_alike_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,14 +1,14 @@
-"""The tree and the choice in it: PUCT as in the paper, virtual loss, backpropagation, closing."""
+"""The tree and the choice in it: PUCT and UCT as in the papers, virtual loss, backpropagation, closing."""
 
-from math import sqrt
+from math import log, sqrt
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.search.node import Node, backpropagate, begin_simulation, node_id
-from tasks.search.policy_tree import select_node
-from tests.support.searches import nodes_of
+from tasks.search.node import Node, backpropagate, begin_simulation, end_simulation, node_id, open_nodes
+from tests.support.searches import make_rule, nodes_of
 
 
 def root_of(*priors: float, unexpanded: float = 0.0, terminal: bool = False) -> Node:
@@ -17,6 +17,10 @@ def root_of(*priors: float, unexpanded: float = 0.0, terminal: bool = False) -> 
     for i, prior in enumerate(priors):
         root.add(f"s{i}", prior, unexpanded=0.0 if terminal else 1.0, terminal=terminal)
     return root
+
+
+def select_node(root: Node, exploration: float, rule: str = "puct", seed: int = 0) -> Node | None:
+    return make_rule(rule, exploration).choose(root, Random(seed))
 
 
 def reward(node: Node, *rewards: float) -> None:
@@ -55,6 +59,31 @@ def test_the_unseen_share_counts_as_a_child_that_was_never_visited() -> None:
     assert select_node(root, 0.0) is root  # a tie goes to what is new
 
 
+def test_uct_is_ucb1_and_widens_up_to_the_root_of_its_visits() -> None:
+    root = root_of(0.9, 0.1)  # UCB1 has no prior
+    first, second = root.children
+    reward(first, 0.2, 0.4, 0.0)
+    reward(second, 0.5)
+    for c in (0.1, 1.0, 100.0):
+        left, right = 0.2 + c * sqrt(log(4) / 3), 0.5 + c * sqrt(log(4) / 1)
+        assert select_node(root, c, "uct") is (first if left > right else second)
+    reward(second, *[0.9] * 20)  # 24 visits
+    root.unexpanded = 0.5
+    assert select_node(root, 0.0, "uct") is root  # 2² ≤ 24: an arm without visits comes first
+    for _ in range(3):
+        reward(root.add("more", 0.1, unexpanded=0.5), 0.0)
+    assert len(root.children) ** 2 <= root.visits
+    reward(root.add("sixth", 0.1, unexpanded=0.5), 0.0)  # 6² > 28
+    assert select_node(root, 0.0, "uct") is second
+
+
+def test_random_draws_each_open_node_alike() -> None:
+    root = root_of(0.9, 0.1, unexpanded=0.5)
+    root.children[0].unexpanded = 0.0
+    drawn = [select_node(root, 1.5, "random", seed) for seed in range(200)]
+    assert {id(node): drawn.count(node) > 70 for node in drawn} == {id(root): True, id(root.children[1]): True}
+
+
 def test_virtual_loss_spreads_a_wave() -> None:
     root = root_of(0.4, 0.3, 0.3)
     for child in root.children:
@@ -72,17 +101,19 @@ def test_virtual_loss_spreads_a_wave() -> None:
     growth=st.lists(st.tuples(st.floats(0.05, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), max_size=25),
     wave=st.integers(1, 5),
     exploration=st.sampled_from([0.0, 0.5, 1.5, 10.0]),
+    rule=st.sampled_from(["puct", "uct", "random"]),
 )
 def test_visits_and_rewards_of_a_search_add_up(
-    growth: list[tuple[float, float, bool]], wave: int, exploration: float
+    growth: list[tuple[float, float, bool]], wave: int, exploration: float, rule: str
 ) -> None:
     """Waves of simulations: each starts at a chosen node, adds a child there and backpropagates its reward."""
     root, sum_of_rewards, done = Node("", None, 1.0, unexpanded=1.0), 0.0, 0
     while growth:
         started = []
         for _ in range(min(wave, len(growth))):
-            node = select_node(root, exploration)
-            assert (node is None) == all(each.unexpanded == 0 for each in nodes_of(root))
+            node = select_node(root, exploration, rule, len(growth))
+            assert open_nodes(root) == [each for each in nodes_of(root) if each.unexpanded > 0]
+            assert (node is None) == (not open_nodes(root))
             if node is not None:
                 assert node.unexpanded > 0
                 assert not node.terminal
@@ -96,7 +127,8 @@ def test_visits_and_rewards_of_a_search_add_up(
             prior = node.unexpanded * share
             child = node.add("x", prior, unexpanded=0.0 if terminal else 1.0, terminal=terminal)
             node.unexpanded -= prior
-            backpropagate(child, earned, started=node)
+            backpropagate(child, earned)
+            end_simulation(node)
             sum_of_rewards, done = sum_of_rewards + earned, done + 1
         assert all(node.pending == 0 for node in nodes_of(root))
     assert (root.visits, root.total) == (done, sum_of_rewards)

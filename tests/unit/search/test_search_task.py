@@ -7,6 +7,7 @@ from statistics import fmean
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import decode, encode_prompt, load_policy
 from tasks.model.sampling.sampler import Request, sample
@@ -16,7 +17,7 @@ from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import prompt_of, workflow_id
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, TreeNode, Workflow
-from tasks.search.draw import draw_problems
+from tasks.search.draw import draw_problems, easiest_problems
 from tasks.search.task import run
 from tasks.seeds import derive_seed
 from tests.support.stage_params import stage_params
@@ -157,3 +158,15 @@ def test_a_round_searches_as_many_problems_as_it_may(layout: Layout) -> None:
     assert {w.problem_id for w in index_of(layout)} == {p.problem_id for p in drawn(TRAIN, 2)}
     numbers = json.loads(layout.metrics("search", 1).read_text())
     assert (numbers["problems"], numbers["left_out"]) == (2, 1)
+
+
+def test_the_easiest_problems_come_first_and_each_round_opens_more() -> None:
+    made = [TRAIN[0].model_copy(update={"problem_id": f"v{n}", "operations": n * 7 % 20}) for n in range(20)]
+    pools = [easiest_problems(made, 3, round) for round in (1, 2, 3, 4, 9)]
+    assert [len(pool) for pool in pools] == [5, 10, 15, 20, 20]
+    for pool in pools:
+        assert sorted(p.operations or 0 for p in pool) == [*range(len(pool))]
+        assert pool == [p for p in made if p in pool]
+    assert len(easiest_problems(made, 8, 1)) == 8
+    with pytest.raises(GraftError, match=r"^search\.order: easiest_first, but problem product does not say how many"):
+        easiest_problems([*made, TRAIN[0]], 3, 1)

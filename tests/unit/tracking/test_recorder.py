@@ -112,7 +112,7 @@ def test_metrics_that_cannot_be_read_are_left_out_and_named(layout: Layout, capf
     assert run_id is not None
     assert "reward@2.json" in capfd.readouterr().err
     client = store(layout)
-    assert [point.step for point in client.get_metric_history(run_id, "train/mean_reward")] == [1]
+    assert [point.step for point in client.get_metric_history(run_id, "epoch/mean_reward")] == [1]
     assert "reward@2" in children(client, run_id)
 
 

@@ -9,7 +9,7 @@ from tasks.layout import Layout
 from tasks.statistics.intervals import Estimate
 from tasks.statistics.learning_curves import headline
 from tasks.tracking.addresses import experiment_address, server_address
-from tasks.tracking.metrics import MINUTES, headline_metrics, unknown_headline, valid_name
+from tasks.tracking.metrics import MINUTES, headline_metrics, round_metrics, unknown_headline, valid_name
 from tasks.tracking.recorder import Recorder
 from tests.support.mlflow_runs import children, parent_of, record, record_stage, store, tracking, update_recorded
 
@@ -26,6 +26,16 @@ def test_an_address_has_no_password() -> None:
     assert address == "https://host:5000/mlflow/#/experiments/7/runs?workflowType=machine_learning"
 
 
+def test_the_curves_of_a_run_are_metrics_of_its_rounds() -> None:
+    own = {"epoch/mean_reward": 0.5, "epoch/accumulated_reward": 8.0, "pass_at_1": 0.2, "pass_at_5": 0.6, "groups": 3}
+    assert round_metrics("reward", own) == {
+        **{"epoch/mean_reward": 0.5, "epoch/accumulated_reward": 8.0},
+        **{"train/pass_at_1": 0.2, "train/pass_at_5": 0.6},
+    }
+    dev = {"sampled_mean": 0.2, "pass_at_1": 0.2, "pass_at_5": 0.6, "pass_at_10": 0.7}
+    assert round_metrics("validate", dev) == {f"validate/dev_pass_at_{k}": dev[f"pass_at_{k}"] for k in (1, 5, 10)}
+
+
 @pytest.mark.slow
 def test_the_parent_has_the_headline_first_and_few_curves(layout: Layout) -> None:
     """In the order in which metrics first came; a run that fails has none of them."""
@@ -34,9 +44,9 @@ def test_the_parent_has_the_headline_first_and_few_curves(layout: Layout) -> Non
     metrics = client.get_run(run_id).data.metrics
     names = [*unknown_headline([1, 5, 10])]
     assert list(metrics)[: len(names)] == names
-    assert metrics.keys() == {*names, "train/mean_reward", "train/kl", "train/entropy"}
+    assert metrics.keys() == {*names, "epoch/mean_reward", "epoch/accumulated_reward", "train/kl", "train/entropy"}
     assert (metrics["greedy"], metrics["promoted"]) == (0.7, 1)
-    history = client.get_metric_history(run_id, "train/mean_reward")
+    history = client.get_metric_history(run_id, "epoch/mean_reward")
     assert [(point.step, point.value) for point in history] == [(1, 0.1), (2, 0.2)]
     failed = Recorder(layout, tracking(), {}).finish("FAILED")
     metrics = client.get_run(failed).data.metrics

@@ -134,7 +134,7 @@ def test_a_server_receives_what_was_recorded_while_it_was_away(
     assert early.info.status == "FINISHED"
     assert early.data.params == {"a": "1"}
     known = {name: value for name, value in early.data.metrics.items() if value == value}
-    assert known == {"train/mean_reward": 0.5, "minutes": pytest.approx(2 / 60)}
+    assert known == {"epoch/mean_reward": 0.5, "minutes": pytest.approx(2 / 60)}
     assert run_id is not None
     assert client.get_run(run_id).data.metrics["greedy"] == 0.7
     assert len(children(client, run_id)) == 7

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flows.reports.search_tree import draw_tree, list_workflows
+from flows.reports.search_tree import draw_tree, list_workflows, write_workflow_files
 from tasks.artifacts import write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -95,6 +95,34 @@ def test_the_best_and_likeliest_come_first_with_their_numbers_as_python(searched
     )
     valid = list_workflows(searched, "train-0000-sum", 10).partition(f"# {workflow_id(BROKEN)}")[0]
     compile(valid, "printed", "exec")
+
+
+def test_each_workflow_of_a_run_is_a_file_the_best_of_a_problem_first(searched: Layout, tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    assert write_workflow_files(searched, None, None, folder) == 4
+    printed = list_workflows(searched, "train-0000-sum", 10)
+    assert "\n".join((folder / f"train-0000-sum-{rank}.py").read_text() for rank in (1, 2, 3)) == printed
+    assert (folder / "validation-0001-sum-1.py").read_text().endswith(PRODUCT)
+    assert len(list(folder.iterdir())) == 4
+    assert write_workflow_files(searched, "train-0000-sum", 1, tmp_path / "one") == 2
+    assert sorted(file.name for file in (tmp_path / "one").iterdir()) == ["train-0000-sum-1.py", "train-0000-sum-2.py"]
+
+
+def test_a_workflow_of_several_rounds_is_as_in_the_best_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    for round, value in ((1, 0.5), (2, 1.0), (3, 0.25)):
+        found = [workflow("p", SUM, value, 0.1 * round), *(workflow("p", f"{SUM}# {n}", 0, 0.5) for n in range(9))]
+        write_jsonl(layout.workflows(round) / "index.jsonl", found)
+        write_text(layout.workflows(round) / "trees.jsonl", "")
+    folder = tmp_path / "found"
+    folder.mkdir()
+    assert write_workflow_files(layout, None, None, folder) == 10
+    assert (folder / "p-01.py").read_text() == f"# {workflow_id(SUM)}  value 1.00  ×3  p 0.2  sample\n{SUM}"
+    for taken in (folder, folder / "p-01.py"):
+        with pytest.raises(GraftError, match=rf"^{taken}: is there and not an empty folder; name another one$"):
+            write_workflow_files(layout, None, None, taken)
+    with pytest.raises(GraftError, match="no round has been searched yet"):
+        write_workflow_files(Layout(tmp_path / "new"), None, None, tmp_path / "none")
 
 
 def test_only_the_chosen_round_is_listed(searched: Layout) -> None:

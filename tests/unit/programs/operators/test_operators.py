@@ -3,7 +3,9 @@
 import ast
 import contextlib
 import math
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +22,7 @@ from tasks.programs.operators.builtin import (
     numbers,
     read_number,
 )
+from tasks.programs.operators.model_calls import MODEL_OPERATORS
 
 READINGS = {
     "": [], "no quantity here": [], "12": [12], "1,200 sheep": [1200], "lists like 1,2 and 12,3456": [1, 2, 12, 3456],
@@ -163,3 +166,15 @@ def test_every_operator_says_what_it_does() -> None:
         assert function.__name__ == name
         assert function.__doc__
         assert 20 <= len(function.__doc__.partition("\n")[0]) <= 120
+
+
+def test_the_docs_have_a_counterpart_of_each_of_aflows_operators_or_say_that_there_is_none() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "operators.md").read_text()
+    rows = dict(re.findall(r"^\| `([A-Z]\w+)` \| (.*) \|$", page, re.MULTILINE))
+    assert [*rows] == [
+        *("Custom", "AnswerGenerate", "CustomCodeGenerate", "Programmer", "ScEnsemble"),
+        *("Test", "Review", "Revise", "Format", "MdEnsemble"),
+    ]
+    assert [name for name, ours in rows.items() if ours.startswith("none: ")] == ["Format", "MdEnsemble"]
+    known = {*MODEL_OPERATORS, *OPERATORS, "run", "test"}
+    assert {name for ours in rows.values() for name in re.findall(r"(\w+)\(", ours)} <= known

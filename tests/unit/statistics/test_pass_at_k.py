@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.evaluate.pass_at_k import pass_at_k
+from tasks.statistics.pass_at_k import pass_at_k
 
 
 @st.composite

@@ -1,0 +1,121 @@
+"""Rules of the search by name, and lookup of `search.rule`."""
+
+import sys
+from importlib import import_module
+from math import inf
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.errors import GraftError
+from tasks.params.sections import Search
+from tasks.search.node import Node, open_nodes
+from tasks.search.protocol import Rule
+
+Floats = NDArray[np.float64]
+
+
+class Descent(Rule):
+    """Selection from the root down, by the highest score of a node's arms: its open children, and its expansion.
+
+    Expansion counts as a child without visits. An unvisited child has its parent's value ("first play urgency"), and
+    pending simulations count as visits with reward 0 ("virtual loss"), so that a wave spreads out.
+    """
+
+    def choose(self, root: Node, rng: Random) -> Node | None:  # noqa: ARG002
+        """The node to continue from; None if no node is open."""
+        node = root
+        while not root.closed:
+            best = self._best(node)
+            if best is node:
+                return node
+            node.closed = best is None
+            node = best or root
+        return None
+
+    def _best(self, node: Node) -> Node | None:
+        """The child to descend to, or `node` itself to expand it; None if no node below is open."""
+        children = [child for child in node.children if not child.closed]
+        widens = node.unexpanded > 0 and self._widens(node, children)
+        arms = [node] * widens + children
+        if not arms:
+            return None
+        visits = np.array([0] * widens + [child.visits + child.pending for child in children], dtype=np.float64)
+        total = np.array([0.0] * widens + [child.total for child in children])
+        value = np.where(visits > 0, total / np.maximum(visits, 1), node.value)
+        prior = np.array([node.unexpanded] * widens + [child.prior for child in children])
+        scores = self._scores(value, prior, visits, float(node.visits + node.pending))
+        return arms[int(scores.argmax())]
+
+    def _widens(self, node: Node, children: list[Node]) -> bool:  # noqa: ARG002
+        """Whether expansion is one of the arms of a node that can be expanded."""
+        return True
+
+    def _scores(self, value: Floats, prior: Floats, visits: Floats, parent_visits: float) -> Floats:
+        """The score of each arm [A], from value, prior and visits [A]."""
+        raise NotImplementedError
+
+
+class Puct(Descent):
+    """Q + c · P · √N(parent) / (1 + n)  (Silver et al. 2017, AlphaGo Zero, Methods, "Select")."""
+
+    def _scores(self, value: Floats, prior: Floats, visits: Floats, parent_visits: float) -> Floats:
+        scores: Floats = value + self.exploration * prior * np.sqrt(parent_visits) / (1 + visits)
+        return scores
+
+
+class Uct(Descent):
+    """Q + c · √(ln N(parent) / n), infinite where n = 0: UCB1 in each node  (Kocsis & Szepesvári 2006, UCT).
+
+    It has no prior. As a node has no end of children, it is expanded only while it has at most √N of them ("progressive
+    widening", Coulom 2007).
+    """
+
+    def _widens(self, node: Node, children: list[Node]) -> bool:
+        return not children or len(node.children) ** 2 <= node.visits + node.pending
+
+    def _scores(self, value: Floats, prior: Floats, visits: Floats, parent_visits: float) -> Floats:  # noqa: ARG002
+        bonus = self.exploration * np.sqrt(np.log(max(parent_visits, 1.0)) / np.maximum(visits, 1))
+        return np.where(visits > 0, value + bonus, inf)
+
+
+class Uniform(Rule):
+    """Any open node, all with the same probability."""
+
+    def choose(self, root: Node, rng: Random) -> Node | None:
+        """An open node, drawn with `rng`; None if there is none."""
+        nodes = open_nodes(root)
+        return rng.choice(nodes) if nodes else None
+
+
+BUILT_IN: dict[str, type[Rule]] = {"puct": Puct, "uct": Uct, "random": Uniform}
+"""Value of `search.rule` → rule."""
+
+
+def rule_of(search: Search, root: Path | None) -> Rule:
+    """A new instance of the rule that the params name; `root`: the project's folder, where a user's own is.
+
+    Raises GraftError if there is none.
+    """
+    rule = BUILT_IN[search.rule]() if search.rule in BUILT_IN else _user_rule(search.rule, root)
+    rule.exploration = search.exploration
+    return rule
+
+
+def _user_rule(name: str, root: Path | None) -> Rule:
+    if root is not None and str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    module, _, attribute = name.partition(":")
+    try:
+        rule: Rule = getattr(import_module(module), attribute)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise GraftError(
+            f"search.rule: {name}: {error}; name a class that needs no arguments, as module:CLASS, in a module that "
+            "Python finds from the project's folder"
+        ) from error
+    missing = [method for method in ("choose", "expand", "update") if not callable(getattr(rule, method, None))]
+    if missing:
+        raise GraftError(f"search.rule: {name} has no {missing[0]}; let it inherit tasks.search.protocol.Rule")
+    return rule
