@@ -30,6 +30,7 @@ SANE = StepMeasurements(
 )  # fmt: skip
 EQUAL = {"advantages": [[0.0] * 3] * 2, "norm": 0.0, "policy_norm": 0.0, "kl_norm": 0.0, "stepped": False}
 ALONE = {"rewards": [[1.0]] * 2, "advantages": [[0.0]] * 2}
+EIGHT = {"rewards": [[1.0, 0.0]] * 8, "advantages": [[0.7, -0.7]] * 8}
 LOST = {"rewards": [[None] * 3] * 2}
 FALLEN = Score([False] * 2, [0, 0], 10)
 NAMES = ["advantages", "KL share", "gradient norm", "learning", "score", "distinct completions", "reward errors"]
@@ -96,6 +97,8 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
         ("score", "no verdict", "", "", EQUAL),
         ("distinct completions", "red flag", "identical completions", COLLAPSE, {"distinct": [1, 1]}),
         ("distinct completions", "warning", "", COLLAPSE, {"distinct": [1, 3]}),
+        ("distinct completions", "warning", "", COLLAPSE, {**EIGHT, "distinct": [1] * 6 + [2] * 2}),
+        ("distinct completions", "red flag", "identical completions", COLLAPSE, {**EIGHT, "distinct": [1] * 7 + [2]}),
         ("distinct completions", "no verdict", "", "", {**ALONE, "distinct": [1, 1]}),
         ("reward errors", "red flag", "reward errors", "lower sandbox.memory_mb", {"errors": ["it died"]}),
         (

@@ -1,6 +1,6 @@
 """Check of `graft diagnose`: red flags of healthy runs, and of runs with a planted fault.
 
-    python -m benchmarks.diagnose --seeds 10 --folder /tmp/diagnose
+    python -m benchmarks.diagnose --seeds 0 1 2 --folder /tmp/diagnose
 
 The rounds of the default are computed by the stages themselves, about a minute for each seed; they stay in the folder,
 and are not computed again. Each round's policy is diagnosed; then, from the policy of round 2, with each fault. The
@@ -40,9 +40,9 @@ OWN = "rewards.own=[{name: planted, term: 'planted:%s', weight: 1.0}]"
 
 
 class Fault(NamedTuple):
-    """A planted fault and the red flag that names it."""
+    """A planted fault and the red flags that are right answers to it."""
 
-    flag: str
+    flags: tuple[str, ...]
     assignments: tuple[str, ...] = ()
     patched: Callable[[], AbstractContextManager[object]] = nullcontext
 
@@ -53,13 +53,13 @@ def negated(rule: Baseline, groups: list[list[float | None]]) -> list[list[float
 
 
 FAULTS = {
-    "learning rate 0.1": Fault("performance down", ("update.learning_rate=0.1",)),
-    "learning rate 1e-9": Fault("no learning", ("update.learning_rate=1e-9",)),
-    "temperature 0.01": Fault("identical completions", ("search.temperature=0.01",)),
-    "beta 10": Fault("extreme KL share", ("update.beta=10",)),
-    "constant reward": Fault("zero gradients", ("rewards.correctness=0", OWN % "constant")),
-    "reward that raises": Fault("reward errors", (OWN % "broken",)),
-    "wrong sign": Fault("wrong direction", (), lambda: patch("tasks.objective.groups.advantages_of", negated)),
+    "learning rate 0.1": Fault(("performance down",), ("update.learning_rate=0.1",)),
+    "learning rate 1e-9": Fault(("no learning",), ("update.learning_rate=1e-9",)),
+    "temperature 0.01": Fault(("identical completions",), ("search.temperature=0.01",)),
+    "beta 10": Fault(("extreme KL share", "wrong direction"), ("update.beta=10",)),
+    "constant reward": Fault(("zero gradients",), ("rewards.correctness=0", OWN % "constant")),
+    "reward that raises": Fault(("reward errors",), (OWN % "broken",)),
+    "wrong sign": Fault(("wrong direction",), (), lambda: patch("tasks.objective.groups.advantages_of", negated)),
 }
 
 
@@ -93,20 +93,20 @@ def show(seed: int, case: str, flags: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=10, help="runs of the default, seeds from 0")
+    parser.add_argument("--seeds", type=int, nargs="+", default=range(10), help="of runs of the default")
     parser.add_argument("--folder", type=Path, required=True, help="of the computed rounds")
     asked = parser.parse_args()
     set_environment()
     healthy = alarms = planted = found = 0
-    for seed in range(asked.seeds):
+    for seed in asked.seeds:
         folder = compute_rounds(asked.folder, seed)
         for round in range(params_of([]).rounds.last + 1):
-            flags = red_flags(folder, seed, round, Fault(""))
+            flags = red_flags(folder, seed, round, Fault(()))
             healthy, alarms = healthy + 1, alarms + bool(flags)
             show(seed, f"round {round}", flags)
         for name, fault in FAULTS.items():
             flags = red_flags(folder, seed, FAULTY, fault)
-            planted, found = planted + 1, found + (fault.flag in flags)
+            planted, found = planted + 1, found + bool({*flags} & {*fault.flags})
             show(seed, name, flags)
     print(json.dumps({"healthy": healthy, "false_alarms": alarms, "planted": planted, "planted_found": found}))
 
