@@ -92,7 +92,10 @@ def workflows(
 
 
 def diagnose(
-    problems: Annotated[int, typer.Option(min=1, help="Number of train problems, sampled with the seed.")] = 4,
+    problems: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of train problems, sampled with the seed; by default those of a step."),
+    ] = None,
     round: Annotated[
         int | None, typer.Option(min=0, help="The round whose policy takes the step; by default the last one.")
     ] = None,
@@ -100,9 +103,9 @@ def diagnose(
 ) -> None:
     """Diagnose one GRPO step: is it healthy, and if not, which param should change?
 
-    Samples a group of completions for each of a few train problems, rewards them, takes one optimiser step in memory,
-    and measures the policy before and after it on the same prompts with the same seeds. The exit code is 0 whatever
-    it finds; the run is not changed. The same project, seed and options give the same output.
+    Samples a group of completions for each train problem of one step, rewards them, takes the first step of an update
+    in memory, and measures the policy before and after it on the same prompts with the same seeds. The exit code is 0
+    whatever it finds; the run is not changed. The same project, seed and options give the same output.
     """
     from flows.preflight import project_root, write_params
     from tasks.core.console import PlainConsole

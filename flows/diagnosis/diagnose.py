@@ -1,19 +1,22 @@
 """Diagnosis of one GRPO step, for `graft diagnose`. The run is not changed.
 
-    sample a group for each of a few problems     as the next round's search would begin
+    sample a group for each problem of one step   as the next round's search would begin
     run, reward, compare                          as search, collect and reward do
     score the policy on the same problems         as evaluate does
-    take one step, in memory                      as update does
+    select by influence, where it selects         as select does
+    take one step, in memory                      as the first of the next round's update
     score it again, with the same seeds
 
-Which samples validation would drop (the stage select) is left out: every completion with an advantage is learned from.
+An audit compares the rewards of hundreds of problems. It cannot be made of a step's few, so that it drops none here.
 """
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
 from flows.diagnosis.record import Diagnosis
@@ -24,7 +27,7 @@ from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.learning.rollout import Setting, roll_out, without_tree
+from tasks.learning.rollout import Setting, roll_out, roll_out_split, without_tree
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempt_problems
@@ -33,53 +36,63 @@ from tasks.objective.groups import SampleGroup, sample_groups, samples_in
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
+from tasks.params.sections import Rewards
 from tasks.programs.answer_check import failure_reason
 from tasks.records import Lineage, Problem
+from tasks.reward.compute import RewardedShard
+from tasks.search.draw import draw_problems
 from tasks.search.policy_search import SplitProblem
 from tasks.seeds import derive_seed
-from tasks.trajectories import RewardedTrajectory
+from tasks.select.select_samples import select_samples
+from tasks.trajectories import Member, Reward
 from tasks.update.compute import update_scorer
 from tasks.update.diagnostics.health import Score, StepMeasurements, verdicts
-from tasks.update.diagnostics.one_step import OneStep, one_step
+from tasks.update.diagnostics.one_step import OneStep, logprob_gain, one_step
 from tasks.update.groups import selected_group
 
 ANSWERED = ("ok", "timeout", "failed")
 """Results of completions that are not invalid; of a failed one that is unknown."""
 
 
-def diagnose(layout: Layout, params: Params, count: int, round: int | None = None) -> Diagnosis:
+def diagnose(layout: Layout, params: Params, count: int | None = None, round: int | None = None) -> Diagnosis:
     """One step of the policy of `round`, by default the last there is, on `count` train problems drawn by the seed.
 
-    A function of the project's files, the params and the arguments. Raises GraftError where there is no such policy, or
-    where the algorithm is not grpo.
+    `count` is by default that of an update's step, `update.prompts_per_step`. A function of the project's files, the
+    params and the arguments. Raises GraftError where there is no such policy, or where the algorithm is not grpo.
     """
     if params.algorithm != "grpo":
         raise GraftError(f"algorithm is {params.algorithm}, but graft diagnose takes a step of GRPO; set it to grpo")
     round = _round(layout, round)
-    drawn, tolerant = _drawn(layout, params.seed, count), without_tree(params, params.update.group_size)
+    tolerant = without_tree(params, params.update.group_size)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
     environment = environment_in(layout.root, params)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
         setting = Setting(layout.root, tolerant, environment, runner, failed_limit=1.0)
-        rewarded = roll_out(setting, policy, drawn, round + 1)
+        drawn = _drawn(layout, params.seed, count or params.update.prompts_per_step)
+        shard = roll_out_split(setting, policy, drawn, round + 1)
+        rewarded = shard.rewarded
+        held_out = roll_out(setting, policy, _validation(layout, params, round + 1), round + 1)
         problems = [trajectory.problem for trajectory, _ in rewarded]
         before = evaluate(policy, environment, problems, runner, params)
     log_usage(served, layout, "diagnose, before the step")
-    groups = sample_groups(policy, rewarded, params.update)
-    policy, step, scores = _stepped(layout, params, round, policy, groups)
+    groups, compared = (sample_groups(policy, own, params.update) for own in (rewarded, held_out))
+    selection = select_samples(policy, groups, compared, params, round + 1)
+    kept = [line.selected for line in selection.lines if line.split == "train"]
+    taken = _take_step(layout, params, round, policy, groups, kept)
+    policy, step = taken.policy, taken.step
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
         after = evaluate(policy, environment, problems, runner, params)
     log_usage(served, layout, "diagnose, after the step")
-    signs = _signs(layout, params, round, rewarded, groups, step, (before, after))
+    signs = _signs(layout, params, round, shard, groups, taken, (before, after))
     return Diagnosis(
         round=round,
         version=lineage.version,
         reference=read_json(layout.policy(0) / "lineage.json", Lineage).version,
         samples=params.evaluation.samples,
-        problems=problem_diagnoses(policy, params.update, rewarded, groups, scores, (before, after)),
+        problems=problem_diagnoses(policy, params.update, rewarded, groups, taken.logprobs, (before, after)),
         step=step,
         before=signs.before,
         after=signs.after,
@@ -119,27 +132,52 @@ def _drawn(layout: Layout, seed: int, count: int) -> list[SplitProblem]:
     return [("train", problem) for problem in lots[:count]]
 
 
-def _stepped(
-    layout: Layout, params: Params, round: int, policy: Policy, groups: Sequence[SampleGroup]
-) -> tuple[Policy, OneStep, tuple[Logprobs, Logprobs]]:
-    """The policy after the step, the step, and the log-probabilities of policy and reference before it.
+def _validation(layout: Layout, params: Params, round: int) -> list[SplitProblem]:
+    """The problems on which a round measures the influence that decides; none where no influence does."""
+    if not (params.influence.is_measured and params.influence.is_held_out):
+        return []
+    problems = read_jsonl(layout.problems("validation"), Problem)
+    return draw_problems(problems, params.influence.n, params.seed, "validation", round)
+
+
+class _Stepped(NamedTuple):
+    """The policy after the step, the step, and the log-probabilities of policy and reference before it."""
+
+    policy: Policy
+    step: OneStep
+    logprobs: tuple[Logprobs, Logprobs]
+    gain: float | None  # of the completions that are learned from; None: the step has left nothing that is finite
+
+
+def _take_step(
+    layout: Layout,
+    params: Params,
+    round: int,
+    policy: Policy,
+    groups: Sequence[SampleGroup],
+    kept: Sequence[bool],
+) -> _Stepped:
+    """The first step of the update of round + 1, on the samples of `groups` that are `kept` [n].
 
     As in the update, one model is in memory: the reference replaces the policy while it scores.
     """
     averaging = TokenWeights(params.update.loss, params.policy.max_new_tokens)
-    samples = samples_in(groups)
-    all_kept = [selected_group(group, [True] * len(group.samples), averaging) for group in groups]
+    samples, left = samples_in(groups), iter(kept)
+    selected = [selected_group(group, [next(left) for _ in group.samples], averaging) for group in groups]
+    train = read_jsonl(layout.problems("train"), Problem)
+    steps = params.update.epochs * math.ceil(len(train) / params.update.prompts_per_step)
     with explain_out_of_memory(params.update.micro_batch_tokens):
         scorer = update_scorer(policy, samples, params)
-        own = reference = score_samples(scorer, samples)
+        before = reference = score_samples(scorer, samples)
         if round:
             policy = load_policy(layout.policy(0), instead_of=policy)
             reference = score_samples(update_scorer(policy, samples, params), samples)
             policy = load_policy(layout.policy(round), instead_of=policy)
             scorer = update_scorer(policy, samples, params)
         pulled_to = reference if params.update.beta > 0 else None
-        step = one_step(scorer, all_kept, params.update, pulled_to)
-    return replace(policy, version=_moved_version(policy)), step, (own, reference)
+        step = one_step(scorer, selected, params.update, pulled_to, steps)
+        gain = None if step.diverged else logprob_gain(groups, kept, before, score_samples(scorer, samples))
+    return _Stepped(replace(policy, version=_moved_version(policy)), step, (before, reference), gain)
 
 
 def _moved_version(policy: Policy) -> str:
@@ -162,29 +200,31 @@ def _signs(
     layout: Layout,
     params: Params,
     round: int,
-    rewarded: Sequence[RewardedTrajectory],
+    shard: RewardedShard,
     groups: Sequence[SampleGroup],
-    step: OneStep,
+    taken: _Stepped,
     performance: tuple[Performance, Performance],
 ) -> StepMeasurements:
     """What the verdicts rest on."""
     before, after = (_score_of(found, params.evaluation.samples) for found in performance)
     members = [
         (member, reward)
-        for trajectory, rewards in rewarded
+        for trajectory, rewards in shard.rewarded
         for member, reward in zip(trajectory.members, rewards, strict=True)
     ]
+    step = taken.step
     parts = step.before if round or step.after is None else step.after
     return StepMeasurements(
         rewards=[group.baseline_rewards for group in groups],
         advantages=[group.advantages for group in groups],
-        distinct=[len({tuple(member.tokens) for member in trajectory.members}) for trajectory, _ in rewarded],
+        distinct=[len({tuple(member.tokens) for member in trajectory.members}) for trajectory, _ in shard.rewarded],
         invalid=fmean(member.result.status not in ANSWERED for member, _ in members),
         errors=[
-            failure_reason(member.results) or "a term of its reward failed"
+            failure_reason(member.results) or shard.term_error or "a term of its reward failed"
             for member, reward in members
             if reward.status != "ok"
         ],
+        faulty=_faulty_terms(params.rewards, members),
         served=params.operators.backend != "none",
         norm=step.row["grad_norm"] if step.row else 0.0,
         max_norm=params.update.max_grad_norm,
@@ -197,7 +237,16 @@ def _signs(
         after=after,
         stepped=step.row is not None,
         diverged=step.diverged,
+        gain=taken.gain,
     )
+
+
+def _faulty_terms(params: Rewards, members: Sequence[tuple[Member, Reward]]) -> list[str]:
+    """The terms that failed although the program's result is known; the user's with their function."""
+    functions = {term.name: f"{term.name} ({term.term})" for term in params.own}
+    known = [reward.terms for member, reward in members if failure_reason(member.results) is None]
+    failed = dict.fromkeys(name for terms in known for name, value in terms.items() if value is None)
+    return [functions.get(name, name) for name in failed]
 
 
 def gradient_norms_in(table: Path) -> list[float]:

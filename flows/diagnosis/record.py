@@ -89,6 +89,7 @@ def _column(row: Metrics | None, parts: GradientNorms | None) -> dict[str, str]:
         return {}
     clipped = row["clip_ratio/low_mean"] + row["clip_ratio/high_mean"]
     return {
+        "learning rate": f"{row['learning_rate']:.3g}",
         "loss": f"{row['loss']:+.4f}",
         "  policy part": f"{row['policy_loss']:+.4f}",
         "  β·KL": f"{row['kl_loss']:+.2e}",
@@ -113,8 +114,8 @@ def summary_lines(diagnosis: Diagnosis) -> list[str]:
     lines = [
         f"One GRPO step of round {diagnosis.round}'s policy ({diagnosis.version}) on {len(diagnosis.problems)} train "
         f"problems with {completions} completions. The reference is {reference}.",
-        "The step is taken in memory, at the full learning rate, and nothing of the run is changed. Every completion "
-        "with an advantage is learned from: influence has no say here.",
+        "The step is the first of an update, at the learning rate of its warm-up and schedule. It is taken in memory, "
+        "and nothing of the run is changed.",
     ]
     if diagnosis.step.row is None:
         lines.append("No completion has an advantage, so that no step was taken: before and after are the same policy.")

@@ -12,15 +12,23 @@ from tasks.programs.answer_check import FAILED_LIMIT
 from tasks.programs.efficiency import Budget
 from tasks.reward.term_number import number
 from tasks.reward.user_terms import SECONDS, user_term_column
-from tasks.reward.weighted_sum import TermColumn, TermValue, first_failure, reward_group, weights_of
+from tasks.reward.weighted_sum import (
+    TermColumn,
+    TermValue,
+    first_failure,
+    first_term_error,
+    reward_group,
+    weights_of,
+)
 from tasks.trajectories import RewardedTrajectory, Trajectory
 
 
 class RewardedShard(NamedTuple):
-    """Trajectories with rewards; `failure` describes the first failed one."""
+    """Trajectories with rewards; `failure` describes the first failed one, `term_error` the first of a term."""
 
     rewarded: list[RewardedTrajectory]
     failure: str | None
+    term_error: str | None = None
 
 
 def reward_shard(root: Path, params: Params, total: int, trajectories: Sequence[Trajectory]) -> RewardedShard:
@@ -48,7 +56,7 @@ def compute_rewards(
     for place, trajectory in enumerate(trajectories):
         of_group = {name: columns[place] for name, columns in measured.items()}
         rewarded.append(reward_group(environment, trajectory, params.rewards, budget, of_group))
-    return RewardedShard(rewarded, first_failure(rewarded, measured))
+    return RewardedShard(rewarded, first_failure(rewarded, measured), first_term_error(measured))
 
 
 def measure_terms(

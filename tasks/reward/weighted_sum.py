@@ -109,6 +109,12 @@ def first_failure(rewarded: Sequence[RewardedTrajectory], measured: Mapping[str,
     return None
 
 
+def first_term_error(measured: Mapping[str, Sequence[TermColumn]]) -> str | None:
+    """`name: error` of the first failed term that is not built in {name: [P, G]}; None if none failed."""
+    columns = ((name, value.error) for name, own in measured.items() for column in own for value in column)
+    return next((f"{name}: {error}" for name, error in columns if error), None)
+
+
 class Failures:
     """Count of failed rewards."""
 

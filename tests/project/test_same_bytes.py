@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from dvc.repo import Repo
+from mlflow import MlflowClient
 
 from flows.stages.dvc_yaml import parse, stage_ids
 from flows.stages.sources import SOURCES
 from tests.support.params_file import override
-from tests.support.tiny_project import ADDRESSES, NOTHING, dvc, graft
+from tests.support.tiny_project import ADDRESSES, EVALUATE, NOTHING, dvc, graft, ran
 
 
 def test_what_a_stage_wrote_is_known_to_dvc_without_reading_it(done: Path) -> None:
@@ -50,3 +51,20 @@ def test_a_lock_that_was_there_becomes_the_same_by_either(done: Path, tmp_path: 
     written = lock.stat()
     graft(done, "retrain", PREFECT_API_URL=prefect_api)
     assert (lock.stat().st_ino, lock.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
+
+
+@pytest.mark.slow
+def test_what_dvc_computed_is_recorded_by_the_next_retrain(done: Path, prefect_api: str) -> None:
+    """`dvc repro` alone records nothing; after it a run and a child for each stage, with nothing computed again."""
+    override(done / "params.yaml", ["evaluation.temperature=0.5", "machine.tracking.uri=sqlite:///mlflow.db"])
+    dvc(done, "repro", "-q")
+    assert ran(done) == EVALUATE
+    assert not (done / "mlflow.db").exists()
+    graft(done, "retrain", PREFECT_API_URL=prefect_api)
+    assert ran(done) == []
+    client = MlflowClient(f"sqlite:///{done}/mlflow.db")
+    runs = client.search_runs(["1"], order_by=["attributes.start_time"])
+    (parent,) = [one for one in runs if "mlflow.parentRunId" not in one.data.tags]
+    children = [one for one in runs if one.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
+    assert sorted(one.info.run_name for one in children) == sorted(ADDRESSES)
+    assert {one.info.status for one in runs} == {"FINISHED"}

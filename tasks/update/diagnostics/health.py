@@ -4,15 +4,17 @@
     advantages              std and range > 0.01
     KL share                10–30 % of the gradient, a rule of thumb  extreme KL share: > 80 %
     gradient norm           > 0, not clipped at every known step      zero gradients: it is 0
+    learning                what earned more gains log-probability    no learning: nothing moves
+                                                                      wrong direction: it loses log-probability
     score                   not lower after the step than before      performance down: by more than chance
-    distinct completions    in every group                            identical completions: in no group
+    distinct completions    in every group                            identical completions: in hardly any group
     reward errors           none                                      reward errors: any
 
 *KL share* is ‖∇ β·KL‖ / (‖∇ policy part‖ + ‖∇ β·KL‖), the two parts of the gradient by themselves. The share that an
 update logs (`kl_share` in tasks/update/metrics.py) is of the loss: |β·KL| / (|policy part| + |β·KL|). At the first step
 that one says little: every ratio is 1, so that the policy part is -Σ A, which centred advantages make 0 whatever there
 is to learn. From the reference itself the KL and its gradient are 0 by construction; there the share is that of the
-same samples after the step, and where it is low that is no verdict.
+same samples after the step, and where it is low that is no verdict. *Learning* is `logprob_gain` of one_step.py.
 """
 
 import math
@@ -34,8 +36,19 @@ ZERO_NORM = 1e-8
 MOSTLY_INVALID = 0.5
 """Share of invalid completions above which the prompt is at fault, not the problems."""
 
+COLLAPSED = 0.75
+"""Share of groups without two unlike completions above which the policy has collapsed. In the default, six seeds,
+it is at most 2/8 of a step's groups; at temperature 0.01 it is 7/8 or all of them."""
+
 CHANCE = 2.0
 """Standard errors that a score may fall by chance."""
+
+STILL = 1e-4
+"""A change of a completion's log-probability that is rounding: 64 tokens in float32 leave 1e-5."""
+
+COLLAPSE = "raise search.temperature or lower update.beta"
+DEGRADATION = "lower update.learning_rate or raise update.beta"
+"""Remedies of completions that are all the same, and of a score that falls."""
 
 Level = Literal["ok", "warning", "red flag", "no verdict"]
 
@@ -66,6 +79,7 @@ class StepMeasurements:
     distinct: Sequence[int]  # [P] different completions of each group
     invalid: float  # share of the completions that are no program that runs, or that have no answer
     errors: Sequence[str]  # one for each reward that failed
+    faulty: Sequence[str]  # the terms of the reward that failed where the program's result is known
     served: bool  # a model serves operators: then a reward may fail because it gave no reply
     norm: float  # of the gradient, before it is clipped
     max_norm: float  # update.max_grad_norm
@@ -78,6 +92,7 @@ class StepMeasurements:
     after: Score | None
     stepped: bool  # False: nothing had an advantage, no step was taken
     diverged: bool  # the step has left weights whose loss is not finite
+    gain: float | None  # of log p of a completion that is learned from; None: diverged
 
 
 @dataclass(frozen=True)
@@ -95,7 +110,7 @@ class Verdict:
 
 def verdicts(signs: StepMeasurements) -> list[Verdict]:
     """One for each sign, in the order of the table above."""
-    return [verdict(signs) for verdict in (_advantages, _kl_share, _gradient, _score, _distinct, _errors)]
+    return [verdict(signs) for verdict in (_advantages, _kl_share, _gradient, _learning, _score, _distinct, _errors)]
 
 
 def kl_share(policy_norm: float, kl_norm: float) -> float | None:
@@ -145,7 +160,7 @@ def _no_advantages(signs: StepMeasurements) -> tuple[str, str]:
     if not rewards:
         return "every completion was cut, and cut ones are left out", "raise policy.max_new_tokens"
     if all(distinct == 1 for distinct in signs.distinct):
-        return "the completions of each problem are the same, and earn the same", "raise search.temperature"
+        return "the completions of each problem are the same, and earn the same", COLLAPSE
     if max(rewards) <= 0 and signs.invalid > MOSTLY_INVALID:
         why = f"no completion earns anything, and {signs.invalid:.0%} are no program that runs or have no answer"
         return f"{why}: see policy.prompt, and the trials in run/metrics/bootstrap.json", "raise policy.prompt.examples"
@@ -176,8 +191,10 @@ def _kl_share(signs: StepMeasurements) -> Verdict:
     if signs.at_reference:
         why = "the step began at the reference, where the KL is 0 by construction: diagnose a later round"
         return Verdict(name, value, healthy, "no verdict", why)
-    why = "the KL hardly acts; no harm while the score rises, but nothing stops a drift"
-    return Verdict(name, value, healthy, "warning", why, "raise update.beta")
+    if signs.before and signs.after and signs.after.sampled_share < signs.before.sampled_share:
+        why = "the KL hardly acts, and the score is lower: nothing stops a drift"
+        return Verdict(name, value, healthy, "warning", why, "raise update.beta")
+    return Verdict(name, value, healthy, "ok", "the KL hardly acts, which does no harm while the score rises")
 
 
 def _gradient(signs: StepMeasurements) -> Verdict:
@@ -204,13 +221,34 @@ def _no_gradient(signs: StepMeasurements) -> tuple[str, str]:
     return _no_advantages(signs)
 
 
+def _learning(signs: StepMeasurements) -> Verdict:
+    name, healthy, gain = "learning", "what earned more gains log-probability", signs.gain
+    if not signs.stepped:
+        return Verdict(name, "as before", healthy, "no verdict", "no step was taken: nothing has an advantage")
+    if gain is None:
+        return Verdict(name, "lost", healthy, "no verdict", "after the step no log-probability is finite: see score")
+    value = f"{gain:+.3g} of log-probability a completion that is learned from"
+    if abs(gain) <= STILL:
+        why = "the step changes nothing: look at loss and gradient below, and at the weights that are trained"
+        return Verdict(name, value, healthy, "red flag", why, "raise update.learning_rate", "no learning")
+    if gain > 0:
+        return Verdict(name, value, healthy, "ok", "the step makes likelier what earned more than its group's mean")
+    share = kl_share(signs.policy_norm, signs.kl_norm)
+    why = "what earned more than its group's mean has become less likely: the step goes too far"
+    if share is not None and share > KL_HIGH:
+        why, remedy = f"{why}, or back to the reference", "lower update.beta"
+    else:
+        why, remedy = f"{why}, or a loss or advantage has the wrong sign", "lower update.learning_rate"
+    return Verdict(name, value, healthy, "red flag", why, remedy, "wrong direction")
+
+
 def _score(signs: StepMeasurements) -> Verdict:
     name, healthy, before, after = "score", "not lower after the step", signs.before, signs.after
     if not signs.stepped:
         return Verdict(name, "as before", healthy, "no verdict", "no step was taken: nothing has an advantage")
     if signs.diverged:
         why = "after the step the policy writes nothing: its numbers are not finite"
-        return Verdict(name, "lost", healthy, "red flag", why, "lower update.learning_rate", "performance down")
+        return Verdict(name, "lost", healthy, "red flag", why, DEGRADATION, "performance down")
     if before is None or after is None:
         return Verdict(
             name, "not measured", healthy, "no verdict", "what the programs give is not known before the step"
@@ -221,10 +259,10 @@ def _score(signs: StepMeasurements) -> Verdict:
     )
     if score_fell(before, after):
         why = f"fewer samples are right after the step, by more than {CHANCE:g} standard errors: it goes too far"
-        return Verdict(name, value, healthy, "red flag", why, "lower update.learning_rate", "performance down")
+        return Verdict(name, value, healthy, "red flag", why, DEGRADATION, "performance down")
     if after.sampled_share < before.sampled_share or after.greedy_share < before.greedy_share:
         why = "it fell, which may be chance: take more --problems; if it stays, the step goes too far"
-        return Verdict(name, value, healthy, "warning", why, "lower update.learning_rate")
+        return Verdict(name, value, healthy, "warning", why, DEGRADATION)
     return Verdict(name, value, healthy, "ok", "the step does no harm on its own prompts")
 
 
@@ -233,11 +271,11 @@ def _distinct(signs: StepMeasurements) -> Verdict:
     alike = sum(distinct == 1 for distinct, size in zip(signs.distinct, sizes, strict=True) if size > 1)
     compared = sum(size > 1 for size in sizes)
     value = f"{sum(signs.distinct)} of {sum(sizes)}; {alike} of {len(sizes)} groups all the same"
-    name, healthy, remedy = "distinct completions", "> 1 in every group", "raise search.temperature"
+    name, healthy, remedy = "distinct completions", "> 1 in every group", COLLAPSE
     if not compared:
         return Verdict(name, value, healthy, "no verdict", "update.group_size is 1: nothing to compare")
-    if alike == compared:
-        why = "each problem's completions are one and the same: there is nothing to tell apart"
+    if alike > COLLAPSED * compared:
+        why = "nearly each problem's completions are one and the same: there is nothing to tell apart"
         return Verdict(name, value, healthy, "red flag", why, remedy, "identical completions")
     if alike:
         return Verdict(name, value, healthy, "warning", "some problems' completions are one and the same", remedy)
@@ -248,11 +286,14 @@ def _errors(signs: StepMeasurements) -> Verdict:
     count = sum(len(own) for own in signs.rewards)
     name, value, healthy = "reward errors", f"{len(signs.errors)} of {count}", "0"
     if signs.errors:
-        why = f"these completions have no reward; the first error: {signs.errors[0]}; graft doctor checks the sandbox"
+        checked = "" if signs.faulty else "; graft doctor checks the sandbox"
+        why = f"these completions have no reward; the first error: {signs.errors[0]}{checked}"
         return Verdict(name, value, healthy, "red flag", why, _reward_remedy(signs), "reward errors")
     return Verdict(name, value, healthy, "ok", "every reward is known")
 
 
 def _reward_remedy(signs: StepMeasurements) -> str:
-    """Rewards fail where a model does not reply, or the sandbox dies: of too much memory, as a rule."""
+    """Rewards fail where a term does, a model does not reply, or the sandbox dies: of too much memory, as a rule."""
+    if signs.faulty:
+        return f"fix the reward function {', '.join(signs.faulty)}"
     return "start the server of the operators" if signs.served else "lower sandbox.memory_mb"

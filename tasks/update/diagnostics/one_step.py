@@ -5,15 +5,19 @@ here again. A part by itself is the same gradient with the other parts turned of
 `entropy` 0, the KL with every advantage 0 and `entropy` 0.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import torch
 from torch import Tensor
 
 from tasks.errors import GraftError
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs
+from tasks.objective.advantages import known_rewards
+from tasks.objective.groups import SampleGroup
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key
 from tasks.params.update import Update
 from tasks.update.gradient import TokenSums, accumulate_gradient
 from tasks.update.metrics import Metrics, step_metrics
@@ -51,19 +55,22 @@ class OneStep:
         return self.after is None
 
 
-def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Update, reference: Logprobs | None) -> OneStep:
-    """Take one step of these groups, in the scorer's model, and measure it.
+def one_step(
+    scorer: Scorer, groups: Sequence[UpdateGroup], params: Update, reference: Logprobs | None, steps: int
+) -> OneStep:
+    """Take the first of `steps` steps of an update, with these groups, in the scorer's model, and measure it.
 
-    At `update.learning_rate` and `update.beta`: schedule and warm-up, which make an update's first step a small
-    one, are left out. `reference`: log-probabilities of all samples by the reference, None where `update.beta` is 0.
-    Raises GraftError where its loss or gradient is not finite.
+    The learning rate is the one that warm-up and schedule give to that step: AdamW divides its first gradient by its
+    own size, so that a first step at the full rate moves every weight further than any step of the update does.
+    `reference`: log-probabilities of all samples by the reference, None where `update.beta` is 0. Raises GraftError
+    where its loss or gradient is not finite.
     """
     step = Step(1, list(groups))
     if not step.samples:
         still = GradientNorms(0.0, 0.0, 0.0)
         return OneStep(None, None, still, still)
-    params, behaviour = constant_rates(params), behaviour_logprobs(scorer, step.samples)
-    training = start_training(scorer.model, params, 1)
+    behaviour = behaviour_logprobs(scorer, step.samples)
+    training = start_training(scorer.model, params, steps)
     try:
         before = gradient_norms(scorer, groups, behaviour, reference, params)[0]
         optimizer_step(training, scorer, step, behaviour, reference, params)
@@ -79,9 +86,25 @@ def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Update, refe
     return OneStep(row, step_metrics(2, step, sums, after.whole, row["learning_rate"]), before, after)
 
 
-def constant_rates(params: Update) -> Update:
-    """With a constant learning rate and a constant beta."""
-    return params.model_copy(update={"schedule": "constant", "warmup_steps": 0, "kl_target": None})
+def logprob_gain(groups: Sequence[SampleGroup], kept: Sequence[bool], before: Logprobs, after: Logprobs) -> float:
+    """The change of log p of a completion that the step learns from, its sign by the reward alone.
+
+        Σ_i c_i (log p_i after - log p_i before) / Σ_i |c_i|        c_i = |learnt advantage_i| · sign(r_i - mean r)
+
+    over the completions of all groups that are `kept` [n]. A step that climbs Σ c_i log p_i makes it positive; the
+    sign of the advantages is not read, so that a wrong one shows. 0 where no completion is learned from.
+    """
+    gained = weight = 0.0
+    left = iter(kept)
+    for group in groups:
+        known = known_rewards(group.baseline_rewards)
+        for sample, reward in zip(group.samples, group.baseline_rewards, strict=True):
+            if next(left) and reward is not None and len(known) > 1:
+                size, key = abs(sample.advantage), sample_key(sample)
+                change = float((after[key].double() - before[key].double()).sum())
+                gained += math.copysign(size, reward - fmean(known)) * change
+                weight += size
+    return gained / weight if weight else 0.0
 
 
 def gradient_norms(

@@ -36,10 +36,11 @@ class Fragile(TaggedAnswer):
 
 def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) -> None:
     weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "mark": 0.0, "fragile": 1.0}})
-    (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS), 0.2)
+    (rewarded,), failure, error = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS), 0.2)
     assert [reward.status for reward in rewarded.rewards] == ["ok", *["failed"] * 4, "ok"]
     assert [reward.reward for reward in rewarded.rewards] == [2.25, *[None] * 4, 2.125]
     assert [reward.terms["hard_format"] for reward in rewarded.rewards] == [0.5, 0, 0, 0, 0, 0.25]
+    assert error == "fragile: ZeroDivisionError: by nothing"
     failures = Failures()
     failures.add(rewarded)
     failures.add_failure(failure)
@@ -49,7 +50,7 @@ def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) ->
 
 def test_a_term_without_weight_is_not_called(tmp_path: Path) -> None:
     weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "mark": 0.0, "fragile": 0.0}})
-    (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS), 0.2)
+    (rewarded,), failure, _ = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS), 0.2)
     assert {reward.status for reward in rewarded.rewards} == {"ok"}
     assert failure is None
     assert set(measure_terms(tmp_path, Fragile(), weights.rewards, [GROUP], len(TEXTS), 0.2)) == {"hard_format"}

@@ -9,20 +9,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.update.diagnostics.health import Score, StepMeasurements, advantage_spread, kl_share, score_fell, verdicts
+from tasks.update.diagnostics.health import (
+    COLLAPSE,
+    DEGRADATION,
+    Score,
+    StepMeasurements,
+    advantage_spread,
+    kl_share,
+    score_fell,
+    verdicts,
+)
 from tests.support.stage_params import SHIPPED
 
 SANE = StepMeasurements(
     rewards=[[1.0, 0.0, 0.5], [0.0, 1.0, 1.0]], advantages=[[1.0, -1.0, 0.0], [-1.15, 0.58, 0.58]], distinct=[3, 2],
-    invalid=0.1, errors=[], served=False, norm=0.4, max_norm=1.0, earlier_norms=[0.3, 2.0], beta=0.01,
+    invalid=0.1, errors=[], faulty=[], served=False, norm=0.4, max_norm=1.0, earlier_norms=[0.3, 2.0], beta=0.01,
     at_reference=False, policy_norm=0.8, kl_norm=0.2, before=Score([True, False], [5, 1], 10),
     after=Score([True, False], [6, 1], 10), stepped=True, diverged=False,
+    gain=0.1,
 )  # fmt: skip
 EQUAL = {"advantages": [[0.0] * 3] * 2, "norm": 0.0, "policy_norm": 0.0, "kl_norm": 0.0, "stepped": False}
 ALONE = {"rewards": [[1.0]] * 2, "advantages": [[0.0]] * 2}
+EIGHT = {"rewards": [[1.0, 0.0]] * 8, "advantages": [[0.7, -0.7]] * 8}
 LOST = {"rewards": [[None] * 3] * 2}
 FALLEN = Score([False] * 2, [0, 0], 10)
-NAMES = ["advantages", "KL share", "gradient norm", "score", "distinct completions", "reward errors"]
+NAMES = ["advantages", "KL share", "gradient norm", "learning", "score", "distinct completions", "reward errors"]
 
 
 def verdict(name: str, **changes: Any) -> Any:
@@ -41,7 +52,7 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
     [
         ("advantages", "warning", "", "raise update.group_size", {**EQUAL, "rewards": [[0.0] * 3] * 2}),
         ("advantages", "warning", "", "raise search.temperature", {**EQUAL, "rewards": [[1.0] * 3] * 2}),
-        ("advantages", "warning", "", "raise search.temperature", {**EQUAL, "distinct": [1, 1]}),
+        ("advantages", "warning", "", COLLAPSE, {**EQUAL, "distinct": [1, 1]}),
         ("advantages", "warning", "", "raise update.group_size", {**EQUAL, "rewards": [[1.0] * 3, [0.0] * 3]}),
         ("advantages", "warning", "", "lower sandbox.memory_mb", {**EQUAL, **LOST, "errors": ["it died"] * 6}),
         ("advantages", "warning", "", "raise policy.max_new_tokens", {**EQUAL, **LOST}),
@@ -53,7 +64,8 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
         ("KL share", "warning", "", "lower update.beta", {"kl_norm": 0.35}),
         ("KL share", "ok", "", "", {"kl_norm": 0.34}),
         ("KL share", "ok", "", "", {"kl_norm": 0.09}),
-        ("KL share", "warning", "", "raise update.beta", {"kl_norm": 0.08}),
+        ("KL share", "ok", "", "", {"kl_norm": 0.08}),
+        ("KL share", "warning", "", "raise update.beta", {"kl_norm": 0.08, "after": FALLEN}),
         ("KL share", "no verdict", "", "", {"kl_norm": 0.0, "at_reference": True}),
         ("KL share", "red flag", "extreme KL share", "lower update.beta", {"kl_norm": 3.3, "at_reference": True}),
         (
@@ -63,24 +75,39 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
             "raise update.group_size",
             {**EQUAL, "rewards": [[0.0] * 3] * 2},
         ),
-        ("gradient norm", "red flag", "zero gradients", "raise search.temperature", {**EQUAL, "distinct": [1, 1]}),
+        ("gradient norm", "red flag", "zero gradients", COLLAPSE, {**EQUAL, "distinct": [1, 1]}),
         ("gradient norm", "red flag", "zero gradients", "raise search.temperature", {"norm": 1e-12}),
         ("gradient norm", "warning", "", "raise update.max_grad_norm", {"norm": 1.1, "earlier_norms": [1.2, 2.0]}),
         ("gradient norm", "ok", "", "", {"norm": 1.1}),
         ("gradient norm", "no verdict", "", "", {"norm": 1.1, "earlier_norms": []}),
         ("gradient norm", "ok", "", "", {"earlier_norms": []}),
-        ("score", "red flag", "performance down", "lower update.learning_rate", {"after": FALLEN}),
-        ("score", "warning", "", "lower update.learning_rate", {"after": Score([True, False], [4, 1], 10)}),
-        ("score", "warning", "", "lower update.learning_rate", {"after": Score([False, False], [6, 1], 10)}),
+        ("learning", "ok", "", "", {"gain": 0.01}),
+        ("learning", "red flag", "no learning", "raise update.learning_rate", {"gain": -1e-5}),
+        ("learning", "red flag", "wrong direction", "lower update.learning_rate", {"gain": -0.01}),
+        ("learning", "red flag", "wrong direction", "lower update.beta", {"gain": -0.01, "kl_norm": 0.8}),
+        ("learning", "no verdict", "", "", {"gain": None}),
+        ("learning", "no verdict", "", "", {**EQUAL, "gain": 0.0}),
+        ("score", "red flag", "performance down", DEGRADATION, {"after": FALLEN}),
+        ("score", "warning", "", DEGRADATION, {"after": Score([True, False], [4, 1], 10)}),
+        ("score", "warning", "", DEGRADATION, {"after": Score([False, False], [6, 1], 10)}),
         ("score", "ok", "", "", {"after": SANE.before}),
         ("score", "no verdict", "", "", {"before": None}),
         ("score", "no verdict", "", "", {"after": None}),
-        ("score", "red flag", "performance down", "lower update.learning_rate", {"after": None, "diverged": True}),
+        ("score", "red flag", "performance down", DEGRADATION, {"after": None, "diverged": True}),
         ("score", "no verdict", "", "", EQUAL),
-        ("distinct completions", "red flag", "identical completions", "raise search.temperature", {"distinct": [1, 1]}),
-        ("distinct completions", "warning", "", "raise search.temperature", {"distinct": [1, 3]}),
+        ("distinct completions", "red flag", "identical completions", COLLAPSE, {"distinct": [1, 1]}),
+        ("distinct completions", "warning", "", COLLAPSE, {"distinct": [1, 3]}),
+        ("distinct completions", "warning", "", COLLAPSE, {**EIGHT, "distinct": [1] * 6 + [2] * 2}),
+        ("distinct completions", "red flag", "identical completions", COLLAPSE, {**EIGHT, "distinct": [1] * 7 + [2]}),
         ("distinct completions", "no verdict", "", "", {**ALONE, "distinct": [1, 1]}),
         ("reward errors", "red flag", "reward errors", "lower sandbox.memory_mb", {"errors": ["it died"]}),
+        (
+            "reward errors",
+            "red flag",
+            "reward errors",
+            "fix the reward function polite (rewards:polite)",
+            {"errors": ["polite: KeyError: 'x' (rewards.py:3)"], "faulty": ["polite (rewards:polite)"]},
+        ),
         (
             "reward errors",
             "red flag",
@@ -93,8 +120,8 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
 def test_each_sign_has_its_verdict_and_param(sign: str, level: str, flag: str, remedy: str, changes: Any) -> None:
     found = verdict(sign, **changes)
     assert (found.level, found.flag, found.remedy) == (level, flag, remedy)
-    if remedy and remedy != "start the server of the operators":
-        direction, _, name = remedy.partition(" ")
+    for part in remedy.split(" or ") if remedy and not remedy.startswith(("start", "fix")) else []:
+        direction, _, name = part.partition(" ")
         assert direction in ("raise", "lower")
         assert isinstance(reduce(getattr, name.split("."), SHIPPED), int | float)
 

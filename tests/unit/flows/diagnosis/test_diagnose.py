@@ -32,11 +32,12 @@ from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
 from tasks.params.fields import Baseline
 from tasks.params.params import Params
+from tasks.params.sections import UserTerm
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
 from tasks.records import Problem
 from tasks.update import task as update_task
-from tasks.update.diagnostics.health import Verdict
+from tasks.update.diagnostics.health import COLLAPSE, DEGRADATION, Verdict
 from tests.support.groups import write_rewarded
 from tests.support.searches import make_problem
 from tests.support.selections import selected
@@ -51,7 +52,7 @@ CODES = [
     HEADER + "    a = n[0] + n[1]\n    return a\n",
     SCRIPT,
 ]
-NAMES = ["advantages", "KL share", "gradient norm", "score", "distinct completions", "reward errors"]
+NAMES = ["advantages", "KL share", "gradient norm", "learning", "score", "distinct completions", "reward errors"]
 
 
 def problem(name: str, operation: Callable[[int, int, int], int]) -> Problem:
@@ -149,8 +150,8 @@ def test_it_is_the_same_twice_and_nothing_is_changed(project: Layout, seen: Diag
 
 def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None:
     """The stage `update`, given the same completions as files, logs the same numbers."""
-    asked = params(update={"epochs": 1, "prompts_per_step": 8, "schedule": "constant", "warmup_steps": 0, "beta": 0.3})
-    step = diagnose(copied, asked, 3, 1).step
+    asked = params(update={"epochs": 1, "prompts_per_step": 8, "warmup_steps": 4, "beta": 0.3})
+    step = diagnose(copied, asked, round=1).step
     policy = load_policy(copied.policy(1))
     with make_sandbox(asked.sandbox) as sandbox:
         setting = Setting(copied.root, without_tree(asked, asked.update.group_size), WorkflowEnvironment(), sandbox)
@@ -224,15 +225,21 @@ def test_a_baseline_is_what_the_advantage_is_measured_from(rule: Baseline) -> No
                     assert a == pytest.approx(r - baseline)
 
 
-COLD = {"distinct completions": "raise search.temperature", "gradient norm": "raise search.temperature"}
-TOO_FAR = {"score": "lower update.learning_rate"}
+COLD = {"distinct completions": COLLAPSE, "gradient norm": COLLAPSE}
+TOO_FAR = {"score": DEGRADATION}
 
 
 @pytest.mark.parametrize(
     ("section", "changes", "expected", "remedies", "told"),
     [
         ("search", {"temperature": 0.01}, {"identical completions", "zero gradients"}, COLD, "no step was taken"),
-        ("update", {"learning_rate": 0.1, "negative_weight": 1.0}, {"performance down"}, TOO_FAR, "performance down"),
+        (
+            "update",
+            {"learning_rate": 0.1, "negative_weight": 1.0, "warmup_steps": 0},
+            {"performance down"},
+            TOO_FAR,
+            "performance down",
+        ),
         ("update", {"learning_rate": 1e30}, {"performance down"}, TOO_FAR, "not finite"),  # params.yaml refuses that
     ],
 )
@@ -263,6 +270,22 @@ def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert all(c.advantage == 0 and c.baseline is None for c in failed)
     assert verdict(found, "score").level == "no verdict"  # evaluation does not guess either
     assert found.lost.split()[0] in printed(found)
+
+
+BROKEN = """def polite(problem, text, results):
+    return {"yes": 1.0}[text[-2] if "+" in text else "yes"]
+"""
+
+
+def test_the_function_that_failed_is_named_with_its_exception_and_line(copied: Layout) -> None:
+    (copied.root / "manners.py").write_text(BROKEN)
+    own = [UserTerm(name="polite", term="manners:polite", weight=0.5)]
+    found = diagnose(copied, params(rewards={"own": own}), 2)
+    errors = verdict(found, "reward errors")
+    assert errors.remedy == "fix the reward function polite (manners:polite)"
+    assert "polite: KeyError: " in errors.why
+    assert "(manners.py:2)" in errors.why
+    assert "reward errors" in flags(found)
 
 
 @pytest.mark.slow
