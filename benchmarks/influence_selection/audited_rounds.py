@@ -83,11 +83,11 @@ class AuditedRounds:
                 held_out.sort(key=lambda own: derive_seed("sets", self.seed, round, own.trajectory.problem_id))
                 sets = [held_out[place::SETS] for place in range(SETS)]
                 for trusted in sets:
-                    answers[f"exact_{audit_rewards(searched, trusted).audit.answer}"] += 1
+                    answers[f"exact_{audit_rewards(searched, trusted).answer}"] += 1
                 for share in INVERTED:
                     for run, trusted in enumerate(sets[:RUNS]):
                         erring = inverted(searched, share, self.seed, round, run)
-                        answer = audit_rewards(erring, trusted).audit.answer
+                        answer = audit_rewards(erring, trusted).answer
                         answers[f"{share}_{answer}"] += 1
                         if answer == "err":
                             detected[share].add(run)

@@ -53,12 +53,12 @@ def learn(
         critic = criticise(policy, value_head, groups, scores, params)
         groups, recorded = critic.groups, critic.reference
     if select is None:
-        audited = None
+        audit = None
         if params.influence.selection == "audit":
             train, held_out = ([r for r in rewarded if r.trajectory.split == name] for name in ("train", "validation"))
-            audited, count = audit_in_steps(lambda: train, lambda first: held_out[:first], params.influence.n)
+            audit, count = audit_in_steps(lambda: train, lambda first: held_out[:first], params.influence.n)
             groups["validation"] = groups.get("validation", [])[:count]
-        select = partial(select_samples, audited=audited)
+        select = partial(select_samples, audit=audit)
     selection = select(policy, groups["train"], groups.get("validation", []), params, round, value_head)
     learnt = {line.split for line in selection.lines}
     selected = selected_groups(

@@ -11,9 +11,7 @@ rewards raises the former by ρ (1 − 2 · contradicted) (Menon et al. 2015, Le
 Class-Probability Estimation, §5). The standard error is that of a ratio over problems, whose completions depend on each
 other (Cochran 1977, Sampling Techniques, §2.11).
 
-Where rewards err, a training sample with an advantage above 0 (below 0) is rejected if r − p (p − r) is higher than
-chance allows among validation's with such an advantage: conformal p-values and the rule of Benjamini and Hochberg, as
-in conformal_control.py.
+It only asks. Where rewards err, influence selects: select_samples.py.
 """
 
 import math
@@ -22,9 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
-from tasks.objective.advantages import TOLERANCE
 from tasks.records import AuditAnswer, AuditShare, ProblemId, RewardAudit
-from tasks.select.conformal_control import rejection_threshold
 from tasks.select.self_consistency import consistency_features, voters_of
 from tasks.statistics.logistic_regression import LogisticRegression, fit_logistic_regression
 from tasks.trajectories import RewardedTrajectory
@@ -68,25 +64,16 @@ LISTED = 20
 """Suspected problems, and templates, that are named at most."""
 
 
-class AuditedRound(NamedTuple):
-    """An audit and what it rejects: the places of the rejected members by training problem."""
-
-    audit: RewardAudit
-    rejected: dict[ProblemId, set[int]]
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Of the stage `select`; audit_right and audit_err are 0 where the audit cannot tell."""
-        audit = self.audit
-        return {
-            "audit_right": int(audit.answer == "right"),
-            "audit_err": int(audit.answer == "err"),
-            "audit_wrong": audit.wrong,
-            "audit_wrong_error": audit.error,
-            "audit_contradicted": audit.contradicted,
-            "audit_expected": audit.expected,
-            "audit_rejected": sum(map(len, self.rejected.values())),
-        }
+def audit_metrics(audit: RewardAudit) -> dict[str, float]:
+    """Of the stage `select`; audit_right and audit_err are 0 where the audit cannot tell."""
+    return {
+        "audit_right": int(audit.answer == "right"),
+        "audit_err": int(audit.answer == "err"),
+        "audit_wrong": audit.wrong,
+        "audit_wrong_error": audit.error,
+        "audit_contradicted": audit.contradicted,
+        "audit_expected": audit.expected,
+    }
 
 
 class _Group(NamedTuple):
@@ -125,7 +112,6 @@ class _Comparison(NamedTuple):
     sums: "Floats"  # [P, 2] Σ w |r − [p > ½]| and Σ w of each training problem
     model: LogisticRegression  # of all validation problems
     scale: "Scale"
-    held_out: list["Floats"]  # p of each validation problem without itself
 
 
 class Scale(NamedTuple):
@@ -142,19 +128,19 @@ def audit_in_steps(
     train: Callable[[], Iterable[RewardedTrajectory]],
     validation: Callable[[int], Sequence[RewardedTrajectory]],
     most: int,
-) -> tuple[AuditedRound, int]:
+) -> tuple[RewardAudit, int]:
     """The audit with AUDITED validation problems or, unless rewards look right by these, with `most`; and how many.
 
     `validation(n)` gives the first n.
     """
     for count in sorted({min(AUDITED, most), most}):
-        audited = audit_rewards(train(), validation(count))
-        if audited.audit.answer == "right":
+        audit = audit_rewards(train(), validation(count))
+        if audit.answer == "right":
             break
-    return audited, count
+    return audit, count
 
 
-def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[RewardedTrajectory]) -> AuditedRound:
+def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[RewardedTrajectory]) -> RewardAudit:
     """Compare the rewards of `train` with those of `validation`, which are trusted.
 
     Reads each trajectory of `train` once. Completions whose reward failed do not count.
@@ -165,21 +151,19 @@ def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[Rewa
     compared = _compare(ours, theirs, REWARD)
     if compared is None:
         count, needed = len(theirs), max(FEWEST, 2 * len(theirs))
-        unclear = RewardAudit(
+        return RewardAudit(
             answer="unclear", wrong=0, error=0, contradicted=0, expected=0, problems=count, needed=needed
         )
-        return AuditedRound(unclear, {})
     audit = _answer(compared, len(theirs)).model_copy(update={"suspects": _suspects(ours, compared)})
     if audit.answer != "err":
-        return AuditedRound(audit, {})
+        return audit
     names = [name for name in theirs[0].rewards if name != REWARD]
     terms = [
         AuditShare(name=name, contradicted=term.all.contradicted, excess=term.all.excess)
         for name in names
         if len(names) > 1 and (term := _compare(ours, theirs, name))
     ]
-    audit = audit.model_copy(update={"terms": terms, "templates": _by_template(ours, compared)})
-    return AuditedRound(audit, _rejected(ours, theirs, compared))
+    return audit.model_copy(update={"terms": terms, "templates": _by_template(ours, compared)})
 
 
 def _group(rewarded: RewardedTrajectory, votes: int) -> _Group:
@@ -233,7 +217,6 @@ def _compare(train: Sequence[_Group], validation: Sequence[_Group], name: str) -
         sums=ours.sum(1),
         model=_fit(validation, name, scale),
         scale=scale,
-        held_out=held_out,
     )
 
 
@@ -324,35 +307,3 @@ def _suspects(train: Sequence[_Group], compared: _Comparison) -> list[ProblemId]
         if clear.any() and rewards[clear].max() < 0.5:
             found.append((-float(p[clear].max()), group.problem_id))
     return [name for _, name in sorted(found)[:LISTED]]
-
-
-def _rejected(
-    train: Sequence[_Group], validation: Sequence[_Group], compared: _Comparison
-) -> dict[ProblemId, set[int]]:
-    """The places of the samples whose reward is further from its expectation than chance allows."""
-    rejected = defaultdict[ProblemId, set[int]](set)
-    for sign in (1, -1):
-        trusted = [
-            margin
-            for group, p in zip(validation, compared.held_out, strict=True)
-            for _, margin in _margins(group, p, compared.scale, sign)
-        ]
-        ours = [
-            (group.problem_id, place, margin)
-            for group in train
-            for place, margin in _margins(group, compared.model.predict(group.features), compared.scale, sign)
-        ]
-        threshold = rejection_threshold([margin for _, _, margin in ours], trusted)
-        for problem_id, place, margin in ours:
-            if threshold is not None and margin <= threshold:
-                rejected[problem_id].add(place)
-    return dict(rejected)
-
-
-def _margins(group: _Group, expected: "Floats", scale: Scale, sign: int) -> list[tuple[int, float]]:
-    """sign · (p − r) of the members whose reward is above (sign 1) or below (-1) the mean of the group."""
-    import numpy as np
-
-    rewards = group.rewards[REWARD]
-    above = sign * (rewards - np.nanmean(rewards)) > TOLERANCE
-    return [(int(place), float(sign * (expected - scale(rewards))[place])) for place in np.flatnonzero(above)]

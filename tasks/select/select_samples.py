@@ -10,11 +10,11 @@ from tasks.model.sample import Sample
 from tasks.objective.advantages import single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.params.params import Params
-from tasks.records import Selected, Split
+from tasks.records import RewardAudit, Selected, Split
 from tasks.seeds import derive_seed
 from tasks.select.measure import Measurement, measure
 from tasks.select.metrics import selection_metrics
-from tasks.select.reward_audit import AuditedRound
+from tasks.select.reward_audit import audit_metrics
 from tasks.select.strategies import STRATEGIES, Measured
 from tasks.select.tracin import NOT_MEASURED, SampleInfluence
 
@@ -42,12 +42,12 @@ def select_samples(
     params: Params,
     round: int,
     value_head: Any = None,
-    audited: AuditedRound | None = None,
+    audit: RewardAudit | None = None,
 ) -> Selection:
-    """Select from `train` by influence on `validation`, or what the audit of its rewards rejects.
+    """Select from `train` by influence on `validation`; with an audit only where it says that rewards err.
 
     `policy` is the one that the update starts from; with a value head the samples have targets, and their losses are
-    PPO's. `audited`: of these groups, where `influence.selection` is audit. Raises GraftError where the certificate of
+    PPO's. `audit`: of these groups, where `influence.selection` is audit. Raises GraftError where the certificate of
     influence fails.
     """
     own, samples = params.influence, samples_in(train)
@@ -56,10 +56,12 @@ def select_samples(
             logger.warning("groups with a single known reward, which is compared with the whole batch: %d", single)
     found = Measurement([NOT_MEASURED] * len(samples), 0.0, {})
     kept, numbers = [s.has_signal for s in samples], dict[str, float]()
-    errs = audited is not None and audited.audit.answer == "err" and policy.has_adapter
+    errs = audit is not None and audit.answer == "err" and policy.has_adapter
+    if audit is not None and audit.answer == "err" and not policy.has_adapter:
+        logger.warning("rewards err, but influence is measured over an adapter and there is none: nothing is dropped")
     if own.is_measured or errs:
         found = measure(policy, train, validation, params, round, value_head, decides=True)
-    elif audited is not None and policy.has_adapter:
+    elif audit is not None and policy.has_adapter:
         found = _measure_part(policy, train, validation, params, round, value_head)
     strategy = STRATEGIES.get("positive" if errs else own.selection)
     if strategy and (found.is_measured or own.selection == "random"):
@@ -68,8 +70,8 @@ def select_samples(
         logger.warning("no validation sample has a signal: every training sample that has one is kept")
     if own.is_measured:
         numbers["all_kept"] = int(any(kept) and not found.is_measured)
-    if audited is not None:
-        numbers |= audited.metrics
+    if audit is not None:
+        numbers |= audit_metrics(audit)
     numbers |= found.metrics
     mixed: list[Selected] = []
     if own.train_on_validation and own.is_held_out:

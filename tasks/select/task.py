@@ -17,8 +17,8 @@ from tasks.objective.sampler_check import check_sampler
 from tasks.params.params import Params
 from tasks.ppo.critic import start_round
 from tasks.ppo.losses import with_ppo_objective
-from tasks.records import REMEDY, Split
-from tasks.select.reward_audit import AuditedRound, audit_in_steps
+from tasks.records import REMEDY, RewardAudit, Split
+from tasks.select.reward_audit import audit_in_steps
 from tasks.select.select_samples import select_samples
 from tasks.select.validation_rollout import write_validation
 from tasks.trajectories import RewardedTrajectory
@@ -32,13 +32,13 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     In `update.processes` processes where influence is measured or the model is sharded; they read the same validation.
     """
     assert round is not None
-    own, audited = params.influence.selection, None
+    own, audit = params.influence.selection, None
     try:
         if own == "audit":
-            audited = audit_round(layout, params, round)
+            audit = audit_round(layout, params, round)
         else:
             write_validation(layout, params, round, params.influence.n if params.influence.is_held_out else 0)
-        select = partial(run_selection, audited=audited)
+        select = partial(run_selection, audit=audit)
         if params.update.processes > 1 and (own not in ("none", "random") or params.update.sharded):
             run_in_processes(select, layout, params, round)
         else:
@@ -48,23 +48,23 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         raise
 
 
-def audit_round(layout: Layout, params: Params, round: int) -> AuditedRound:
+def audit_round(layout: Layout, params: Params, round: int) -> RewardAudit:
     """Sample validation, audit the round's training rewards by it, and write what that found."""
 
     def sampled(count: int) -> list[RewardedTrajectory]:
         write_validation(layout, params, round, count)
         return list(read_trajectories(layout, round, ["validation"]))
 
-    audited, _ = audit_in_steps(lambda: read_trajectories(layout, round, ["train"]), sampled, params.influence.n)
-    write_json(layout.audit(round), audited.audit)
-    err = audited.audit.answer == "err"
-    logger.log(logging.WARNING if err else logging.INFO, "%s", audited.audit.sentence)
+    audit, _ = audit_in_steps(lambda: read_trajectories(layout, round, ["train"]), sampled, params.influence.n)
+    write_json(layout.audit(round), audit)
+    err = audit.answer == "err"
+    logger.log(logging.WARNING if err else logging.INFO, "%s", audit.sentence)
     if err:
         logger.warning("%s", REMEDY)
-    return audited
+    return audit
 
 
-def run_selection(layout: Layout, params: Params, round: int, audited: AuditedRound | None = None) -> None:
+def run_selection(layout: Layout, params: Params, round: int, audit: RewardAudit | None = None) -> None:
     """Select at the policy of the round before; the first of several processes writes."""
     params = with_ppo_objective(params)
     by_ppo, own = params.algorithm == "ppo", params.influence
@@ -84,7 +84,7 @@ def run_selection(layout: Layout, params: Params, round: int, audited: AuditedRo
             critic = start_round(layout, params, round, policy, groups)
             policy, head, groups = critic.policy, critic.head, critic.groups
         checked = check_sampler(policy, samples_in(recorded), engine, params.search.temperature, tokens, round)
-    selection = select_samples(policy, groups["train"], groups.get("validation", []), params, round, head, audited)
+    selection = select_samples(policy, groups["train"], groups.get("validation", []), params, round, head, audit)
     if rank():
         return
     if not any(line.selected for line in selection.lines):

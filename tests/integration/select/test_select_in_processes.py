@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tasks.records import Selected, Split
 from tasks.select import task
 from tasks.select.reward_audit import audit_rewards
 from tasks.select.task import run, run_selection
-from tasks.trajectories import RewardedTrajectory, Trajectory
+from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import read_rewarded
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
@@ -61,24 +62,25 @@ def test_two_processes_select_what_one_selects(
 
 @pytest.mark.slow
 def test_two_processes_audit_as_one_does(layout: Layout) -> None:
-    """What they measure next to the audit, and what it rejects."""
-    written_by, dropped = [], read_jsonl(layout.trajectories(1), Trajectory)[0].problem_id
+    """What they measure next to an audit that finds nothing, and what influence drops where rewards err."""
+    written_by: dict[str, list[Any]] = {}
     train, validation = (list(read_rewarded(layout.trajectories(1, split))) for split in SPLITS)
-    audited = audit_rewards(train, validation)
-    for processes in (1, 2):
+    audit = audit_rewards(train, validation)
+    for answer, processes in product(("right", "err"), (1, 2)):
         asked = params(processes, selection="audit")
-        select = partial(run_selection, audited=audited._replace(rejected={dropped: {0}}))
+        select = partial(run_selection, audit=audit.model_copy(update={"answer": answer}))
         if processes == 1:
             select(layout, asked, 1)
         else:
             run_in_processes(select, layout, asked, 1)
         lines, numbers = written(layout)
         measured = {line.problem_id for line in lines if line.influence is not None}
-        assert not lines[0].selected
-        written_by.append(([line.selected for line in lines], measured))
-        assert numbers["audit_rejected"] == 1
-    assert written_by[0] == written_by[1]
-    assert written_by[0][1]
+        written_by.setdefault(answer, []).append(([line.selected for line in lines], measured))
+        assert ("certificate_slope" in numbers) == (answer == "err")
+    for one, two in written_by.values():
+        assert one == two
+        assert one[1]
+    assert written_by["right"][0] != written_by["err"][0]
 
 
 def test_where_nothing_is_measured_no_process_is_started(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 
 from tasks.records import RewardAudit
-from tasks.select.reward_audit import FEWEST, AuditedRound, audit_in_steps, audit_rewards
+from tasks.select.reward_audit import FEWEST, audit_in_steps, audit_rewards
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import changed, with_rewards
 from tests.support.rollouts import SAMPLES, invert, simulate_round, with_changed_rewards
@@ -14,48 +14,25 @@ from tests.support.tiers import nightly_but_first
 TRAIN, VALIDATION = 200, 64
 
 
-def audit(seed: int, share: float = 0.0, validation: int = VALIDATION) -> AuditedRound:
+def audit(seed: int, share: float = 0.0, validation: int = VALIDATION) -> RewardAudit:
     train = invert(simulate_round(seed, TRAIN), share, seed)
     return audit_rewards(train, simulate_round(seed, validation, "validation"))
 
 
-def places_of(audited: AuditedRound) -> set[tuple[str, int]]:
-    return {(name, place) for name, places in audited.rejected.items() for place in places}
-
-
-def test_right_rewards_look_right_and_nothing_is_rejected() -> None:
+def test_right_rewards_look_right() -> None:
     audits = [audit(seed) for seed in range(8)]
-    assert {found.audit.answer for found in audits} <= {"right", "unclear"}
-    assert sum(found.audit.answer == "right" for found in audits) >= 7
-    assert not any(found.rejected or found.audit.templates or found.audit.terms for found in audits)
+    assert {found.answer for found in audits} <= {"right", "unclear"}
+    assert sum(found.answer == "right" for found in audits) >= 7
+    assert not any(found.templates or found.terms for found in audits)
 
 
 @pytest.mark.parametrize(("share", "noticed"), nightly_but_first([(0.3, 8), (0.1, 5)]))
 def test_the_share_of_inverted_rewards_is_noticed_and_estimated(share: float, noticed: int) -> None:
-    audits = [audit(seed, share).audit for seed in range(8)]
+    audits = [audit(seed, share) for seed in range(8)]
     assert sum(found.answer == "err" for found in audits) >= noticed
     assert fmean(found.wrong for found in audits) == pytest.approx(share, abs=0.02)
     within = [abs(found.wrong - share) <= 1.96 * found.error for found in audits]
     assert fmean(within) >= 0.85
-
-
-def test_of_what_is_rejected_at_most_a_third_is_right() -> None:
-    """In the mean over rounds; and most of the false successes are rejected."""
-    false_shares, noticed = [], []
-    for seed in range(4):
-        truth = {t.problem_id: [r.reward for r in rewards] for t, rewards in simulate_round(seed, TRAIN)}
-        train = invert(simulate_round(seed, TRAIN), 0.3, seed)
-        rejected = places_of(audit_rewards(train, simulate_round(seed, VALIDATION, "validation")))
-        wrong = {
-            (t.problem_id, place)
-            for t, rewards in train
-            for place, reward in enumerate(rewards)
-            if reward.reward != truth[t.problem_id][place]
-        }
-        false_shares.append(len(rejected - wrong) / len(rejected))
-        noticed.append(len(rejected & wrong) / len(wrong))
-    assert fmean(false_shares) <= 1 / 3
-    assert fmean(noticed) > 0.4
 
 
 @pytest.mark.parametrize(("share", "counts"), [(0.0, [64]), (0.3, [64, 128])])
@@ -75,7 +52,7 @@ def test_more_validation_is_asked_for_unless_rewards_look_right(share: float, co
 
 def test_few_validation_problems_cannot_tell_and_more_are_asked_for() -> None:
     for count in (1, 4, FEWEST - 1):
-        found = audit(0, 0.5, count).audit
+        found = audit(0, 0.5, count)
         assert (found.answer, found.problems) == ("unclear", count)
         assert found.needed >= FEWEST
         assert str(found.needed) in found.sentence
@@ -83,45 +60,41 @@ def test_few_validation_problems_cannot_tell_and_more_are_asked_for() -> None:
 
 def test_equal_rewards_in_validation_cannot_tell() -> None:
     equal = with_changed_rewards(simulate_round(0, VALIDATION, "validation"), lambda *_: 1.0)
-    found = audit_rewards(simulate_round(0, TRAIN), equal).audit
+    found = audit_rewards(simulate_round(0, TRAIN), equal)
     assert (found.answer, found.problems) == ("unclear", VALIDATION)
     assert found.needed > VALIDATION
-    assert audit_rewards([], simulate_round(0, VALIDATION, "validation")).audit.answer == "unclear"
+    assert audit_rewards([], simulate_round(0, VALIDATION, "validation")).answer == "unclear"
 
 
 def test_neither_order_nor_scale_of_the_rewards_matters() -> None:
     train, validation = invert(simulate_round(0, TRAIN), 0.3, 0), simulate_round(0, VALIDATION, "validation")
     expected = audit_rewards(train, validation)
     turned = audit_rewards(train[::-1], validation)
-    assert (turned.audit.answer, places_of(turned)) == ("err", places_of(expected))
-    assert turned.audit.wrong == pytest.approx(expected.audit.wrong)
+    assert turned.answer == "err"
+    assert turned.wrong == pytest.approx(expected.wrong)
     scaled = [with_changed_rewards(groups, lambda _g, _p, reward: 2 * reward + 3) for groups in (train, validation)]
-    assert audit_rewards(*scaled).audit.wrong == pytest.approx(expected.audit.wrong)
-    assert places_of(audit_rewards(*scaled)) == places_of(expected)
+    assert audit_rewards(*scaled).wrong == pytest.approx(expected.wrong)
 
 
 def test_failed_rewards_do_not_count() -> None:
     train, validation = invert(simulate_round(0, TRAIN), 0.3, 0), simulate_round(0, VALIDATION, "validation")
     failed = with_changed_rewards(train, lambda _group, place, reward: None if place == 0 else reward)
     found = audit_rewards(failed, validation)
-    assert found.audit.answer == "err"
-    assert found.audit.wrong == pytest.approx(0.3, abs=0.08)
-    assert not any(place == 0 for _, place in places_of(found))
+    assert found.answer == "err"
+    assert found.wrong == pytest.approx(0.3, abs=0.08)
     few = with_changed_rewards(validation, lambda g, _p, r: r if g.trajectory.problem_id == "validation-0" else None)
-    assert audit_rewards(train, few).audit.answer == "unclear"
+    assert audit_rewards(train, few).answer == "unclear"
     nothing = with_changed_rewards(train, lambda *_: None)
-    assert audit_rewards(nothing, validation).audit.answer == "unclear"
+    assert audit_rewards(nothing, validation).answer == "unclear"
 
 
 def test_what_a_tree_search_wrote_has_no_vote_and_is_not_compared() -> None:
-    """It follows what was rewarded before. It is rejected as other samples are."""
+    """It follows what was rewarded before."""
     train, validation = simulate_round(0, TRAIN), simulate_round(0, VALIDATION, "validation")
     half = ["sample"] * (SAMPLES // 2) + ["tree"] * (SAMPLES // 2)
     trees = [changed(group, proposer=half) for group in train]
     wrong = with_changed_rewards(trees, lambda _g, place, reward: 1 - reward if place >= SAMPLES // 2 else reward)
-    assert audit_rewards(wrong, validation).audit.contradicted == audit_rewards(trees, validation).audit.contradicted
-    found = audit_rewards(with_changed_rewards(wrong, lambda _g, place, r: 1 - r if place == 0 else r), validation)
-    assert any(place >= SAMPLES // 2 for _, place in places_of(found))
+    assert audit_rewards(wrong, validation).contradicted == audit_rewards(trees, validation).contradicted
 
 
 def test_the_template_whose_rewards_err_comes_first() -> None:
@@ -129,7 +102,7 @@ def test_the_template_whose_rewards_err_comes_first() -> None:
         return 1 - reward if group.trajectory.problem.template == "t2" else reward
 
     train = with_changed_rewards(simulate_round(0, TRAIN), change)
-    found = audit_rewards(train, simulate_round(0, VALIDATION, "validation")).audit
+    found = audit_rewards(train, simulate_round(0, VALIDATION, "validation"))
     assert found.answer == "err"
     assert found.templates[0].name == "t2"
     assert found.templates[0].excess > 0.5 > max(share.excess for share in found.templates[1:])
@@ -143,7 +116,7 @@ def test_the_term_that_errs_is_named() -> None:
 
     train = [terms(group, -1) for group in simulate_round(0, TRAIN)]
     validation = [terms(group, 1) for group in simulate_round(0, VALIDATION, "validation")]
-    found = audit_rewards(train, validation).audit
+    found = audit_rewards(train, validation)
     shares = {share.name: share.excess for share in found.terms}
     assert shares["polite"] > 0.7
     assert shares["correctness"] == pytest.approx(0, abs=0.05)
@@ -157,10 +130,10 @@ def test_problems_with_a_wrong_key_are_suspected() -> None:
         return 0.0 if group.trajectory.problem_id in wrong else reward
 
     validation = simulate_round(0, VALIDATION, "validation")
-    suspects = audit_rewards(with_changed_rewards(simulate_round(0, TRAIN), change), validation).audit.suspects
+    suspects = audit_rewards(with_changed_rewards(simulate_round(0, TRAIN), change), validation).suspects
     assert len(set(suspects) & wrong) >= 5
     assert len(set(suspects) - wrong) <= 1
-    assert not audit_rewards(simulate_round(0, TRAIN), validation).audit.suspects
+    assert not audit_rewards(simulate_round(0, TRAIN), validation).suspects
 
 
 def test_the_sentence_names_the_answer() -> None:

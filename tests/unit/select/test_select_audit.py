@@ -46,11 +46,11 @@ def test_where_rewards_look_right_all_is_kept_and_validation_is_learned_from(
     lines = selected(layout, write_case(layout, make_trajectory, TRUTH))
     assert read_json(layout.audit(1), RewardAudit).answer == "right"
     assert all(line.selected for line in lines)
-    assert (numbers(layout)["audit_right"], numbers(layout)["audit_rejected"]) == (1, 0)
+    assert numbers(layout)["audit_right"] == 1
     assert numbers(layout)["mixed"] == sum(line.split == "validation" for line in lines) > 0
 
 
-def test_where_rewards_err_what_contradicts_validation_is_dropped_and_validation_is_learned_from(
+def test_where_rewards_err_influence_selects_and_validation_is_learned_from(
     layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = write_case(layout, make_trajectory, [0, 0, 1, 1])
@@ -60,8 +60,10 @@ def test_where_rewards_err_what_contradicts_validation_is_dropped_and_validation
     assert "rewards err, about" in caplog.text
     assert REMEDY in caplog.text
     train = [line for line in lines if line.split == "train"]
-    assert not any(line.selected for line in train)
-    assert numbers(layout)["audit_rejected"] == len(train)
+    assert all(line.influence is not None for line in train)
+    assert [line.selected for line in train] == [(line.influence or 0) > 0 for line in train]
+    assert not any(line.selected for line in train)  # each contradicts all of validation
+    assert numbers(layout)["certificate_slope"] == pytest.approx(-1, abs=0.05)
     mixed = [line for line in lines if line.split == "validation"]
     assert len(mixed) == PROBLEMS * len(TOKENS)
     assert all(line.selected for line in mixed)
