@@ -13,7 +13,7 @@ schedule, rate and number of epochs.
                       group, and `oracle`, which drops what would have no advantage by trusted rewards
     audit             has 512 trusted completions, 8 of each of 64 validation problems, on top of the 1,536, as a run as
                       shipped, and 1,024 unless rewards look right; it learns from them, too, with as many problems a
-                      step
+                      step, and where rewards err from the samples with positive influence on them
     trusted alone     learns from 512 or 1,024 trusted completions, and has no others
     influence         `influence.selection: positive`: 1,024 of the 1,536 are trusted, and learned from, too
 

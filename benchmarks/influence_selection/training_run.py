@@ -49,8 +49,9 @@ GRPO = (
 """GRPO as published, at a constant rate, but from successes alone (`update.negative_weight` 0, as shipped): with
 failures at full weight, this policy unlearns in a few rounds."""
 
-REVISION, AUDIT_REVISION = 3, 5
-"""Raised with each change of code or of a shipped param after which a run, or an audited one, gives something else."""
+REVISION, AUDIT_REVISION, SELECTED_REVISION = 3, 4, 5
+"""Raised with each change of code or of a shipped param after which a run gives something else; the last two are those
+of audited runs, whose audits say in no round, or in most, that rewards err."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,9 @@ class TrainingRun:
         rule, condition = self.variant.rule, str(self.condition)
         if rule == "trusted_alone" or (rule == "majority" and condition != "answer_only"):  # which has its own problems
             condition = ""
-        revision = AUDIT_REVISION if rule == "audit" else REVISION
+        revision = REVISION
+        if rule == "audit":
+            revision = SELECTED_REVISION if condition in ("flipped", "biased") else AUDIT_REVISION
         return short_runs.digest(self.assignments, revision, condition, rule, ROUNDS)
 
     def run(self) -> Figures:

@@ -3,12 +3,15 @@
 selected, selected_share    samples that the update may see; shares are of the samples with a signal
 selected_share_…            of those with advantage above 0 (good) and below (bad); with the highest reward of the
                             round (full), with 0 (none) and between (some); of those that each proposer wrote
-influence_mean, _std, _min, _max, _p10 …    of the samples that have a gradient, where it was measured
+measured                    samples whose influence was measured; next to an audit that finds nothing only a few
+influence_mean, _std, _min, _max, _p10 …    of those of them that have a gradient
 influence_positive_share    share of these whose influence is above 0
 gradient_norm_mean          of their parts of the loss
 train_gradient_norm         of the sum of these parts, the gradient of the batch
 validation_gradient_norm    of the validation loss
-gradient_cosine             of the angle between these two: below 0 a step on the whole batch raises the validation loss
+validation_loss             its value, which has no meaning by itself
+gradient_cosine             of the angle between these two, of the measured samples: where it is below 0 a step on all of
+                            them raises the validation loss; of few samples it is noise
 
 They are of training samples; `mixed` counts the validation samples that the update learns from as well.
 """
@@ -42,7 +45,8 @@ def selection_metrics(
     }
     for proposer in dict.fromkeys(proposers):
         numbers[f"selected_share_{proposer}"] = _kept(line for line, _, by in rows if by == proposer)
-    return numbers | _measured([line for line, _, _ in rows])
+    count = sum(line.influence is not None for line in lines)
+    return numbers | ({"measured": count} if count else {}) | _measured([line for line, _, _ in rows])
 
 
 def _measured(lines: Sequence[Selected]) -> dict[str, float]:
