@@ -10,8 +10,8 @@ gradient_norm_mean          of their parts of the loss
 train_gradient_norm         of the sum of these parts, the gradient of the batch
 validation_gradient_norm    of the validation loss
 validation_loss             its value, which has no meaning by itself
-gradient_cosine             of the angle between these two, of the measured samples: where it is below 0 a step on all of
-                            them raises the validation loss; of few samples it is noise
+gradient_cosine             of the angle between these two, of the measured samples: where it is below 0 a step on all
+                            of them raises the validation loss; of few samples it is noise
 
 They are of training samples; `mixed` counts the validation samples that the update learns from as well.
 """
