@@ -24,7 +24,7 @@ CHANCE = 1.96
 """Standard errors of a 95 % interval."""
 
 KS = (1, 5, 10)
-"""k of pass@k of a round's own samples, where it has so many of a problem."""
+"""k of pass@k of a round's own samples, where it has that many of a problem."""
 
 NOTHING_EARNED = (
     "see what the policy writes with graft diagnose: where it is no program or no answer, change policy.prompt, "

@@ -38,7 +38,7 @@ SMALL = [
     *["bootstrap.learning_rate=0.004"],
     *["search.samples=8", "search.simulations=12", "search.temperature=1.0"],
     *["rewards.correctness=1.0", "rewards.runs=0.0"],
-    *["influence.completions=6", "influence.selection=positive"],
+    *["influence.completions=6", "influence.selection=positive", "influence.fdr_control=false"],
     *["update.group_size=10", "update.prompts_per_step=8", "update.epochs=8", "update.learning_rate=0.006"],
     *["update.negative_weight=0.0", "update.clip_low=0.2", "update.clip_high=0.3", "update.beta=0.01"],
     *["evaluation.samples=10", "evaluation.ks=[1, 5]"],

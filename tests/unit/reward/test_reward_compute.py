@@ -77,6 +77,6 @@ def test_the_form_and_the_marks_earn_a_half_each_unless_weights_say_otherwise(
     text = TEXTS[0].replace("2 + 3", "2 + 3 = 5")
     params = shipped_params(rewards={"environment": weights})
     group = make_group([text, "5"], [Result(status="ok", value=5), Result(status="ok", value=6)])
-    (rewarded,), _ = compute_rewards(tmp_path, params, TaggedAnswer(), [group], 2, 0.2)
+    (rewarded,), *_ = compute_rewards(tmp_path, params, TaggedAnswer(), [group], 2, 0.2)
     assert rewarded.rewards[0].reward == pytest.approx(1 + full)
     assert rewarded.rewards[1].reward == pytest.approx(weights.get("steps", 0) * 0.5)
