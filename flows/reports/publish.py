@@ -87,7 +87,10 @@ def failure(error: Exception) -> str:
 
 
 def summary_of(record: RunRecord) -> str:
-    """The decision, then pass@k before and after with the paired change, in Markdown, without any text of a model."""
+    """The decision, then pass@k before and after with the paired change, in Markdown, and what decided the selection.
+
+    Without any text of a model.
+    """
     names = ("pass_at_1_greedy", *(f"pass_at_{k}" for k in record.evaluation.ks))
     rows = [
         [title_of(found.name), level(found.first), level(found.second), change(found.difference)]
@@ -96,4 +99,5 @@ def summary_of(record: RunRecord) -> str:
     ]
     head = [[f"{len(record.outcomes['after'])} test problems", "before", "after", "change"], ["---"] * 4]
     table = (f"| {' | '.join(row)} |" for row in (*head, *rows))
-    return "\n".join([record.decision, "", *table, *(f"\n{line}" for line in record.audit_lines)])
+    lines = [*record.selection_lines, *record.audit_lines]
+    return "\n".join([record.decision, "", *table, *(f"\n{line}" for line in lines)])

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from flows.reports.influence_extremes import EXTREMES, InfluenceExample, influence_extremes
+from flows.reports.selection_sentence import selection_sentence
 from flows.stages.dvc_yaml import parse
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
 from tasks.core.metrics_files import flatten, read_metrics, read_table
@@ -101,6 +103,8 @@ class RunRecord(Record):
     audits: dict[str, RewardAudit] = Field(default={}, exclude_if=not_)  # round → the audit of its rewards
     influence_round: int | None  # the last round in which influence was measured
     influence: list[Bar]
+    extremes: Annotated[list[InfluenceExample], Field(max_length=2 * EXTREMES)] = Field(default=[], exclude_if=not_)
+    """Samples of `influence_round` with the highest influence, then those with the lowest."""
     tree: str | None  # SVG of a search tree of the last round
 
     @model_validator(mode="after")
@@ -122,13 +126,28 @@ class RunRecord(Record):
 
     @property
     def audit_lines(self) -> list[str]:
-        """What the audits of the rewards found, round by round, and remedies; one line where all rewards look right."""
+        """What the audits of the rewards found, round by round, and remedies; one line where all rewards look right,
+        none if `selection_lines` says so."""
         if self.audits and all(audit.answer == "right" for audit in self.audits.values()):
-            return ["Rewards look right in every round."]
+            return [] if self.selection_lines else ["Rewards look right in every round."]
         return [
             *(f"Round {number}: {audit.sentence}." for number, audit in self.audits.items()),
             *(f"{line}." for line in self.remedies),
         ]
+
+    @property
+    def selection_lines(self) -> list[str]:
+        """A sentence about what decided which samples the update saw; none where the metrics do not tell."""
+        rounds = {n: own for n in range(1, self.rounds + 1) if (own := self.metrics.get(f"select@{n}"))}
+        sentence = selection_sentence(self.params, rounds)
+        return [sentence] if sentence else []
+
+    @property
+    def influence_unit(self) -> str:
+        """What a value of influence is."""
+        if self.params.get("influence.similarity") == "local" and self.params.get("algorithm") != "ppo":
+            return "agreement with similar validation completions"
+        return "decrease of the validation loss per unit of learning rate"
 
     @property
     def training_lines(self) -> list[str]:
@@ -159,6 +178,7 @@ def read_run_record(layout: Layout) -> RunRecord:
     numbers = range(1, rounds + 1)
     measured = ((n, influence_histogram(read_jsonl(layout.selection(n), Selected))) for n in reversed(numbers))
     influence_round, bins = next((pair for pair in measured if pair[1]), (None, []))
+    ends = influence_extremes(layout, influence_round) if influence_round else []
     stage_ids = sorted(path.stem for path in layout.metrics("problems").parent.glob("*.json"))
     try:
         return RunRecord(
@@ -174,6 +194,7 @@ def read_run_record(layout: Layout) -> RunRecord:
             audits={str(n): read_json(layout.audit(n), RewardAudit) for n in numbers if layout.audit(n).is_file()},
             influence_round=influence_round,
             influence=[Bar(**bin._asdict()) for bin in bins],
+            extremes=ends,
             tree=read_text(layout.tree(rounds)) if layout.tree(rounds).is_file() else None,
         )
     except ValidationError as error:

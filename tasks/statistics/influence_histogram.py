@@ -26,12 +26,17 @@ class Bin(NamedTuple):
     not_selected: int
 
 
+def measured_lines(lines: Sequence[Selected]) -> list[Selected]:
+    """Those of samples that have a gradient and whose influence was measured."""
+    return [line for line in lines if line.advantage != 0 and line.influence is not None and line.gradient_norm]
+
+
 def influence_histogram(lines: Sequence[Selected]) -> list[Bin]:
     """BINS bins, symmetric about 0 but for the outer ends; [] where no influence was measured, or validation gave no
     signal."""
     import numpy as np
 
-    measured = [line for line in lines if line.advantage != 0 and line.influence is not None and line.gradient_norm]
+    measured = measured_lines(lines)
     if not any(line.influence for line in measured):  # without a signal in validation all are 0
         return []
     values = np.array([line.influence for line in measured], dtype=np.float64)

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from flows.reports.comparison import COSTS, Side, level_with_interval, title_of
 from flows.reports.html.chart import Curve, Point, Stack, bars, curves
+from flows.reports.influence_extremes import InfluenceExample
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 from tasks.environments.measures import PREFIX
 from tasks.evaluate.environment_measures import ENDS
@@ -25,6 +26,13 @@ class Chart(NamedTuple):
 
     title: str
     svg: Markup
+
+
+class Extremes(NamedTuple):
+    """Samples at one end of a round's influences."""
+
+    title: str
+    samples: Sequence[InfluenceExample]
 
 
 class Card(NamedTuple):
@@ -81,16 +89,38 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
     measured = [(_of(sides, side), side.record) for side in sides if side.record.influence]
     return [
         Chart(
-            f"{name}round {record.influence_round}",
+            f"{name}round {record.influence_round}: {record.influence_unit}",
             bars(
                 f"{name}influence of round {record.influence_round}",
                 [Stack(bar.low, bar.high, [bar.selected, bar.not_selected]) for bar in record.influence],
-                "influence",
+                record.influence_unit,
                 {"kept": "kept", "left": "left out"},
             ),
         )
         for name, record in measured
     ]
+
+
+def selections(sides: Sequence[Side]) -> list[str]:
+    """What decided the selection of each run."""
+    lines = [
+        (f"{side.letter}: " if len(sides) > 1 else "", line) for side in sides for line in side.record.selection_lines
+    ]
+    return [f"{name}{line}" for name, line in lines]
+
+
+def extremes(sides: Sequence[Side]) -> list[Extremes]:
+    """Of each run that measured influence, the samples with the highest and those with the lowest."""
+    found = []
+    for side in sides:
+        listed = side.record.extremes
+        middle = (len(listed) + 1) // 2
+        for title, samples in (("highest", listed[:middle]), ("lowest", listed[middle:])):
+            if samples:
+                found.append(
+                    Extremes(f"{_of(sides, side)}{title} influence of round {side.record.influence_round}", samples)
+                )
+    return found
 
 
 def updates(sides: Sequence[Side]) -> list[Chart]:

@@ -49,6 +49,8 @@ def render_page(sides: Sequence[Side]) -> str:
         pass_at_k=content.pass_at_k(sides),
         rewards=content.rewards(sides),
         influence=content.influence(sides),
+        selections=content.selections(sides),
+        extremes=content.extremes(sides),
         updates=content.updates(sides),
         trees=[(side, _image(side.record.tree)) for side in sides if side.record.tree],
         measures=content.measure_rows(sides),

@@ -68,6 +68,49 @@ def test_the_audit_of_the_rewards_is_on_the_page_and_in_the_summary(tmp_path: Pa
     assert summary_of(record).splitlines()[-3::2] == [f"Round 1: {audit.sentence}.", f"{REMEDY}."]
 
 
+SELECT = {"samples": 4588, "selected": 4588, "measured": 72, "influence_positive_share": 0.69, "audit_right": 1}
+
+
+def test_the_page_and_the_summary_say_what_decided_the_selection(tmp_path: Path) -> None:
+    layout = finished_run.write(tmp_path)
+    for number in (1, 2):
+        write_json(layout.metrics("select", number), SELECT)
+        write_json(layout.audit(number), finished_run.make_audit("right"))
+    record = write_page(layout)
+    (sentence,) = record.selection_lines
+    assert sentence.startswith("Nothing was dropped: the audit found rewards right in all 2 rounds; influence was")
+    assert record.audit_lines == []  # the sentence has it
+    assert f"<p>{sentence}</p>" in layout.page.read_text()
+    assert summary_of(record).splitlines()[-1] == sentence
+    assert content.selections(make_sides([("a", record), ("b", record)])) == [f"A: {sentence}", f"B: {sentence}"]
+
+
+def test_the_samples_of_highest_and_lowest_influence_are_below_the_histogram(tmp_path: Path) -> None:
+    known = record(tmp_path)
+    assert [end.title for end in content.extremes(make_sides([("a", known)]))] == [
+        "highest influence of round 2",
+        "lowest influence of round 2",
+    ]
+    hostile = known.extremes[0].model_copy(update={"completion": "<script>1</script>", "influence": -2e-5})
+    page = render_page(make_sides([("a", known.model_copy(update={"extremes": [hostile]}))]))
+    assert "influence -2e-05; advantage +1.00; kept</p>" in page
+    assert "<pre>&lt;script&gt;1&lt;/script&gt;</pre>" in page
+    assert "<script" not in page
+
+
+def test_the_axis_of_influence_names_its_unit(tmp_path: Path) -> None:
+    known = record(tmp_path)
+    for changes, unit in (
+        ({"influence.similarity": "local"}, "agreement with similar validation completions"),
+        ({"influence.similarity": "dot"}, "decrease of the validation loss per unit of learning rate"),
+        ({"algorithm": "ppo"}, "decrease of the validation loss per unit of learning rate"),
+    ):
+        own = known.model_copy(update={"params": known.params | changes})
+        (chart,) = content.influence(make_sides([("a", own)]))
+        assert chart.title == f"round 2: {unit}"
+        assert f">{unit}</text>" in chart.svg
+
+
 def test_the_page_names_no_address_and_has_no_script(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path)
     write_page(layout)

@@ -7,10 +7,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record
-from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, write_text
+from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.records import REMEDY
+from tasks.records import REMEDY, Selected
 from tasks.statistics.influence_histogram import BINS
 from tests.support import finished_run
 
@@ -63,7 +63,23 @@ def test_influence_is_that_of_the_last_round_that_measured_it(tmp_path: Path) ->
     assert read_run_record(layout).influence_round == 1
     write_jsonl(layout.selection(1), [])
     record = read_run_record(layout)
-    assert (record.influence_round, record.influence) == (None, [])
+    assert (record.influence_round, record.influence, record.extremes) == (None, [], [])
+
+
+def test_the_extremes_are_the_three_samples_at_each_end_with_their_completions(tmp_path: Path) -> None:
+    layout = finished_run.write(tmp_path, rounds=1)
+    lines = {line.influence: line for line in read_jsonl(layout.selection(1), Selected)}
+    influences = sorted(lines, key=lambda influence: -(influence or 0))
+    record = read_run_record(layout)
+    assert [one.influence for one in record.extremes] == [*influences[:3], *influences[-3:]]
+    assert [one.selected for one in record.extremes] == [True] * 3 + [False] * 3
+    assert all(one.completion == f"return {lines[one.influence].member}" for one in record.extremes)
+    write_json(layout.account, record)
+    assert read_json(layout.account, RunRecord) == record
+    write_jsonl(layout.selection(1), [lines[influence] for influence in influences[:4]])
+    assert [one.influence for one in read_run_record(layout).extremes] == influences[:4]  # none twice
+    layout.trajectories(1).unlink()
+    assert read_run_record(layout).extremes == []
 
 
 def test_the_audits_of_all_rounds_are_kept_and_said(tmp_path: Path) -> None:

@@ -90,6 +90,13 @@ def test_the_report_says_that_failures_are_not_learned_from(layout: Layout) -> N
     assert said not in report(layout, "update.negative_weight=1.0")
 
 
+def test_the_report_says_what_decided_the_selection(layout: Layout) -> None:
+    for number in (1, 2, 3):
+        add(layout, "select", number, {"samples": 1200, "selected": 800})
+    said = "Nothing was measured or dropped (influence.selection none)."
+    assert said in report(layout, "influence.selection=none")
+
+
 def test_costs_and_measures_of_an_environment_have_rows_but_not_those_of_seen_and_unseen_templates(
     layout: Layout,
 ) -> None:
