@@ -24,7 +24,7 @@ def selection_sentence(params: Mapping[str, str], rounds: Mapping[int, Numbers])
     if selection == "none":
         return "Nothing was measured or dropped (influence.selection none)."
     if selection == "audit":
-        return _of_audit(params, known)
+        return _of_audit(known)
     decided = known if selection == "random" else {n: own for n, own in known.items() if _is_measured(own)}
     if not decided:
         return (
@@ -41,13 +41,13 @@ def selection_sentence(params: Mapping[str, str], rounds: Mapping[int, Numbers])
     return f"{text}{rest}{_influence(known)}."
 
 
-def _of_audit(params: Mapping[str, str], known: Mapping[int, Numbers]) -> str:
+def _of_audit(known: Mapping[int, Numbers]) -> str:
     errs = [number for number, own in known.items() if own.get("audit_err")]
     decided = {number: known[number] for number in errs if _is_measured(known[number])}
     if decided:
         where = _rounds([*decided], len(known))
         return (
-            f"TracIn decided {where}, where rewards err: {_kept(decided)} were kept, {_rule(params)}"
+            f"TracIn decided {where}, where rewards err: {_kept(decided)} were kept, those with influence above 0"
             f"{_others(known, decided)}{_influence(known)}."
         )
     right = [number for number, own in known.items() if own.get("audit_right")]

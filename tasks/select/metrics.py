@@ -3,8 +3,9 @@
 selected, selected_share    samples that the update may see; shares are of the samples with a signal
 selected_share_…            of those with advantage above 0 (good) and below (bad); with the highest reward of the
                             round (full), with 0 (none) and between (some); of those that each proposer wrote
-measured                    samples whose influence was measured; next to an audit that finds nothing only a few
-influence_mean, _std, _min, _max, _p10 …    of those of them that have a gradient
+measured                    samples that have a gradient and whose influence was measured; next to an audit that finds
+                            nothing only a few
+influence_mean, _std, _min, _max, _p10 …    of these
 influence_positive_share    share of these whose influence is above 0
 gradient_norm_mean          of their parts of the loss
 train_gradient_norm         of the sum of these parts, the gradient of the batch
@@ -45,8 +46,7 @@ def selection_metrics(
     }
     for proposer in dict.fromkeys(proposers):
         numbers[f"selected_share_{proposer}"] = _kept(line for line, _, by in rows if by == proposer)
-    count = sum(line.influence is not None for line in lines)
-    return numbers | ({"measured": count} if count else {}) | _measured([line for line, _, _ in rows])
+    return numbers | _measured([line for line, _, _ in rows])
 
 
 def _measured(lines: Sequence[Selected]) -> dict[str, float]:
@@ -57,10 +57,11 @@ def _measured(lines: Sequence[Selected]) -> dict[str, float]:
         (line.influence, line.gradient_norm) for line in lines if line.influence is not None and line.gradient_norm
     ]
     if not measured:
-        return {}
+        return {"measured": 0} if any(line.influence is not None for line in lines) else {}
     influences, norms = zip(*measured, strict=True)
     quantiles = np.percentile(influences, QUANTILES)
     return {
+        "measured": len(measured),
         "influence_mean": fmean(influences),
         "influence_std": stdev(influences) if len(influences) > 1 else 0.0,
         "influence_min": min(influences),

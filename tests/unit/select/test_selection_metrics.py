@@ -34,7 +34,7 @@ def test_shares_are_of_the_samples_with_a_signal() -> None:
         "selected_share_sample": 1.0,
         "selected_share_tree": 0.5,
         "selected_share_coldstart": 0.0,
-        "measured": 4,
+        "measured": 3,
         "influence_mean": pytest.approx(0.1),
         "influence_std": pytest.approx(0.2),
         "influence_min": -0.1,
