@@ -143,11 +143,9 @@ class RunRecord(Record):
         return [sentence] if sentence else []
 
     @property
-    def influence_unit(self) -> str:
-        """What a value of influence is."""
-        if self.params.get("influence.similarity") == "local" and self.params.get("algorithm") != "ppo":
-            return "agreement with similar validation completions"
-        return "decrease of the validation loss per unit of learning rate"
+    def is_influence_local(self) -> bool:
+        """Whether influence is `local`: agreement with similar validation completions; PPO's is always `dot`."""
+        return self.params.get("influence.similarity") == "local" and self.params.get("algorithm") != "ppo"
 
     @property
     def training_lines(self) -> list[str]:

@@ -28,6 +28,26 @@ class Chart(NamedTuple):
     svg: Markup
 
 
+class InfluenceLabel(NamedTuple):
+    """What a value is, in a title and, shorter, next to an axis."""
+
+    title: str
+    axis: str
+
+
+INFLUENCE = {
+    False: InfluenceLabel(
+        "decrease of the validation loss by a gradient step on the sample alone, per unit of learning rate",
+        "validation loss decrease per unit of learning rate",
+    ),
+    True: InfluenceLabel(
+        "agreement of the sample with similar validation completions, without a unit",
+        "agreement with similar validation completions",
+    ),
+}
+"""Of influence; True: `influence.similarity` local."""
+
+
 class Extremes(NamedTuple):
     """Samples at one end of a round's influences."""
 
@@ -89,11 +109,11 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
     measured = [(_of(sides, side), side.record) for side in sides if side.record.influence]
     return [
         Chart(
-            f"{name}round {record.influence_round}: {record.influence_unit}",
+            f"{name}round {record.influence_round}: {INFLUENCE[record.is_influence_local].title}",
             bars(
                 f"{name}influence of round {record.influence_round}",
                 [Stack(bar.low, bar.high, [bar.selected, bar.not_selected]) for bar in record.influence],
-                record.influence_unit,
+                INFLUENCE[record.is_influence_local].axis,
                 {"kept": "kept", "left": "left out"},
             ),
         )

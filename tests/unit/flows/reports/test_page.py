@@ -100,15 +100,17 @@ def test_the_samples_of_highest_and_lowest_influence_are_below_the_histogram(tmp
 
 def test_the_axis_of_influence_names_its_unit(tmp_path: Path) -> None:
     known = record(tmp_path)
-    for changes, unit in (
-        ({"influence.similarity": "local"}, "agreement with similar validation completions"),
-        ({"influence.similarity": "dot"}, "decrease of the validation loss per unit of learning rate"),
-        ({"algorithm": "ppo"}, "decrease of the validation loss per unit of learning rate"),
+    for changes, is_local in (
+        ({"influence.similarity": "local"}, True),
+        ({"influence.similarity": "dot"}, False),
+        ({"algorithm": "ppo"}, False),
     ):
         own = known.model_copy(update={"params": known.params | changes})
         (chart,) = content.influence(make_sides([("a", own)]))
-        assert chart.title == f"round 2: {unit}"
-        assert f">{unit}</text>" in chart.svg
+        title, axis = content.INFLUENCE[is_local]
+        assert chart.title == f"round 2: {title}"
+        assert f">{axis}</text>" in chart.svg
+        assert len(axis) <= 50  # of the width of a chart
 
 
 def test_the_page_names_no_address_and_has_no_script(tmp_path: Path) -> None:
