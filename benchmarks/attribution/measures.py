@@ -28,7 +28,7 @@ def measures(
     rewarded: Sequence[RewardedTrajectory],
     seed: int,
 ) -> dict[str, list[float]]:
-    """Name → a number for each sample of `train`. `rewarded`: of training, then of validation."""
+    """Name → a number for each sample of `train`, but for exact influence. `rewarded`: of both splits."""
     samples = samples_in(train)
     own = Validation(samples, [advantage for group in train for advantage in group.advantages])
 
@@ -37,7 +37,6 @@ def measures(
 
     constant = with_constant_prompts(scorer, [*samples, *validation.samples])
     return {
-        "exact": by(Measure()),
         "frozen": by(Measure(), constant),
         "local": by(Measure("local")),
         "same_batch": by(Measure(leave_out="own"), of=own),

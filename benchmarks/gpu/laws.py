@@ -27,7 +27,7 @@ from tasks.model.scoring.mismatch import mismatch_of
 from tasks.objective.recorded_logprobs import behaviour_logprobs, sample_key, score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.records import Dtype
-from tasks.select.certificate import SLOPE_TOLERANCE, certify
+from tasks.select.certificate import certify
 from tasks.select.losses import Validation
 from tasks.select.tracin import influences
 from tasks.update import checkpoint
@@ -122,7 +122,7 @@ def certificate() -> Verdicts:
         scorer = scorer_of(policy_of(SMALL, dtype, SPREAD), [*train_samples, *held_out])
         products = [one.product or 0.0 for one in influences(scorer, train_samples, averaging, validation).each]
         made = certify(scorer, train_samples, products, validation, update_params(), 64, 0)
-        held = made.steps > 0 and abs(made.slope + 1) <= SLOPE_TOLERANCE
+        held = made.steps > 0 and abs(made.slope + 1) <= made.tolerance
         yield dtype, held, {"_slope": made.slope if made.steps else None, "_steps": made.steps}
 
 

@@ -164,7 +164,9 @@ def _take_step(
     averaging = TokenWeights(params.update.loss, params.policy.max_new_tokens)
     samples, left = samples_in(groups), iter(kept)
     selected = [selected_group(group, [next(left) for _ in group.samples], averaging) for group in groups]
-    train = read_jsonl(layout.problems("train"), Problem)
+    train = draw_problems(
+        read_jsonl(layout.problems("train"), Problem), params.search.problems, params.seed, "train", round + 1
+    )
     steps = params.update.epochs * math.ceil(len(train) / params.update.prompts_per_step)
     with explain_out_of_memory(params.update.micro_batch_tokens):
         scorer = update_scorer(policy, samples, params)

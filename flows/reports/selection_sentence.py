@@ -25,7 +25,7 @@ def selection_sentence(params: Mapping[str, str], rounds: Mapping[int, Numbers])
         return "Nothing was measured or dropped (influence.selection none)."
     if selection == "audit":
         return _of_audit(known)
-    decided = known if selection == "random" else {n: own for n, own in known.items() if _is_measured(own)}
+    decided = known if selection == "random" else {n: own for n, own in known.items() if "measured" in own}
     if not decided:
         return (
             f"Nothing was dropped (influence.selection {selection}): influence was measured in no round, because "
@@ -43,7 +43,7 @@ def selection_sentence(params: Mapping[str, str], rounds: Mapping[int, Numbers])
 
 def _of_audit(known: Mapping[int, Numbers]) -> str:
     errs = [number for number, own in known.items() if own.get("audit_err")]
-    decided = {number: known[number] for number in errs if _is_measured(known[number])}
+    decided = {number: known[number] for number in errs if "measured" in known[number]}
     if decided:
         where = _rounds([*decided], len(known))
         return (
@@ -63,11 +63,6 @@ def _of_audit(known: Mapping[int, Numbers]) -> str:
     ]
     text = f"Nothing was dropped: the audit {_listed(found)}"
     return f"{text}{', where influence could not be measured' if errs else ''}{_influence(known)}."
-
-
-def _is_measured(numbers: Numbers) -> bool:
-    """Of runs before there was `measured`, too."""
-    return "measured" in numbers or "influence_positive_share" in numbers
 
 
 def _kept(rounds: Mapping[int, Numbers]) -> str:

@@ -3,7 +3,6 @@
 import re
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tasks.errors import GraftError
 from tasks.params.environment import BUILT_IN
 from tasks.params.params import Params
 from tasks.params.sections import Section
+from tasks.sources.import_class import new_instance
 
 SET_HERE = ("Params", "params", "root")
 """Attributes that need no definition by the user."""
@@ -86,14 +86,7 @@ def _checked(name: str, model: type[Section], params: Mapping[str, Any]) -> Sect
 
 
 def _loaded(name: str) -> Environment:
-    module, _, attribute = name.partition(":")
-    try:
-        made: Environment = getattr(import_module(module), attribute)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise GraftError(
-            f"environment: {name}: {error}; name a class that needs no arguments, as module:CLASS, in a module that "
-            "Python finds from the project's folder"
-        ) from error
+    made: Environment = new_instance("environment", name)
     needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_") and n not in SET_HERE]
     if missing := [n for n in needed if not hasattr(made, n)]:
         raise GraftError(f"environment: {name} has no {missing[0]}; let it inherit tasks.environments.direct.Direct")

@@ -1,7 +1,7 @@
 """Rules of the search by name, and lookup of `search.rule`."""
 
 import sys
-from importlib import import_module
+from abc import abstractmethod
 from math import inf
 from pathlib import Path
 from random import Random
@@ -13,6 +13,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import Search
 from tasks.search.node import Node, open_nodes
 from tasks.search.protocol import Rule
+from tasks.sources.import_class import new_instance
 
 Floats = NDArray[np.float64]
 
@@ -53,9 +54,9 @@ class Descent(Rule):
         """Whether expansion is one of the arms of a node that can be expanded."""
         return True
 
+    @abstractmethod
     def _scores(self, value: Floats, prior: Floats, visits: Floats, parent_visits: float) -> Floats:
         """The score of each arm [A], from value, prior and visits [A]."""
-        raise NotImplementedError
 
 
 class Puct(Descent):
@@ -107,14 +108,7 @@ def rule_of(search: Search, root: Path | None) -> Rule:
 def _user_rule(name: str, root: Path | None) -> Rule:
     if root is not None and str(root) not in sys.path:
         sys.path.insert(0, str(root))
-    module, _, attribute = name.partition(":")
-    try:
-        rule: Rule = getattr(import_module(module), attribute)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise GraftError(
-            f"search.rule: {name}: {error}; name a class that needs no arguments, as module:CLASS, in a module that "
-            "Python finds from the project's folder"
-        ) from error
+    rule: Rule = new_instance("search.rule", name)
     missing = [method for method in ("choose", "expand", "update") if not callable(getattr(rule, method, None))]
     if missing:
         raise GraftError(f"search.rule: {name} has no {missing[0]}; let it inherit tasks.search.protocol.Rule")

@@ -14,7 +14,7 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch, make_micro_batches
 from tasks.model.scoring.scorer import Scorer
 from tasks.select.gradient_algebra import weighted_sum
-from tasks.select.losses import Row, TokenLosses, row_of, summed_losses
+from tasks.select.losses import Row, TokenLosses, row_of, sum_by_row, summed_losses
 from tasks.select.sample_gradients import Direction, SampleGradients, collect_gradients, lora_factors, stream_gradients
 
 T = TypeVar("T")
@@ -134,10 +134,7 @@ class GradientPasses:
 
     def sum_by_row(self, samples: Sequence[Sample], numbers: Sequence[float]) -> dict[Row, float]:
         """The sum of the numbers of each row's samples."""
-        sums = dict[Row, float]()
-        for sample, number in zip(samples, numbers, strict=True):
-            sums[self.row_of(sample)] = sums.get(self.row_of(sample), 0.0) + number
-        return sums
+        return sum_by_row(self.row_of, samples, numbers)
 
     def gradient(self, weights: Mapping[Row, float]) -> Direction:
         """Σ weight · gradient over all rows, of all processes; one pass over them."""

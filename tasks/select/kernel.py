@@ -45,7 +45,7 @@ class KernelSums:
     ) -> None:
         """`cached` passes over all validation rows, in every process; `row_of_training` is that of the passes over the
         training rows. With `without_group` no validation sample of a row's own problem counts."""
-        self._weights = cached.sum_by_row(validation.samples, validation.score_weights)
+        self._weights = validation.row_weights
         self._parts = _parts(cached)
         self._part: list[Normed] = []
         self._sums = dict[Row, float]()

@@ -42,6 +42,14 @@ def row_of(sample: Sample) -> Row:
     return sample.problem_id, sample.completion, None
 
 
+def sum_by_row(row: Callable[[Sample], Row], samples: Sequence[Sample], numbers: Sequence[float]) -> dict[Row, float]:
+    """The sum of the numbers of each row's samples; both [n]."""
+    sums = dict[Row, float]()
+    for sample, number in zip(samples, numbers, strict=True):
+        sums[row(sample)] = sums.get(row(sample), 0.0) + number
+    return sums
+
+
 def loss_denominator(samples: Sequence[Sample], averaging: TokenWeights) -> int:
     """N of these samples, at least 1."""
     return max(averaging.denominator([len(s.completion) for s in samples]), 1)
@@ -110,6 +118,11 @@ class Validation:
         """-c_j / M of each sample: the weight of its score in ∇L_val."""
         tokens = self.tokens
         return [-c / tokens for c in self.coefficients]
+
+    @property
+    def row_weights(self) -> dict[Row, float]:
+        """The weight of each row's score in ∇L_val."""
+        return sum_by_row(row_of, self.samples, self.score_weights)
 
     @property
     def samples_with_signal(self) -> list[Sample]:

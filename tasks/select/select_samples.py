@@ -56,16 +56,17 @@ def select_samples(
             logger.warning("groups with a single known reward, which is compared with the whole batch: %d", single)
     found = Measurement([NOT_MEASURED] * len(samples), 0.0, {})
     kept, numbers = [s.has_signal for s in samples], dict[str, float]()
-    errs = audit is not None and audit.answer == "err" and policy.has_adapter
-    if audit is not None and audit.answer == "err" and not policy.has_adapter:
-        logger.warning("rewards err, but influence is measured over an adapter and there is none: nothing is dropped")
-    if own.is_measured or errs:
+    errs = audit is not None and audit.answer == "err"
+    if audit is not None and not policy.has_adapter:
+        if errs:
+            logger.warning("rewards err, but influence needs an adapter and there is none: nothing is dropped")
+    elif own.is_measured or errs:
         found = measure(policy, train, validation, params, round, value_head, decides=True)
-    elif audit is not None and policy.has_adapter:
+    elif audit is not None:
         found = _measure_part(policy, train, validation, params, round, value_head)
     strategy = STRATEGIES.get("positive" if errs else own.selection)
     if strategy and (found.is_measured or own.selection == "random"):
-        kept = strategy(_measured(samples, found, params.seed, round), own.share)
+        kept = strategy(_measured(samples, found, params, round))
     elif strategy and any(kept):
         logger.warning("no validation sample has a signal: every training sample that has one is kept")
     if own.is_measured:
@@ -87,12 +88,13 @@ def select_samples(
     return Selection([*lines, *mixed], own_metrics | numbers)
 
 
-def _measured(samples: Sequence[Sample], found: Measurement, seed: int, round: int) -> Measured:
+def _measured(samples: Sequence[Sample], found: Measurement, params: Params, round: int) -> Measured:
     return Measured(
         [one.influence or 0.0 for one in found.each],
         [s.has_signal for s in samples],
-        [derive_seed(seed, "selection", round, s.problem_id, s.member) for s in samples],
+        [derive_seed(params.seed, "selection", round, s.problem_id, s.member) for s in samples],
         found.threshold,
+        params.influence.share,
     )
 
 

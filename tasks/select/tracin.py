@@ -159,9 +159,7 @@ def _own_votes(
     projections: Mapping[Row, _Projection],
 ) -> dict[Row, float]:
     """The part of x of each row that its own completion adds: its weight in ∇L_val times k(g, s)."""
-    weights = dict[Row, float]()
-    for sample, w in zip(validation.samples, validation.score_weights, strict=True):
-        weights[row_of(sample)] = weights.get(row_of(sample), 0.0) + w
+    weights = validation.row_weights
     if passes.token_losses is None:
         own = {row: 1.0 if measure.similarity == "local" else one.norm**2 for row, one in projections.items()}
     else:  # ⟨∇ Σ l, ∇ Σ log p⟩: another pass for each

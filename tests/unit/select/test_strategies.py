@@ -13,9 +13,9 @@ samples = st.lists(
 )
 
 
-def measured(rows: list[tuple[float, bool, int]], threshold: float = 0.0) -> Measured:
+def measured(rows: list[tuple[float, bool, int]], share: float = 0.5, threshold: float = 0.0) -> Measured:
     influences, has_signal, seeds = zip(*rows, strict=True)
-    return Measured(influences, has_signal, seeds, threshold)
+    return Measured(influences, has_signal, seeds, threshold, share)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -23,9 +23,9 @@ def measured(rows: list[tuple[float, bool, int]], threshold: float = 0.0) -> Mea
 def test_only_samples_with_a_signal_are_kept_in_whatever_order(
     name: Selection, rows: list[tuple[float, bool, int]], share: float
 ) -> None:
-    kept = STRATEGIES[name](measured(rows), share)
+    kept = STRATEGIES[name](measured(rows, share))
     assert not any(k and not has_signal for k, (_, has_signal, _) in zip(kept, rows, strict=True))
-    again = STRATEGIES[name](measured(rows[::-1]), share)
+    again = STRATEGIES[name](measured(rows[::-1], share))
     assert again[::-1] == kept
     if name != "positive":
         assert sum(kept) == round(share * sum(has_signal for _, has_signal, _ in rows))
@@ -36,7 +36,7 @@ def test_top_and_bottom_keep_the_ends(rows: list[tuple[float, bool, int]], share
     own = [
         (x, k, b)
         for (x, s, _), k, b in zip(
-            rows, *(STRATEGIES[n](measured(rows), share) for n in ("top", "bottom")), strict=True
+            rows, *(STRATEGIES[n](measured(rows, share)) for n in ("top", "bottom")), strict=True
         )
         if s
     ]
@@ -47,12 +47,12 @@ def test_top_and_bottom_keep_the_ends(rows: list[tuple[float, bool, int]], share
 
 def test_positive_keeps_what_is_above_the_threshold() -> None:
     rows = [(0.2, True, 1), (0.0, True, 2), (-0.1, True, 3), (-0.5, True, 4), (0.3, False, 5)]
-    assert STRATEGIES["positive"](measured(rows), 0.5) == [True, False, False, False, False]
-    assert STRATEGIES["positive"](measured(rows, -0.2), 0.5) == [True, True, True, False, False]
-    assert STRATEGIES["positive"](measured(rows, float("-inf")), 0.5) == [True, True, True, True, False]
+    assert STRATEGIES["positive"](measured(rows)) == [True, False, False, False, False]
+    assert STRATEGIES["positive"](measured(rows, threshold=-0.2)) == [True, True, True, False, False]
+    assert STRATEGIES["positive"](measured(rows, threshold=float("-inf"))) == [True, True, True, True, False]
 
 
 def test_a_random_share_has_nothing_to_do_with_influence() -> None:
     rows = [(place / 100, True, place * 7919 % 101) for place in range(100)]
     other = [(-x, has_signal, seed) for x, has_signal, seed in rows]
-    assert STRATEGIES["random"](measured(rows), 0.5) == STRATEGIES["random"](measured(other), 0.5)
+    assert STRATEGIES["random"](measured(rows)) == STRATEGIES["random"](measured(other))

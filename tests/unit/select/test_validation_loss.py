@@ -5,11 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.layout import Layout
-from tasks.model.policy import load_policy
+from tasks.model.policy import Policy, load_policy
+from tasks.model.scoring.scorer import scorer_for
 from tasks.objective.groups import sample_groups, samples_in
-from tasks.select.losses import coefficients_of, contrast
+from tasks.select.losses import Validation, coefficients_of, contrast
+from tasks.select.tracin import validation_gradient
 from tasks.select.validation_samples import validation_of
-from tests.support.policies import MakeTrajectory
+from tasks.update.gradient import accumulate_gradient
+from tasks.update.step_plan import UpdateGroup
+from tests.support.influence import adapter, flat
+from tests.support.policies import MakeSamples, MakeTrajectory
 from tests.support.selection_params import params
 from tests.support.update_params import grpo_params
 
@@ -33,6 +38,18 @@ def test_contrast_is_that_of_two_halves(rewards: list[float | None]) -> None:
     assert all(-1 <= c <= 1 for c in found)
     assert sum(found) == pytest.approx(0, abs=1e-9)
     assert all(a <= b for (r, a) in known for (s, b) in known if r < s)
+
+
+def test_its_gradient_is_the_updates_of_the_same_completions(exact: Policy, make_samples: MakeSamples) -> None:
+    """By seqloss-lastadv: what training on validation with all advantages would descend, in sign and size."""
+    held_out = make_samples(problems=6, seed=2)
+    coefficients = coefficients_of("seqloss-lastadv", [s.advantage for s in held_out], [0.5] * len(held_out))
+    scorer, validation = scorer_for(exact, held_out, 0.7), Validation(held_out, coefficients)
+    found = validation_gradient(scorer, validation)
+    step = [UpdateGroup("held out", held_out, validation.tokens)]
+    accumulate_gradient(scorer, step, {}, None, grpo_params())
+    expected = flat(weight.grad for weight in adapter(exact) if weight.grad is not None)
+    assert (flat(found.values()) - expected).norm() <= 1e-9 * expected.norm()
 
 
 def test_the_highest_and_the_lowest_rewards_are_taken(layout: Layout, make_trajectory: MakeTrajectory) -> None:

@@ -48,7 +48,7 @@ WRONG: dict[str, Wrong] = {
     "another temperature": lambda scorer, *given: products(replace(scorer, temperature=1.1), *given),
     "without the last token": without_last_token,
     "another mean": lambda *given: products(*given, TokenWeights("grpo", longest=64)),
-    "advantages as coefficients of rewards": lambda scorer, samples, validation: products(
+    "good validation samples alone": lambda scorer, samples, validation: products(
         scorer, samples, replace(validation, coefficients=[max(c, 0.0) for c in validation.coefficients])
     ),
     "the batch for validation": lambda scorer, samples, _: products(scorer, samples, advantage_validation(samples)),

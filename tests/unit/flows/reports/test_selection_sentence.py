@@ -75,11 +75,3 @@ def test_control_keeps_more_than_what_is_above_0() -> None:
     uncontrolled = selection_sentence(params | {"influence.validation": "same_batch"}, {1: DECIDED})
     assert uncontrolled is not None
     assert "those with influence above 0" in uncontrolled
-
-
-def test_a_run_without_the_number_of_measured_samples_was_still_measured() -> None:
-    old = {name: value for name, value in DECIDED.items() if name != "measured"}
-    said = selection_sentence({"influence.selection": "audit"}, {1: old})
-    assert said == (
-        "TracIn decided in round 1, where rewards err: 960 of 4,588 samples were kept, those with influence above 0."
-    )
