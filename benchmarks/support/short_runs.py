@@ -36,6 +36,7 @@ from tasks.ppo.value_head import zero_head
 from tasks.records import Problem
 from tasks.reward.metrics import RewardTotals
 from tasks.search.draw import draw_problems as draw_some
+from tasks.search.draw import draw_train_problems
 from tasks.search.policy_search import SplitProblem
 
 Figures = dict[str, float]
@@ -111,7 +112,7 @@ def draw_problems(
     params: Params, train: Sequence[Problem], validation: Sequence[Problem], round: int
 ) -> list[SplitProblem]:
     """Those that the stages search and select draw for a round."""
-    chosen = draw_some(train, params.search.problems, params.seed, "train", round)
+    chosen = draw_train_problems(train, params.search, params.seed, round)
     return chosen + draw_some(validation, params.influence.n, params.seed, "validation", round)
 
 

@@ -40,7 +40,7 @@ from tasks.params.sections import Rewards
 from tasks.programs.answer_check import failure_reason
 from tasks.records import Lineage, Problem
 from tasks.reward.compute import RewardedShard
-from tasks.search.draw import draw_problems
+from tasks.search.draw import draw_problems, draw_train_problems
 from tasks.search.policy_search import SplitProblem
 from tasks.seeds import derive_seed
 from tasks.select.select_samples import select_samples
@@ -164,9 +164,7 @@ def _take_step(
     averaging = TokenWeights(params.update.loss, params.policy.max_new_tokens)
     samples, left = samples_in(groups), iter(kept)
     selected = [selected_group(group, [next(left) for _ in group.samples], averaging) for group in groups]
-    train = draw_problems(
-        read_jsonl(layout.problems("train"), Problem), params.search.problems, params.seed, "train", round + 1
-    )
+    train = draw_train_problems(read_jsonl(layout.problems("train"), Problem), params.search, params.seed, round + 1)
     steps = params.update.epochs * math.ceil(len(train) / params.update.prompts_per_step)
     with explain_out_of_memory(params.update.micro_batch_tokens):
         scorer = update_scorer(policy, samples, params)

@@ -30,7 +30,7 @@ class InfluenceExample(Record):
 def influence_extremes(layout: Layout, round: int) -> list[InfluenceExample]:
     """The EXTREMES samples of highest influence and those of lowest, the highest first.
 
-    None where the trajectories are gone.
+    [] where the trajectories are gone.
     """
     lines = measured_lines(read_jsonl(layout.selection(round), Selected))
     ranked = sorted(lines, key=lambda line: (-(line.influence or 0.0), line.problem_id, line.member))

@@ -102,4 +102,5 @@ def _record_files(layout: Layout, rounds: int) -> list[Path]:
         layout.evaluation("after"),
         layout.metrics("promote").parent,
         *(of_round(n) for n in numbers for of_round in of_rounds),
+        layout.trajectories(rounds),
     ]

@@ -104,7 +104,7 @@ class RunRecord(Record):
     influence_round: int | None  # the last round in which influence was measured
     influence: list[Bar]
     extremes: Annotated[list[InfluenceExample], Field(max_length=2 * EXTREMES)] = Field(default=[], exclude_if=not_)
-    """Samples of `influence_round` with the highest influence, then those with the lowest."""
+    """Samples of the last round with the highest influence, then those with the lowest; [] if it measured none."""
     tree: str | None  # SVG of a search tree of the last round
 
     @model_validator(mode="after")
@@ -176,7 +176,7 @@ def read_run_record(layout: Layout) -> RunRecord:
     numbers = range(1, rounds + 1)
     measured = ((n, influence_histogram(read_jsonl(layout.selection(n), Selected))) for n in reversed(numbers))
     influence_round, bins = next((pair for pair in measured if pair[1]), (None, []))
-    ends = influence_extremes(layout, influence_round) if influence_round else []
+    ends = influence_extremes(layout, rounds) if influence_round == rounds else []
     stage_ids = sorted(path.stem for path in layout.metrics("problems").parent.glob("*.json"))
     try:
         return RunRecord(

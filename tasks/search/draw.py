@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tasks.errors import GraftError
+from tasks.params.sections import Search
 from tasks.records import Problem, Split
 from tasks.search.policy_search import SplitProblem
 from tasks.seeds import derive_seed
@@ -15,6 +16,13 @@ def draw_problems(
     drawn = sorted(problems, key=lambda problem: derive_seed(seed, split, round, problem.problem_id))
     chosen = {problem.problem_id for problem in drawn[:count]}
     return [(split, problem) for problem in problems if problem.problem_id in chosen]
+
+
+def draw_train_problems(problems: Sequence[Problem], search: Search, seed: int, round: int) -> list[SplitProblem]:
+    """The train problems that a round searches, by `search.order` and `search.problems`."""
+    if search.order == "easiest_first":
+        problems = easiest_problems(problems, search.problems, round)
+    return draw_problems(problems, search.problems, seed, "train", round)
 
 
 QUARTERS = 4

@@ -18,7 +18,7 @@ from tasks.model.sampling.vllm.serve import serve_policy
 from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem
-from tasks.search.draw import draw_problems, easiest_problems
+from tasks.search.draw import draw_train_problems
 from tasks.search.shard import search_shard
 from tasks.search.tally import Tally, show_tally
 from tasks.search.totals import SearchTotals
@@ -34,10 +34,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     assert round is not None
     environment = environment_in(layout.root, params)
     listed = read_jsonl(layout.problems("train"), Problem)
-    pool = listed
-    if params.search.order == "easiest_first":
-        pool = easiest_problems(listed, params.search.problems, round)
-    problems = draw_problems(pool, params.search.problems, params.seed, "train", round)
+    problems = draw_train_problems(listed, params.search, params.seed, round)
     simulations = params.search.simulations if environment.asks_siblings else params.update.group_size
     tally = Tally({problem.problem_id: simulations for _, problem in problems})
     digests = layout.sources / "search.json"  # of a user's environment among others
