@@ -58,7 +58,7 @@ from tasks.update.compute import update_policy, update_scorer
 from tasks.update.groups import selected_group
 
 PROBLEMS, SUBSETS = 64, 40
-REVISION = 2
+REVISION = 3
 NAMES = ("exact", "frozen", "local", "same_batch", "audit", "reward", "random")
 RESULTS = PROJECT / "benchmarks" / "attribution" / "results.jsonl"
 

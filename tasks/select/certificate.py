@@ -1,13 +1,15 @@
 """Certificate of influence: the change of the validation loss that it predicts, against the change that happens.
 
-Influence is a derivative. A step of the adapter along d = -Σ w_i ∇L_i, of length ε, where w_i is the sign of
-influence_i, for one random draw of samples after the other, changes the validation loss by
+Influence is a derivative. With weights w_i of 1 and -1, a step of the adapter along d = -Σ w_i ∇L_i, of length ε, over
+a random draw of samples, changes the validation loss by
 
-    -ε Σ |influence_i| / ‖Σ w_i ∇L_i‖ + O(ε²)
+    -ε Σ w_i influence_i / ‖Σ w_i ∇L_i‖ + O(ε²)
 
-The step is taken in both directions (which leaves O(ε³)), and the loss computed again. Nothing here is influence's: the
+The first step's weights are the signs of the influences: it lowers the loss if selection by sign does. The second's are
+random: in the sum of the first the errors of an approximation may cancel, and here they do not. Each step is taken in
+both directions (which leaves O(ε³)), and the loss computed again. Nothing here is influence's: the
 gradient is the one that the update accumulates (tasks/update/gradient.py), with its scorer, layout, losses and means,
-of the samples with positive influence less that of those with negative; the loss is that scorer's. So a wrong sign, a
+of the samples with weight 1 less that of those with -1; the loss is that scorer's. So a wrong sign, a
 wrong mask, another temperature, another loss or mean of the update, constant prompts, an objective for a loss and
 another policy's gradient all show. The terms that influence leaves out, the KL and the entropy bonus, are left out
 here, too. Several processes take the same steps, each on its own copy of the policy, and compute a part of gradient and
@@ -43,6 +45,9 @@ from tasks.update.step_plan import UpdateGroup
 CERTIFICATE_STEPS = 2
 """Steps, each in both directions: each costs two forward passes over the validation samples."""
 
+TRIES = 64
+"""Draws of random weights at most; one of three is taken."""
+
 MAX_ROWS = 48
 """Samples of a step, at most."""
 
@@ -65,8 +70,8 @@ approximation, by 0.03 in the round where they are nearest."""
 class Certificate:
     """The measured effect of the steps against the predicted one."""
 
-    slope: float  # measured / predicted change of the loss: -1 where influence is right
-    sign_agreement: float  # share of the steps that lowered the loss
+    slope: float  # measured / predicted change of the loss, of the step where it is furthest from -1, which is right
+    sign_agreement: float  # share of the steps that changed the loss in the predicted direction
     steps: int
     draws: int  # of samples, each for a step; 0 where all influences are 0
     loss: float  # validation loss; weighted by advantages, neither its value nor its sign has a meaning
@@ -119,12 +124,17 @@ def certify(
     """
     steps, denominator = draw(samples, influences, seed), _denominator(samples, update, longest)
     exact = replace(scorer, bf16=False)
-    predicted, real, losses, noise = [], [], [], _noise(exact, validation)
-    for drawn in steps:
-        gradient = _gradient(scorer, drawn, denominator, update, ppo)
+    in_16_bits = scorer.bf16 or has_narrow_weights(scorer.model)
+    taken, losses, noise = list[tuple[float, float]](), list[float](), _noise(exact, validation)
+    for number, drawn in enumerate(steps):
+        weights = [math.copysign(1.0, influence) for _, influence in drawn]
+        if number and not in_16_bits:  # whose rounding would be too large a part of a smaller sum
+            weights = random_weights([influence for _, influence in drawn], seed)
+        gradient = _gradient(scorer, [s for s, _ in drawn], weights, denominator, update, ppo)
         size = sum(float(g.double().square().sum()) for g in gradient.values()) ** 0.5
         norm = sum(float(w.detach().double().square().sum()) for w in gradient) ** 0.5
-        rate = sum(abs(influence) for _, influence in drawn) / max(size, 1e-300)
+        total = sum(w * influence for w, (_, influence) in zip(weights, drawn, strict=True))
+        rate = total / max(size, 1e-300)
         step = next((length * norm for length in STEP_LENGTHS if length * norm * rate > MIN_SIGNAL * noise), None)
         if step is None or not size:
             continue
@@ -133,16 +143,13 @@ def certify(
             with _shifted(gradient, -direction * step / size):
                 values.append(validation_loss(exact, validation))
         losses += values
-        predicted.append(step * rate)
-        real.append((values[0] - values[1]) / 2)
-    if not predicted:
+        taken.append(((values[0] - values[1]) / 2 / (step * rate), noise / (step * rate)))
+    if not taken:
         return Certificate(slope=math.nan, sign_agreement=0.0, steps=0, draws=len(steps), loss=math.nan)
-    squares = sum(p * p for p in predicted)
-    slope = sum(p * r for p, r in zip(predicted, real, strict=True)) / squares
-    in_16_bits = scorer.bf16 or has_narrow_weights(scorer.model)
-    tolerance = (NARROW_TOLERANCE if in_16_bits else SLOPE_TOLERANCE) + noise / squares**0.5
-    signs, loss = sum(r < 0 for r in real) / len(real), sum(losses) / len(losses)
-    return Certificate(slope, signs, len(real), len(steps), loss, tolerance)
+    slope, rounding = max(taken, key=lambda step: abs(step[0] + 1) - step[1])
+    tolerance = (NARROW_TOLERANCE if in_16_bits else SLOPE_TOLERANCE) + rounding
+    signs, loss = sum(slope < 0 for slope, _ in taken) / len(taken), sum(losses) / len(losses)
+    return Certificate(slope, signs, len(taken), len(steps), loss, tolerance)
 
 
 def draw(samples: Sequence[Sample], influences: Sequence[float], seed: int) -> list[list[tuple[Sample, float]]]:
@@ -153,6 +160,17 @@ def draw(samples: Sequence[Sample], influences: Sequence[float], seed: int) -> l
     return [rows[start:most:CERTIFICATE_STEPS] for start in starts]
 
 
+def random_weights(influences: Sequence[float], seed: int) -> list[float]:
+    """Weights of 1 and -1, with Σ w_i influence_i at least as large as is usual of random ones, √Σ influence_i²."""
+    rng, usual = random.Random(seed), math.hypot(*influences)
+    for _ in range(TRIES):
+        weights = [rng.choice((1.0, -1.0)) for _ in influences]
+        total = sum(w * influence for w, influence in zip(weights, influences, strict=True))
+        if abs(total) >= usual:
+            return [w if total > 0 else -w for w in weights]
+    return [math.copysign(1.0, influence) for influence in influences]
+
+
 def _denominator(samples: Sequence[Sample], update: Update, longest: int) -> int:
     """The denominator of an update step on all of them."""
     averaging = TokenWeights(update.loss, longest)
@@ -160,17 +178,20 @@ def _denominator(samples: Sequence[Sample], update: Update, longest: int) -> int
 
 
 def _gradient(
-    scorer: Scorer, drawn: Sequence[tuple[Sample, float]], denominator: int, update: Update, ppo: Ppo | None
+    scorer: Scorer,
+    samples: Sequence[Sample],
+    weights: Sequence[float],
+    denominator: int,
+    update: Update,
+    ppo: Ppo | None,
 ) -> dict[Tensor, Tensor]:
-    """∇ Σ_i sign(influence_i) L_i by the adapter's weights: two gradients of the update."""
-    weights = [weight for weight in scorer.model.parameters() if weight.requires_grad]
-    parts = [
-        _update_gradient(
-            scorer, weights, [s for s, influence in drawn if influence * sign > 0], denominator, update, ppo
-        )
-        for sign in (1, -1)
-    ]
-    return {weight: positive - negative for weight, positive, negative in zip(weights, *parts, strict=True)}
+    """∇ Σ_i w_i L_i by the adapter's parameters: the update's gradient of those with w 1 less that of the others."""
+    trained = [parameter for parameter in scorer.model.parameters() if parameter.requires_grad]
+    parts = []
+    for sign in (1.0, -1.0):
+        own = [s for s, w in zip(samples, weights, strict=True) if w == sign]
+        parts.append(_update_gradient(scorer, trained, own, denominator, update, ppo))
+    return {parameter: one - other for parameter, one, other in zip(trained, *parts, strict=True)}
 
 
 def _update_gradient(

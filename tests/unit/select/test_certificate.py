@@ -1,5 +1,6 @@
 """The certificate holds where influence is right and fails where it is wrong."""
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -14,7 +15,7 @@ from tasks.model.sample import Sample
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Loss
 from tasks.select import certificate, gradient_passes, tracin
-from tasks.select.certificate import Certificate, certify
+from tasks.select.certificate import Certificate, certify, random_weights
 from tasks.select.gradient_algebra import products
 from tasks.select.tracin import influences, validation_gradient
 from tests.support.influence import BY_TOKEN, scorer_of
@@ -88,6 +89,19 @@ def test_a_planted_fault_is_caught(fault: str, policy: Policy, make_samples: Mak
         found = certified(policy, make_samples, then=update if stale else dict)
     with pytest.raises(GraftError, match=r"cannot be trusted to select; set influence\.selection to none"):
         found.check()
+
+
+def test_random_weights_leave_a_sum_that_can_be_measured() -> None:
+    """Where the errors of two samples cancel in the sum of the signs, they do not in that of random weights."""
+    influences = [0.5, -0.2, 0.1, 0.4, -0.3]
+    for seed in range(20):
+        weights = random_weights(influences, seed)
+        assert set(weights) <= {1.0, -1.0}
+        assert sum(w * x for w, x in zip(weights, influences, strict=True)) >= math.hypot(*influences)
+    wrong = [0.6, -0.2, 0.0, 0.4, -0.3]  # the same sum of absolute values
+    sums = {round(sum(w * (x - y) for w, x, y in zip(random_weights(influences, s), influences, wrong, strict=True)), 9)
+            for s in range(20)}  # fmt: skip
+    assert sums - {0.0}
 
 
 def test_without_influence_no_step_is_tried(policy: Policy, samples: list[Sample]) -> None:
