@@ -1,10 +1,11 @@
 """Learning of the main job: the complete chain, once per seed, in a copy of the project.
 
     python -m benchmarks.learning --seeds 0 1 2
+    python -m benchmarks.learning --preset published
 
-Everything is as shipped except for the seed and what `-S` sets. Greedy is pass@1 at temperature 0; sampled is the mean
-of c/n, the share of right samples of a test problem (at `evaluation.temperature`, 0.8 as shipped). The last line of
-standard output is one JSON object with the means over the seeds.
+Everything is as shipped except for the seed and what `--preset` and `-S` set. Greedy is pass@1 at temperature 0;
+sampled is the mean of c/n, the share of right samples of a test problem (at `evaluation.temperature`, 0.8 as shipped).
+The last line of standard output is one JSON object with the means over the seeds.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from benchmarks.support.workspace import graft, make_workspace
+from flows.cli.presets import preset, presets
 from flows.process.exit_codes import exit_code
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
@@ -29,11 +31,11 @@ if TYPE_CHECKING:
 
 Metrics = dict[str, float]
 
-GREEDY = "pass_at_1_greedy"
+GREEDY, SAMPLED = "pass_at_1_greedy", "sampled_mean"
 
 FIGURES = {
     "greedy": GREEDY,
-    "sampled": "sampled_mean",
+    "sampled": SAMPLED,
     "new_phrasing": "pass_at_1_greedy_new_phrasing",
     "new_composition": "pass_at_1_greedy_new_composition",
     "pass_at_5": "pass_at_5",
@@ -122,7 +124,7 @@ _TITLES = {
     "pass_at_1_greedy_unseen": "new templates",
     "pass_at_1_greedy_new_phrasing": "new phrasings",
     "pass_at_1_greedy_new_composition": "new compositions",
-    "sampled_mean": "sampled",
+    SAMPLED: "sampled",
     "pass_at_10": "pass@10",
 }
 
@@ -135,12 +137,15 @@ def main(arguments: Sequence[str]) -> None:
     """Run, print the table, and as the last line the figures."""
     from rich.console import Console
 
-    options = parser_of("learning", __doc__ or "").parse_args(arguments)
+    parser = parser_of("learning", __doc__ or "")
+    parser.add_argument("--preset", choices=presets(), metavar="NAME", help="its params, before those of -S")
+    options = parser.parse_args(arguments)
+    assignments = [*(preset(options.preset) if options.preset else []), *options.assignments]
     runs: dict[int, LearningRun] = {}
     with tempfile.TemporaryDirectory(prefix="graft-learning-") as temporary:
         folder = options.keep or Path(temporary)
         for seed in options.seeds:
-            runs[seed] = learn(folder / f"seed-{seed}", seed, options.assignments, options.verbose)
+            runs[seed] = learn(folder / f"seed-{seed}", seed, assignments, options.verbose)
             print(f"seed {seed}: {runs[seed].seconds:.0f} s", file=sys.stderr)
     Console(width=None if sys.stdout.isatty() else 140).print(table(runs))
     print(json.dumps({**figures(list(runs.values())), "seeds": list(runs)}))

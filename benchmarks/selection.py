@@ -1,7 +1,7 @@
 """Gain of the audit of every run's rewards (`influence.selection: audit`), and how often it is right.
 
     python -m benchmarks.selection
-    python -m benchmarks.selection --default-run          also the seconds that it takes of a run as shipped
+    python -m benchmarks.selection --complete-runs        also what selection takes of complete runs
     python -m benchmarks.selection --processes 0          only the tables, of the results that there are
 
 Training, with the pipeline's problems and embedded policy: each seed has its problems and first policy, from which each
@@ -24,15 +24,17 @@ counted; `seconds`: processor time of the rounds.
 
 Answers: the audit of rounds of runs as shipped, benchmarks/influence_selection/audited_rounds.py.
 
-It takes about 40 CPU minutes without the default run, whose seconds are to be measured on idle cores. Each run's result
-is a line of `--keep` (benchmarks/influence_selection/results.jsonl), with date and machine. A command computes what is
-missing there and can be ended at any time; the tables are of what is there.
+It takes about 40 CPU minutes, and about 40 minutes more with complete runs: `graft retrain` as shipped, with `audit`
+and `positive` for each seed, with `none` for the first; their seconds are to be measured on idle cores. Each run's
+result is a line of `--keep` (benchmarks/influence_selection/results.jsonl), with date and machine. A command computes
+what is missing there and can be ended at any time; the tables are of what is there.
 
 The last line of standard output is one JSON object of means over `--seeds`; a figure is null while a run that it needs
 is missing, and the note under the tables says which. `…_gain`: audit over no selection; `…_gap`: the better of majority
 and 512 trusted alone over audit, `gap_to_best` the largest; `false_alarm_share`: answers `err` where rewards are exact;
 `detected_…`: runs in which the audit of round 1 or 2 says `err`, where so many per cent of the rewards are inverted;
-`audit_seconds_share`: seconds of the stages `select`, less those without an audit, over those of the run.
+`audit_seconds_share`: of complete runs, seconds of the stages `select`, less those without an audit, over those of the
+run; `positive_clean_loss_greedy`, `…_sampled`: pass@1 of complete runs with the audit less that with `positive`.
 """
 
 import argparse
@@ -44,8 +46,8 @@ from concurrent.futures import as_completed
 from pathlib import Path
 
 from benchmarks.influence_selection.audited_rounds import AuditedRounds
-from benchmarks.influence_selection.default_run import DefaultRun
-from benchmarks.influence_selection.figures import Runs, answers_table, figures, training_table
+from benchmarks.influence_selection.complete_run import CompleteRun
+from benchmarks.influence_selection.figures import CompleteRuns, Runs, answers_table, figures, training_table
 from benchmarks.influence_selection.training_run import TrainingRun
 from benchmarks.influence_selection.variants import PLAN
 from benchmarks.support.process_pool import pool_of
@@ -53,8 +55,12 @@ from benchmarks.support.short_runs import Figures, append_figures, make_start, p
 from benchmarks.support.workspace import PROJECT
 from flows.process import settings
 from flows.process.exit_codes import exit_code
+from tasks.params.fields import Selection
 
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "results.jsonl"
+
+COMPARED: tuple[Selection, ...] = ("audit", "positive")
+"""Selections of the complete runs of each seed."""
 
 Job = TrainingRun | AuditedRounds
 
@@ -81,7 +87,7 @@ def compute(jobs: Sequence[Job], keep: Path, processes: int) -> None:
         starts = {job.folder: job for job in left}
         for made in [pool.submit(prepare, job) for job in starts.values()]:
             made.result()
-        running = {pool.submit(run, job): job for job in left}
+        running = {pool.submit(figures_of, job): job for job in left}
         try:
             for ended in as_completed(running):
                 job, found = running[ended], ended.result()
@@ -91,7 +97,7 @@ def compute(jobs: Sequence[Job], keep: Path, processes: int) -> None:
             pool.shutdown(cancel_futures=True)  # an ended command waits for the runs in progress alone
 
 
-def run(job: Job) -> Figures:
+def figures_of(job: Job) -> Figures:
     """The figures of a job."""
     return job.run()
 
@@ -113,22 +119,28 @@ def main(arguments: Sequence[str]) -> None:
         training = [job for seed in options.seeds for job in training_runs(root, seed)]
         rounds = [AuditedRounds(root, seed) for seed in options.seeds]
         compute([*training, *rounds], options.keep, options.processes)
-    default = DefaultRun(options.seeds[0])
-    if options.default_run and not read_figures(options.keep, {default.digest: default}):
-        append_figures(options.keep, default.digest, default.run(), **default.labels)
+    complete = [CompleteRun("none", options.seeds[0])]
+    complete += [CompleteRun(selection, seed) for seed in options.seeds for selection in COMPARED]
+    for run in complete if options.complete_runs else []:  # one at a time: a run has all cores
+        if not read_figures(options.keep, {run.digest: run}):
+            append_figures(options.keep, run.digest, run.run(), **run.labels)
 
-    digests = [job.digest for job in training] + [job.digest for job in rounds] + [default.digest]
+    digests = [job.digest for job in training] + [job.digest for job in rounds] + [run.digest for run in complete]
     known = read_figures(options.keep, {digest: digest for digest in digests})
     runs: Runs = {}
     for job in training:
         if job.digest in known:
             runs.setdefault((job.condition, job.name), {})[job.seed] = known[job.digest]
+    ended: CompleteRuns = {}
+    for run in complete:
+        if run.digest in known:
+            ended.setdefault(run.selection, {})[run.seed] = known[run.digest]
     answers = {job.seed: known[job.digest] for job in rounds if job.digest in known}
     console = Console(width=None if sys.stdout.isatty() else 140)
     for condition in dict.fromkeys(condition for condition, _ in runs):
         console.print(training_table(condition, runs))
     console.print(answers_table(answers))
-    numbers, notes = figures(runs, answers, known.get(default.digest), options.seeds)
+    numbers, notes = figures(runs, answers, ended, options.seeds)
     for note in notes:
         console.print(note, markup=False, highlight=False)
     print(json.dumps(numbers))
@@ -138,7 +150,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks.selection", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)), metavar="SEED")
     parser.add_argument("--processes", type=int, default=2, help="runs at a time; 0: only the tables")
-    parser.add_argument("--default-run", action="store_true", help="measure audit_seconds_share: two runs as shipped")
+    parser.add_argument(
+        "--complete-runs", action="store_true", help="measure audit_seconds_share and positive_clean_loss too"
+    )
     parser.add_argument("--keep", type=Path, default=RESULTS, metavar="FILE", help="results, a line a run")
     parser.add_argument("--workspaces", type=Path, metavar="FOLDER", help="where first policies stay")
     return parser.parse_args(arguments)

@@ -9,6 +9,7 @@ from benchmarks.influence_selection.conditions import Condition
 from benchmarks.influence_selection.variants import ALONE, AUDIT, MAJORITY, NONE, ORACLE, VARIANTS
 from benchmarks.support.short_runs import Figures
 from benchmarks.support.student_interval import interval
+from tasks.params.fields import Selection
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,6 +18,9 @@ BySeed = dict[int, Figures]
 
 Runs = dict[tuple[Condition, str], BySeed]
 """(condition, variant) → the runs by seed."""
+
+CompleteRuns = dict[Selection, BySeed]
+"""`influence.selection` → the complete runs by seed."""
 
 ERRING: tuple[Condition, ...] = ("flipped", "biased", "answer_only")
 """The conditions whose rewards err."""
@@ -64,11 +68,11 @@ def answers_table(rounds: BySeed) -> "Table":
 
 
 def figures(
-    runs: Runs, rounds: BySeed, default: Figures | None, seeds: Sequence[int]
+    runs: Runs, rounds: BySeed, complete: CompleteRuns, seeds: Sequence[int]
 ) -> tuple[dict[str, float | None], list[str]]:
     """The figures of the last line over these seeds, None where a run is missing, and a note on each of those.
 
-    `rounds`: the answers in audited rounds; `default`: the seconds of a default run, if they are measured.
+    `rounds`: the answers in audited rounds.
     """
 
     def mean(condition: Condition, name: str) -> float:
@@ -85,10 +89,16 @@ def figures(
         own = _of(rounds, seeds, "audited rounds")
         return sum(one.get(name, 0) for one in own) / sum(one[total] for one in own)
 
+    def complete_runs(selection: Selection, seeds: Sequence[int]) -> list[Figures]:
+        return _of(complete.get(selection, {}), seeds, f"complete run of {selection} (--complete-runs)")
+
     def seconds_share() -> float:
-        if default is None:
-            raise LookupError("measured with --default-run")
-        return (default["audit"] - default["none"]) / default["seconds"]
+        (audit,), (none,) = (complete_runs(selection, seeds[:1]) for selection in ("audit", "none"))
+        return (audit["select_seconds"] - none["select_seconds"]) / audit["seconds"]
+
+    def clean_loss(name: str) -> float:
+        audit, positive = (fmean(one[name] for one in complete_runs(own, seeds)) for own in ("audit", "positive"))
+        return audit - positive
 
     wanted: dict[str, Callable[[], float]] = {
         "clean_gain": lambda: gain("clean"),
@@ -103,6 +113,8 @@ def figures(
         "detected_10": lambda: share("detected_10", "runs"),
         "detected_30": lambda: share("detected_30", "runs"),
         "audit_seconds_share": seconds_share,
+        "positive_clean_loss_greedy": lambda: clean_loss("greedy"),
+        "positive_clean_loss_sampled": lambda: clean_loss("sampled"),
     }
     numbers: dict[str, float | None] = {}
     notes = []

@@ -39,12 +39,25 @@ def test_the_gap_is_that_to_the_better_of_majority_and_trusted_alone() -> None:
     for condition, values in finals.items():
         for name, final in zip((AUDIT, MAJORITY, ALONE), values, strict=True):
             runs[condition, name] = {seed: {"final": final} for seed in (0, 1)}
-    numbers, notes = figures(runs, {}, None, [0, 1])
+    numbers, notes = figures(runs, {}, {}, [0, 1])
     gaps = {name: numbers[f"{name}_gap"] for name in finals}
     assert gaps == pytest.approx({"flipped": 0.3, "biased": 0.4, "answer_only": -0.1})
     assert numbers["gap_to_best"] == pytest.approx(0.4)
     assert numbers["flipped_gain"] is None
     assert any(NONE in note and "0, 1" in note for note in notes)
+
+
+def test_complete_runs_give_the_loss_of_positive_and_the_audits_share_of_seconds() -> None:
+    audit = {seed: {"greedy": 0.7, "sampled": 0.6, "seconds": 200.0, "select_seconds": 12.0} for seed in (0, 1)}
+    positive = {seed: {"greedy": 0.5 + seed / 10, "sampled": 0.6} for seed in (0, 1)}
+    none = {0: {"select_seconds": 2.0}}
+    numbers, _ = figures({}, {}, {"audit": audit, "positive": positive, "none": none}, [0, 1])
+    assert numbers["positive_clean_loss_greedy"] == pytest.approx(0.15)
+    assert numbers["positive_clean_loss_sampled"] == 0
+    assert numbers["audit_seconds_share"] == pytest.approx(0.05)
+    lacking, notes = figures({}, {}, {"audit": audit}, [0, 1])
+    assert lacking["positive_clean_loss_greedy"] is None
+    assert any("--complete-runs" in note for note in notes)
 
 
 def test_the_audits_trusted_completions_are_on_top_of_a_rounds() -> None:

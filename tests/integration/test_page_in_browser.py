@@ -10,6 +10,7 @@ from flows.reports.run_record import read_run_record
 from tasks.artifacts import read_jsonl, write_jsonl, write_text
 from tasks.layout import Layout
 from tasks.records import Attempt, Problem
+from tasks.trajectories import Trajectory
 from tests.support import finished_run
 from tests.support.browser import Page, needed
 
@@ -23,6 +24,12 @@ NASTY = (
 )
 
 
+def attack_trajectory(trajectory: Trajectory) -> Trajectory:
+    asked = trajectory.problem.model_copy(update={"question": NASTY + "x" * 3000})
+    members = [member.model_copy(update={"code": NASTY + "y" * 3000}) for member in trajectory.members]
+    return trajectory.model_copy(update={"problem": asked, "members": members})
+
+
 def nasty(layout: Layout) -> Layout:
     """The same run, where whatever a person or a model wrote is an attack, and long."""
     problems = read_jsonl(layout.problems("test"), Problem)
@@ -30,6 +37,8 @@ def nasty(layout: Layout) -> Layout:
     for name in ("before", "after"):
         path = layout.evaluation(name) / "attempts.jsonl"
         write_jsonl(path, [a.model_copy(update={"code": NASTY + "y" * 3000}) for a in read_jsonl(path, Attempt)])
+    for path in map(layout.trajectories, (1, 2)):
+        write_jsonl(path, [attack_trajectory(t) for t in read_jsonl(path, Trajectory)])
     write_text(layout.tree(2), '<svg xmlns="http://www.w3.org/2000/svg"><script>document.title="taken"</script></svg>')
     return layout
 
@@ -103,6 +112,7 @@ def test_what_a_model_wrote_is_shown_and_never_run(page: Page, attacked: Path) -
     assert page.requested == [attacked.as_uri()]
     assert page.value("document.title") == "A run of 2 rounds on 24 test problems: 0.208 → 0.542"
     assert page.value("document.scripts.length") == 0
-    assert NASTY[:50] in page.value("document.querySelector('#completions pre').textContent")
-    assert NASTY[:50] in page.value("document.querySelector('.question').textContent")
+    for section in ("influence", "completions"):
+        for part in ("pre", ".question"):
+            assert NASTY[:50] in page.value(f"document.querySelector('#{section} {part}').textContent")
     assert NASTY[:50] in page.value("document.querySelector('#params details').textContent")
