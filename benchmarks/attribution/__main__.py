@@ -16,8 +16,9 @@ Spearman's correlation of the outcomes with the sum of a measure over the halves
 
 One seed is one round. Next to it: the certificate's slope for the exact influences, by the update's own scorer, and
 whether it refuses each of the wrong influences of `measures.planted`; the greatest difference to plain autograd in
-float64, a backward pass a sample, as a share of the largest influence; and the seconds of exact influence over those of
-plain passes over the same rows.
+float64, a backward pass a sample, as a share of the largest influence; the seconds of exact influence over those of
+plain passes over the same rows; and of the choices that the working notes name (tests/support/choices.py) the share
+that is reachable: a round of the tiny project ends with it, and differs from the round without it.
 
 Each seed's figures are a line of `--keep`; a command that is ended goes on. The last line of standard output is one
 JSON object: `lds_…`, means over the seeds, `lds_…_low` and `…_high` the ends of their 95 % intervals (Student's t).
@@ -33,9 +34,11 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from statistics import fmean
 from typing import Any
 
 from benchmarks.attribution.measures import AVERAGING, measures, planted
+from benchmarks.attribution.reachable import reachable_choices
 from benchmarks.influence_ways import loop, plain
 from benchmarks.support import short_runs
 from benchmarks.support.short_runs import Figures, append_figures, read_figures
@@ -179,6 +182,7 @@ def main(arguments: Sequence[str]) -> None:
     digests = {short_runs.digest(assignments(seed), REVISION, SUBSETS): seed for seed in options.seeds}
     known = read_figures(options.keep, digests)
     with tempfile.TemporaryDirectory(prefix="graft-attribution-") as root:
+        reachable = reachable_choices(Path(root))
         for name, seed in digests.items():
             if seed not in known:
                 known[seed] = figures_of(Path(root), seed)
@@ -193,6 +197,8 @@ def main(arguments: Sequence[str]) -> None:
     numbers["certificate_slope_update"] = max((own["certificate_slope_update"] for own in known.values()),
                                               key=lambda slope: abs(slope + 1))  # fmt: skip
     numbers["exact_vs_autograd"] = max(own["exact_vs_autograd"] for own in known.values())
+    numbers["rows_reachable"] = fmean(reachable.values())
+    print(*(f"not reachable: {name}" for name, is_reached in reachable.items() if not is_reached), sep="\n")
     print(json.dumps({name: float(f"{number:.4g}") for name, number in numbers.items()} | {"seeds": [*known]}))
 
 

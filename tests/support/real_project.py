@@ -21,6 +21,7 @@ TRAIN = [
         question=f"{n + 2} pens and 3 cups?",
         answer=n + 5,
         source="test",
+        operations=1 + n // 4,
         siblings=[Sibling(question=f"{n + 2} pens and 7 cups?", answer=n + 9)],
     )
     for n in range(7)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -21,33 +20,20 @@ from tasks.params.params import Params
 from tasks.ppo.value_head import zero_head
 from tasks.programs.sandbox.sandbox import make_sandbox
 from tasks.records import Problem, Selected, Split
+from tasks.search.draw import draw_train_problems
 from tasks.search.policy_search import SplitProblem
+from tests.support.choices import CHOICES, PPO, TREE, tiny_params
 from tests.support.groups import read_rewarded
 from tests.support.real_project import HELD_OUT, TRAIN, adder
-from tests.support.stage_params import REPOSITORY, shipped_params
+from tests.support.stage_params import REPOSITORY
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
-CASES: dict[str, dict[str, Any]] = {
-    "grpo": {"search": {"simulations": 8}},
-    "no selection": {"influence": {"selection": "none"}, "update": {"beta": 0.0}},
-    "audit": {"influence": {"selection": "audit"}},
-    "ppo": {"algorithm": "ppo", "influence": {"similarity": "dot"}},
+CASES: dict[str, tuple[str, ...]] = {
+    "grpo": (TREE,),
+    "no selection": ("influence.selection=none", "update.beta=0.0"),
+    "audit": ("influence.selection=audit",),
+    "ppo": PPO,
 }
-"""With ppo a search has independent samples alone."""
-
-
-def params(changes: dict[str, Any]) -> Params:
-    sections: dict[str, Any] = {
-        "shard_size": max(len(TRAIN), len(HELD_OUT)),  # completions that are decoded in one batch depend on each other
-        "policy": {"max_new_tokens": 48},
-        "sandbox": {"allow_weak": True},
-        "search": {"samples": 4, "simulations": 4, "wave_size": 4, "temperature": 1.0},
-        "influence": {"selection": "positive", "fdr_control": False, "n": len(HELD_OUT), "completions": 4},
-        "update": {"group_size": 8, "epochs": 2, "prompts_per_step": 3, "learning_rate": 0.005, "beta": 0.05},
-    }
-    for name, change in changes.items():
-        sections[name] = sections[name] | change if isinstance(change, dict) else change
-    return shipped_params(**sections)
 
 
 @pytest.mark.parametrize("case", [
@@ -56,7 +42,7 @@ def params(changes: dict[str, Any]) -> Params:
 ])  # fmt: skip
 def test_two_rounds_in_memory_are_those_that_the_stages_write(case: str, tmp_path: Path) -> None:
     """The same completions, rewards and selection, and weights that are equal in every bit."""
-    layout, asked = Layout(tmp_path), params(CASES[case])
+    layout, asked = Layout(tmp_path), tiny_params(CASES[case])
     save_policy(adder(TRAIN), layout.policy(0), parent=None, round=0)
     for split, problems in zip(SPLITS, (TRAIN, HELD_OUT), strict=True):
         write_jsonl(layout.problems(split), problems)
@@ -92,49 +78,26 @@ def assert_equal(ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Te
 
 
 def drawn(params: Params) -> list[SplitProblem]:
-    held_out: list[Problem] = HELD_OUT if params.influence.selection != "none" else []
-    return [*(("train", p) for p in TRAIN), *(("validation", p) for p in held_out)]
-
-
-ROWS: dict[str, dict[str, Any]] = {
-    "same batch": {"influence": {"validation": "same_batch"}},
-    "same batch with own votes": {"influence": {"validation": "same_batch", "own_vote": True, "similarity": "dot"}},
-    "top half": {"influence": {"selection": "top"}},
-    "bottom half": {"influence": {"selection": "bottom"}},
-    "random half": {"influence": {"selection": "random"}},
-    "highest rewards": {"influence": {"sampling": "highest", "k": 4}},
-    "lowest rewards": {"influence": {"sampling": "lowest", "k": 4}},
-    "reward loss": {"influence": {"loss": "seqloss-reward", "similarity": "dot"}},
-    "contrastive loss": {"influence": {"loss": "contrastive", "similarity": "dot"}},
-    "constant prompts": {"influence": {"prompts": "constant"}},
-    "control": {"influence": {"fdr_control": True}},
-    "advantages of the batch": {"update": {"advantages": "global", "negative_weight": 1.0}},
-    "adaptive beta": {"update": {"kl_target": 0.5}},
-    "UCT": {"search": {"simulations": 8, "rule": "uct"}},
-    "random search": {"search": {"simulations": 8, "rule": "random", "exploration": 0.5}},
-    "PPO, same batch": {"algorithm": "ppo", "influence": {"similarity": "dot", "validation": "same_batch"}},
-    "PPO, top half": {"algorithm": "ppo", "influence": {"similarity": "dot", "selection": "top"}},
-}
-"""Choices that the working notes name, by what they are."""
+    held_out: list[Problem] = HELD_OUT if params.influence.is_held_out else []
+    train = draw_train_problems(TRAIN, params.search, params.seed, 1)
+    return [*train, *(("validation", problem) for problem in held_out)]
 
 
 @pytest.mark.parametrize(
-    "row", [pytest.param(row, marks=pytest.mark.slow if place else ()) for place, row in enumerate(ROWS)]
+    "choice", [pytest.param(choice, marks=pytest.mark.slow if place else ()) for place, choice in enumerate(CHOICES)]
 )
-def test_a_round_ends_with_each_choice_of_the_notes(row: str, tmp_path: Path) -> None:
-    tree: dict[str, Any] = {} if "PPO" in row else {"search": {"simulations": 8}}
-    asked, layout = params(tree | ROWS[row]), Layout(tmp_path)
+def test_a_round_ends_with_each_choice_of_the_notes(choice: str, tmp_path: Path) -> None:
+    asked, layout = tiny_params(CHOICES[choice]), Layout(tmp_path)
     save_policy(adder(TRAIN), layout.policy(0), parent=None, round=0)
     policy, reference = load_policy(layout.policy(0)), load_policy(layout.policy(0))
     head = zero_head(policy) if asked.algorithm == "ppo" else None
-    problems = [(split, p) for split, p in drawn(asked) if split == "train" or asked.influence.is_held_out]
     with make_sandbox(asked.sandbox) as runner:
-        rewarded = roll_out(Setting(tmp_path, asked, WorkflowEnvironment(), runner), policy, problems, 1)
+        rewarded = roll_out(Setting(tmp_path, asked, WorkflowEnvironment(), runner), policy, drawn(asked), 1)
     done = learn(asked, policy, reference if asked.update.beta else None, rewarded, 1, head)
     own = asked.influence
     kept = any(line.selected for line in done.selection.lines)
     assert kept == bool(done.update.rows)
-    assert kept or row == "same batch"  # whose few successes here have only themselves to vote for them
+    assert kept or choice == "same batch"  # whose few successes here have only themselves to vote for them
     if own.is_measured:
         assert done.selection.metrics["certificate_slope"] == pytest.approx(-1, abs=0.05)
     if own.selection in ("top", "bottom", "random"):
