@@ -12,7 +12,7 @@ from tasks.artifacts import digest_path
 from tasks.errors import GraftError
 from tasks.model.base_adapter import digest_base, find_base
 from tasks.params.params import Params
-from tasks.sources.user_modules import check_function_exists, digest_modules
+from tasks.sources.user_modules import check_arguments, check_function_exists, digest_modules
 
 CHAMPION = "champion/policy"
 """`policy.base` of a run that continues the champion."""
@@ -23,9 +23,11 @@ Digest = Callable[[], str]
 def user_files(root: Path, params: Params) -> dict[str, Digest]:
     """Param → a function that digests what it names, without the params that name nothing of the user's.
 
-    Raises GraftError if a module, a file or a folder is missing.
+    Raises GraftError if a module, a file or a folder is missing, or a reward term cannot be called as one.
     """
     environment, model = params.environment, params.rewards.model
+    for term in params.rewards.own:
+        check_arguments(root, term.term, "rewards.own", "problem, text, results")
     digests = {
         "environment.name": _modules(root, "environment", [environment.name]),
         "problems.evaluator": _modules(root, "problems.evaluator", [params.problems.evaluator]),

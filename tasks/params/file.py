@@ -183,7 +183,9 @@ def validate(path: Path, text: str) -> Params:
             raise GraftError(f"{where}: {key}: {first['input']!r} is no section; set its params: {named}") from None
         message = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
         given = "" if first["type"] == "value_error" else f", not {first['input']!r}"
-        raise GraftError(f"{where}: {key}: {message}{given}") from None
+        lines = {_line_of(text, list(e["loc"])) for e in errors if e["type"] != "missing"} - {_line_of(text, loc)}
+        more = f"; see also line {', '.join(map(str, sorted(lines)))}" if lines else ""
+        raise GraftError(f"{where}: {key}: {message}{given}{more}") from None
     for section, problem in contradictions(params):
         raise GraftError(f"{path}:{_line_of(text, [section])}: {section}: {problem}")
     return params

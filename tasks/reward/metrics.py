@@ -27,8 +27,8 @@ KS = (1, 5, 10)
 """k of pass@k of a round's own samples, where it has that many of a problem."""
 
 NOTHING_EARNED = (
-    "see what the policy writes with graft diagnose: where it is no program or no answer, change policy.prompt, "
-    "else give easier problems, with environment.operations for instance"
+    "see what the policy writes with graft diagnose: where it is no program or no answer, give it worked examples "
+    "(policy.prompt), else a larger policy.base or easier problems, with environment.operations for instance"
 )
 """Remedy where no completion is right."""
 

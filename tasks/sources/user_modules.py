@@ -49,6 +49,39 @@ def check_function_exists(root: Path, name: str, key: str) -> None:
         raise GraftError(f"{key}: {file} defines no {function!r} (of {name}); {hint}")
 
 
+def check_arguments(root: Path, name: str, key: str, arguments: str) -> None:
+    """Raise GraftError if `module:function` is defined at the top level of its module, but not with these arguments.
+
+    `arguments`: names of what it is called with, separated by commas. What the source text does not show, such as a
+    name that is imported, is accepted.
+    """
+    check_function_exists(root, name, key)
+    module, _, function = name.partition(":")
+    file = _file_of(root, module)
+    if file is None or file.suffix != ".py":
+        return
+    shown = [node for node in parse_module(file).body if function in _defined([node])]
+    called, count = f"is called as {function}({arguments})", arguments.count(",") + 1
+    match shown[-1] if shown else None:
+        case ast.FunctionDef(decorator_list=[], args=own) as node if not _takes(own, count):
+            fault = f"{function}({ast.unparse(own)}) {called}; give it these arguments"
+        case ast.AsyncFunctionDef() as node:
+            fault = f"{function} is async, but {called}; write def alone"
+        case ast.Assign(value=ast.Constant() | ast.List() | ast.Dict() | ast.Tuple()) as node:
+            fault = f"{function} is no function, but {called}; define it"
+        case _:
+            return
+    raise GraftError(f"{key}: {file}:{node.lineno}: {fault}")
+
+
+def _takes(own: ast.arguments, count: int) -> bool:
+    """Whether a function can be called with that many positional arguments alone."""
+    positional = len(own.posonlyargs) + len(own.args)
+    required_keywords = any(default is None for default in own.kw_defaults)
+    fits = positional - len(own.defaults) <= count and (own.vararg is not None or count <= positional)
+    return fits and not required_keywords
+
+
 def sources_of(root: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
     """(module, file) of the modules and of the project's modules that they import, sorted."""
     invalidate_caches()  # a file may be new

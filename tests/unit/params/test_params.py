@@ -245,6 +245,18 @@ def test_a_wrong_assignment_is_named_and_leaves_the_file_unchanged(
     assert file.read_text() == TEXT
 
 
+def test_all_lines_with_a_wrong_value_are_named(file: Path) -> None:
+    lines = TEXT.splitlines(keepends=True)
+    wrong = [n for n, line in enumerate(lines) if re.match(r"  (train|rank|beta|group_size): ", line)]
+    for n in wrong:
+        lines[n] = f"{lines[n].partition(':')[0]}: ???\n"
+    file.write_text("".join(lines))
+    first, *others = [n + 1 for n in wrong]
+    listed = ", ".join(map(str, others))
+    with pytest.raises(GraftError, match=rf":{first}: problems\.train: .*; see also line {listed}$"):
+        load_params(file)
+
+
 ONE_OF_EACH_SECTION = {key.rpartition(".")[0]: key for key in LEAVES}.values()
 
 

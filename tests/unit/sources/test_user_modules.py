@@ -7,6 +7,7 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.sources.user_modules import (
+    check_arguments,
     check_function_exists,
     digest_modules,
     sources_of,
@@ -103,3 +104,41 @@ def test_a_wrong_name_is_reported_in_one_line(tmp_path: Path, term: str, source:
     with pytest.raises(GraftError, match=message) as error:
         check_function_exists(project(tmp_path, manners=source), term, "rewards.own")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def polite(problem, text, results): ...\n",
+        "def polite(problem, *others, strict=False): ...\n",
+        "def polite(problem, text, results, weight=1.0): ...\n",
+        "def polite(problem): ...\n\ndef polite(a, b, c): ...\n",
+        "@cache\ndef polite(anything): ...\n",
+        "polite = make_term('polite')\n",
+        "from words import polite\n",
+        "class polite:\n    def __new__(cls, *given): ...\n",
+    ],
+)
+def test_what_may_take_the_arguments_is_accepted(tmp_path: Path, source: str) -> None:
+    check_arguments(
+        project(tmp_path, manners=source + RAISES), "manners:polite", "rewards.own", "problem, text, results"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            "def polite(text): ...\n",
+            r"manners\.py:1: polite\(text\) is called as polite\(problem, text, results\); give",
+        ),
+        ("import json\n\ndef polite(a, b, c, d): ...\n", r"manners\.py:3: polite\(a, b, c, d\) is called"),
+        ("def polite(a, b, c, *, d): ...\n", r"polite\(a, b, c, \*, d\) is called"),
+        ("async def polite(a, b, c): ...\n", r"polite is async, but is called"),
+        ("polite = 0.5\n", r"polite is no function, but is called"),
+    ],
+)
+def test_what_cannot_take_the_arguments_is_one_line(tmp_path: Path, source: str, message: str) -> None:
+    root = project(tmp_path, manners=source + RAISES)
+    with pytest.raises(GraftError, match=f"^rewards\\.own: .*{message}"):
+        check_arguments(root, "manners:polite", "rewards.own", "problem, text, results")
