@@ -11,12 +11,14 @@ from flows.stages.user_files import user_files
 from tasks.artifacts import read_text, write_text
 from tasks.core.child_process import CODE
 from tasks.environments.lookup import check_environment
+from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError
 from tasks.model.device import check_device
 from tasks.model.out_of_memory import check_address_space
 from tasks.params.file import overridden
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
+from tasks.problems.jsonl import longest_questions
 from tasks.redaction import redacted
 from tasks.sources.process_sources import code_folder
 
@@ -76,6 +78,13 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
     _check_limits(params)
     check_environment(root, params)
     return text, params, [redacted(f"params.yaml: {key}: {old} → {new}") for key, (old, new) in changes.items()]
+
+
+def questions_of(root: Path, params: Params) -> dict[str, str]:
+    """The longest questions of a file, by their places, for a base that may have no room for them."""
+    if params.problems.source != "jsonl" or params.policy.base == SCRATCH:
+        return {}
+    return longest_questions(root, params.problems)
 
 
 def _check_limits(params: Params) -> None:

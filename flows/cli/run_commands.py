@@ -43,7 +43,7 @@ def retrain(
     from flows.cli.presets import check_base_is_named
     from flows.cli.presets import preset as assignments_of
     from flows.prefect_runs.server_address import check_settings
-    from flows.preflight import project_root, proposed_params, write_params
+    from flows.preflight import project_root, proposed_params, questions_of, write_params
     from flows.process.workspace_lock import RETRAIN, exclusive_lock
     from tasks.bootstrap.base_check import check_base
     from tasks.core.console import PlainConsole
@@ -61,12 +61,12 @@ def retrain(
         chosen += choose_size(minutes, params, given, print_text)
         text, params, _ = proposed_params(root, chosen)
     read_champion(Layout(root).champion, params.environment.name)  # an error here would stop the last stage
+    check_base(params.policy, questions_of(root, params))
     if dry_run:
         from flows.dvc_stages.dry_run import print_forecast
 
         print_forecast(root, text, PlainConsole(highlight=False))
         return
-    check_base(params.policy)
     with exclusive_lock(root, RETRAIN):
         params = write_params(root, chosen, print_text)
         settings.set_prefect_home(root)

@@ -1,9 +1,10 @@
 """Check of a base before anything is computed from it, by a child process with limits of time and memory.
 
 A base comes from strangers, and a library that reads it may loop, take all memory or end the process. The child reads
-all but the weights: configuration, names and sizes of weights, adapter, tokenizer, and a chat by the template.
+all but the weights: configuration, names and sizes of weights, adapter, tokenizer, a chat by the template, and the
+number of tokens of some questions.
 
-    parent ── the params of the policy ──► child: `main`
+    parent ── params of the policy, questions ──► child: `main`
            ◄── what is read now; at the end the error, or none ──
 """
 
@@ -12,11 +13,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from resource import RLIMIT_CPU, RLIMIT_DATA, RUSAGE_SELF, getrusage, setrlimit
 from subprocess import DEVNULL, PIPE
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from tasks.artifacts import read_json
@@ -28,7 +29,7 @@ from tasks.errors import GraftError, TransientError
 from tasks.model.base_adapter import adapter_folder, tokenizer_of_adapter
 from tasks.model.gguf import MAX_LAYERS, is_converted, is_gguf, load_gguf_tokenizer
 from tasks.model.load_errors import translate_errors
-from tasks.model.policy import load_tokenizer
+from tasks.model.policy import Policy, load_tokenizer
 from tasks.params.sections import PolicyParams
 from tasks.records import Lineage
 
@@ -41,22 +42,35 @@ PARTS = {
     "tokenizer": (30, "its tokenizer"),
     "model": (5, "its configuration, its adapter or the names of its weights"),
     "template": (1, "its chat template"),
+    "questions": (30, "questions with its tokenizer"),
 }
 """Part of a base → most CPU seconds, and its name. The largest vocabularies take about one, the rest less."""
 
 ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
-def check_base(params: PolicyParams) -> None:
-    """Raises GraftError, as the stages would, if the base is no model, or cannot be read within the limits."""
-    if params.base != SCRATCH:
-        _check(params.model_dump_json())
+CHECKED = set[str]()
+"""Params of bases that were read in this process: `graft retrain` checks before anything runs, and the stage does it
+where it runs alone."""
 
 
-@cache
-def _check(params: str) -> None:
-    """Once in a process: `graft retrain` checks before anything runs, and the stage does it where it runs alone."""
-    process = spawn("tasks.bootstrap.base_check", params, env=ENVIRONMENT, stdout=PIPE, stderr=DEVNULL)
+def check_base(params: PolicyParams, questions: Mapping[str, str] | None = None) -> None:
+    """Raises GraftError, as the stages would, if the base is no model, or cannot be read within the limits.
+
+    `questions`, by their places in files: also if it has no room for one of them and a completion.
+    """
+    policy = params.model_dump_json()
+    if params.base == SCRATCH or (not questions and policy in CHECKED):
+        return
+    with NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump(dict(questions or {}), file)
+        file.flush()
+        _check(policy, file.name)
+    CHECKED.add(policy)
+
+
+def _check(params: str, questions: str) -> None:
+    process = spawn("tasks.bootstrap.base_check", params, questions, env=ENVIRONMENT, stdout=PIPE, stderr=DEVNULL)
     alarm = threading.Timer(BLOCKED_SECONDS, kill_tree, (process,))
     alarm.start()
     try:
@@ -79,11 +93,12 @@ def _check(params: str) -> None:
 
 
 def main() -> None:
-    """Read the base of the params in the first argument, and report."""
+    """Read the base of the params in the first argument, with the questions in the file of the second, and report."""
     end_with_parent()
     reports = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the libraries print
     params = PolicyParams.model_validate_json(sys.argv[1])
+    questions = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401 (before the limits: not the base's part)
 
     adapters = (f"{params.base}/adapter", f"{params.base}/adapter_config.json")
@@ -93,11 +108,11 @@ def main() -> None:
     def report(**line: Any) -> None:
         print(json.dumps(line), file=reports, flush=True)
 
-    read_limited(params, report)
+    read_limited(params, questions, report)
     os._exit(0)  # without the clean-up of libraries that may be broken
 
 
-def read_limited(params: PolicyParams, report: Callable[..., None]) -> None:
+def read_limited(params: PolicyParams, questions: Mapping[str, str], report: Callable[..., None]) -> None:
     """Read the base in this process, whose limits are set, and report the parts as they begin, then the error."""
     data = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) << 10
     setrlimit(RLIMIT_DATA, (data + MEMORY, data + MEMORY))
@@ -108,15 +123,18 @@ def read_limited(params: PolicyParams, report: Callable[..., None]) -> None:
         setrlimit(RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + more + PARTS[part][0]) + 1, -1))
 
     try:
-        read_base(params, begin)
+        read_base(params, begin, questions)
     except GraftError as error:
         report(error=str(error), transient=isinstance(error, TransientError))
     else:
         report(error=None, transient=False)
 
 
-def read_base(params: PolicyParams, begin: Callable[..., None]) -> None:
-    """Read all but the weights, and call `begin` before each part. Raises GraftError if the base is no model."""
+def read_base(params: PolicyParams, begin: Callable[..., None], questions: Mapping[str, str]) -> None:
+    """Read all but the weights, and call `begin` before each part.
+
+    Raises GraftError if the base is no model, or has no room for a question.
+    """
     problem = f"policy.base: {params.base!r} cannot be read"
     with translate_errors(problem, "restore it from a copy, or name another"):
         try:
@@ -124,14 +142,34 @@ def read_base(params: PolicyParams, begin: Callable[..., None]) -> None:
             began = time.process_time()
             tokenizer = _tokenizer(params.base)
             begin("model", time.process_time() - began)  # it is loaded again
+            policy = None
             if not is_gguf(params.base) or is_converted(params.base):
                 _check_layers(params.base)
-                tokenizer = load_start(params, "meta")[0].tokenizer
+                policy, _ = load_start(params, "meta")
+                tokenizer = policy.tokenizer
             if tokenizer.chat_template and params.prompt.style not in ("plain", "raw"):
                 begin("template")
                 render_question(tokenizer)
+            if policy and questions:
+                begin("questions")
+                _check_room(policy, questions, params.max_new_tokens)
         except MemoryError as error:
             raise ValueError(f"it takes over {MEMORY >> 30} GB without its weights") from error
+
+
+def _check_room(policy: Policy, questions: Mapping[str, str], max_new_tokens: int) -> None:
+    """What a prompt has besides its question, such as instructions and worked examples, is not counted."""
+    from tasks.model.sampling.sampler import max_prompt_tokens
+
+    room = max_prompt_tokens(policy, max_new_tokens)
+    for place, question in questions.items():
+        tokens = len(policy.tokenizer(question, add_special_tokens=False)["input_ids"])
+        if tokens > room:
+            raise GraftError(
+                f"{place}: a question of {tokens} tokens, but {policy.base} holds {room + max_new_tokens}, "
+                f"{max_new_tokens} of them for a completion (policy.max_new_tokens); leave it out, or take a base that "
+                "holds more"
+            )
 
 
 def _tokenizer(base: str) -> Any:

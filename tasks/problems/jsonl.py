@@ -1,5 +1,6 @@
 """Problems from files: one JSON object per line, in one of the formats of tasks/problems/formats.py."""
 
+import heapq
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from tasks.errors import GraftError
 from tasks.evaluators.number import kind_of, shorten
 from tasks.evaluators.scores import BUILT_IN, own_evaluator
 from tasks.params.sections import BY_FORMAT, Problems, SandboxParams
-from tasks.problems.files import rows_of, where_of
+from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.formats import OWN, recognise
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_characters, other_columns
 from tasks.problems.unit_test_check import check_unit_tests
@@ -26,6 +27,9 @@ TRUSTED = "trusted"
 
 MOST_NAMED = 50
 """Most places that an error names."""
+
+LONGEST = 64
+"""Questions that are looked at before a run: of those with the most bytes one has the most tokens."""
 
 Place = tuple[str, str]
 """(name of a file, place in it: "line 3", or "item 3" of a JSON list)."""
@@ -42,7 +46,7 @@ class Reader:
     sandbox: SandboxParams | None = None  # where unit tests are tried; without it they are taken as they are
     loads: bool = True  # False takes answers as they are instead of loading a user's evaluator
     formats: dict[str, Format] = field(default_factory=dict)  # of each file that was read
-    _ids: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)  # of each problem, by its id
     _questions: dict[str, Place] = field(default_factory=dict)
 
     def read(self, name: str, text: str, source: str) -> list[Problem]:
@@ -164,12 +168,12 @@ class Reader:
             if key in self._questions:
                 first = _line_at(self._questions[key], name)
                 raise GraftError(f"{where}: {first} asks the same; remove one of the two")
-        if problem.problem_id in self._ids:
-            first = _line_at(self._ids[problem.problem_id], name)
+        if problem.problem_id in self.places:
+            first = _line_at(self.places[problem.problem_id], name)
             raise GraftError(
                 f"{where}: {first} has the problem_id {problem.problem_id!r} too; give one of the two another id"
             )
-        self._ids[problem.problem_id] = (name, place)
+        self.places[problem.problem_id] = (name, place)
         self._questions |= dict.fromkeys(keys, (name, place))
 
 
@@ -210,6 +214,22 @@ def read_files(
             if columns := sorted({column for problem in found for column in problem.fields}):
                 report(f"{name}: columns that no question shows: {', '.join(map(ascii, columns[:MOST_NAMED]))}")
     return problems
+
+
+def longest_questions(root: Path, params: Problems) -> dict[str, str]:
+    """The LONGEST questions of most bytes, by their places in the files of `problems.path`.
+
+    Raises GraftError where a file cannot be read.
+    """
+    reader = Reader(params.evaluator, root, siblings=params.siblings, loads=False)
+    files = problem_files(root, params.path).items()
+    problems = read_files(((name, problem_text(name, file), file.name) for name, file in files), reader)
+    asked = ((where_of(*reader.places[p.problem_id]), max(p.questions, key=_bytes)) for p in problems)
+    return dict(heapq.nlargest(LONGEST, asked, key=lambda pair: _bytes(pair[1])))
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())
 
 
 def _line_at(place: Place, here: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tasks.bootstrap.base_check import _check, check_base, main, read_base
+from tasks.bootstrap.base_check import CHECKED, check_base, main, read_base
 from tasks.errors import GraftError
 from tasks.model.policy import attach_adapter, load_model
 from tasks.params.sections import PolicyParams
@@ -57,9 +57,17 @@ def test_a_valid_model_is_accepted_and_read_once(folder: Path, monkeypatch: pyte
     check_base(params(folder))
 
 
+@pytest.mark.slow
+def test_a_question_that_leaves_no_room_for_a_completion_is_named(folder: Path) -> None:
+    questions = {"own.jsonl:1": "one two", "own.jsonl:3": "one two three " * 400}
+    with pytest.raises(GraftError, match=r"^own\.jsonl:3: a question of \d+ tokens, but .*model holds \d+, 64 of them"):
+        check_base(params(folder), questions)
+    check_base(params(folder), {"own.jsonl:1": "one two"})
+
+
 def line_of(base: Path) -> str:
     """The error of `check_base`; "" if it accepts the base."""
-    _check.cache_clear()
+    CHECKED.clear()
     try:
         check_base(params(base))
     except GraftError as error:
@@ -87,7 +95,7 @@ def check_contents(base: Path, file: Path, content: Callable[[random.Random], by
     """With any content of `file` the base is read or is one line; of every hundred one is read by a real child too."""
     import peft  # noqa: F401 (here and by `read_base`: what this process has imported, no fork has to)
 
-    read_base(params(base), lambda *_: None)
+    read_base(params(base), lambda *_: None, {})
     assert line_by_fork(base) == ""
     for number in cases:
         file.write_bytes(content(random.Random(number)))
@@ -113,7 +121,7 @@ def test_every_broken_model_is_one_line_in_a_fork(tmp_path: Path) -> None:
     for kind, (change, message) in BROKEN.items():
         folder = tmp_path / kind / "model"
         save_model(folder)
-        read_base(params(folder), lambda *_: None)
+        read_base(params(folder), lambda *_: None, {})
         change(folder)
         line = line_by_fork(folder)
         assert line.isprintable(), kind
