@@ -1,18 +1,18 @@
 """Choice of a base's prompt format: the one that `policy.prompt` names, or the best of a trial of all."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tasks.artifacts import read_jsonl
 from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format
 from tasks.bootstrap.prompt_trials import PROBLEMS, PromptTrial, try_format
 from tasks.bootstrap.solved_problems import select_solutions
-from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, Solved, with_checked_siblings
 from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, encode_prompt
+from tasks.model.policy import Policy, encode_prompt, problem_prompt
 from tasks.model.sampling.sampler import max_prompt_tokens
 from tasks.params.params import Params
 from tasks.records import Problem, PromptFormat
@@ -80,8 +80,8 @@ def try_formats(
     room = max_prompt_tokens(policy, params.policy.max_new_tokens)
 
     def longest(form: PromptFormat) -> int:
-        texts = [prompt_of(environment, form, problem, policy.base) for problem in tried]
-        return max(len(encode_prompt(policy, text)) for text in texts)
+        asking = replace(policy, prompt_format=form)
+        return max(len(encode_prompt(policy, problem_prompt(asking, environment, problem))) for problem in tried)
 
     fitting = [form for form in forms if longest(form) <= room]
     if not fitting:

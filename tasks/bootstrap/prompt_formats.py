@@ -8,6 +8,7 @@ from typing import Any
 from tasks.environments.prompts import SCRATCH
 from tasks.environments.protocol import Environment
 from tasks.model.chat_template import render_chat
+from tasks.model.control_tokens import quote, until_quoted
 from tasks.params.sections import PromptParams
 from tasks.records import PromptFormat, PromptStyle, Record
 
@@ -41,9 +42,13 @@ def prompt_format(
 
     Instructions are part of a chat message, and of every prompt without examples; else the examples take their place.
     Thoughts that a template opens for the answer are the beginning of the completion, as if it had written the tag.
+    Control tokens that the examples quote are marked as text; those of a prefill of the user's own are control tokens.
     """
-    prefill = common_beginning([e.completion for e in examples]) if params.prefill is None else params.prefill
-    pairs = [(environment.prompt(e.question, SCRATCH), e.completion) for e in examples]
+    pairs = [
+        (quote(tokenizer, environment.prompt(e.question, SCRATCH)), quote(tokenizer, e.completion)) for e in examples
+    ]
+    common = common_beginning([until_quoted(completion) for _, completion in pairs])
+    prefill = common if params.prefill is None else params.prefill
     begin = tokenizer.bos_token if _adds_bos(tokenizer) else ""
     if style == "raw":
         before, after = begin, ""

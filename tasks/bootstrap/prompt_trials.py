@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, solved_share
 from tasks.environments.runner import Runner, program_of
-from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
+from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated, problem_prompt
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.sampling.truncation import Truncation
 from tasks.params.params import Params
@@ -50,8 +49,7 @@ def try_format(
 ) -> PromptTrial:
     """Sample SAMPLES completions of each problem, as search does, and check them on the problem and its siblings."""
     policy = replace(policy, prompt_format=form)
-    texts = [prompt_of(environment, form, p, policy.base, runner.serves) for p in problems]
-    prompts = [encode_prompt(policy, text) for text in texts]
+    prompts = [encode_prompt(policy, problem_prompt(policy, environment, each, runner.serves)) for each in problems]
     requests = [
         Request(prompt, derive_seed(params.seed, "prompt", problem.problem_id, row), temperature=problem.temperature)
         for problem, prompt in zip(problems, prompts, strict=True)

@@ -15,6 +15,7 @@ from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.control_tokens import quote
 from tasks.model.device import device_for
 from tasks.model.lora import linear_modules
 from tasks.model.policy import SCRATCH, Policy, encode_completion, encode_prompt, save_policy
@@ -70,9 +71,10 @@ def _train_from_scratch(layout: Layout, params: Params, metrics: dict[str, float
     if params.policy.lora is not None:
         linear_modules(model, params.policy.lora.targets)  # a wrong name fails before the training, not after it
     policy = Policy(model, tokenizer, "", SCRATCH)
+    asked = [quote(tokenizer, environment.prompt(question, SCRATCH)) for question, _ in pairs]
     examples = [
-        TrainingExample(encode_prompt(policy, environment.prompt(question, SCRATCH)), encode_completion(policy, text))
-        for question, text in pairs
+        TrainingExample(encode_prompt(policy, prompt), encode_completion(policy, text))
+        for prompt, (_, text) in zip(asked, pairs, strict=True)
     ]
     metrics["pairs"] = len(pairs)
     metrics["loss"] = train_supervised(

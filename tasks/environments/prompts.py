@@ -1,5 +1,6 @@
 """Prompts: a question as an environment asks it, in the form that belongs to the policy."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tasks.artifacts import read_json
@@ -18,13 +19,21 @@ def read_format(policy: Path) -> PromptFormat | None:
 
 
 def prompt_of(
-    environment: Environment, form: PromptFormat | None, problem: Problem, base: str, served: bool = False
+    environment: Environment,
+    form: PromptFormat | None,
+    problem: Problem,
+    base: str,
+    served: bool = False,
+    quote: Callable[[str], str] = str,
 ) -> str:
-    """The prompt of a problem as text, special tokens included. `base` and `served`: see `Environment.prompt`."""
+    """The prompt of a problem as text, special tokens included. `base` and `served`: see `Environment.prompt`.
+
+    `quote`: marks the special tokens in what is asked.
+    """
     if form is None:
-        return environment.prompt_for(problem, base, served)
+        return quote(environment.prompt_for(problem, base, served))
     asked = environment.prompt_for(problem, base if form.instructions else SCRATCH, served)
-    return f"{form.before}{asked}{form.after}{form.prefill}"
+    return f"{form.before}{quote(asked)}{form.after}{form.prefill}"
 
 
 def cut_at_stop(text: str, stop: list[str]) -> str:

@@ -41,11 +41,15 @@ PROMPT = """
 
 ```python
 import json
+import re
 from pathlib import Path
+from transformers.utils.chat_template_utils import mark_control_tokens
 
 form = json.loads(Path("{folder}/prompt.json").read_text(encoding="utf-8"))
+special = [re.escape(token.content) for token in tokenizer.added_tokens_decoder.values() if token.special]
+asked = mark_control_tokens(asked, re.compile("|".join(special)))  # in a question they are text
 prompt = form["before"] + asked + form["after"] + form["prefill"]
-inputs = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")
+inputs = tokenizer(prompt, add_special_tokens=False, sanitize_control_tokens=True, return_tensors="pt")
 outputs = model.generate(**inputs, max_new_tokens=256, stop_strings=form["stop"] or None, tokenizer=tokenizer)
 ```
 """

@@ -21,9 +21,11 @@ from typing import Any
 from tasks.artifacts import atomic_folder, read_json, write_json, write_text
 from tasks.environments.prompts import FILE as PROMPT_FILE
 from tasks.environments.prompts import SCRATCH as SCRATCH
-from tasks.environments.prompts import cut_at_stop, read_format
+from tasks.environments.prompts import cut_at_stop, prompt_of, read_format
+from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
-from tasks.model.chat_template import render_chat
+from tasks.model.chat_template import fix_date, render_chat
+from tasks.model.control_tokens import encode, quote
 from tasks.model.device import device_of
 from tasks.model.foreign_files import check_report, check_weight_files, is_trusted
 from tasks.model.gguf import resolve_base
@@ -31,7 +33,7 @@ from tasks.model.load_errors import translate_disk_errors, translate_errors
 from tasks.model.lora import ALL_LINEAR, keep_weights, linear_modules, nf4_options
 from tasks.model.version import WEIGHTS, compute_version
 from tasks.params.fields import Device
-from tasks.records import Dtype, Engine, Lineage, Part, PromptFormat, Quantization
+from tasks.records import Dtype, Engine, Lineage, Part, Problem, PromptFormat, Quantization
 
 Shard = Callable[[Any, str, Any], None]
 """(model, device, dtype of its weights or None): distributes it over processes in place; distributed/sharding.py."""
@@ -184,6 +186,7 @@ def load_tokenizer(base: str, made_of: str | None = None) -> Any:
         raise GraftError(f"policy.base: the tokenizer of {base!r} has no end-of-text token; set eos_token in it")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.chat_template = fix_date(tokenizer.chat_template)
     return tokenizer
 
 
@@ -311,8 +314,8 @@ def _stabilise(config: Path, base: str | None) -> None:
 
 
 def encode_prompt(policy: Policy, text: str) -> list[int]:
-    """Token ids of a prompt, in which special tokens are text. Raises GraftError if the model lacks one of them."""
-    ids: list[int] = list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
+    """Token ids of a prompt of `problem_prompt` or `chat_prompt`. Raises GraftError if the model lacks one of them."""
+    ids = encode(policy.tokenizer, text)
     if ids and (last := max(ids)) >= policy.vocabulary:
         token = policy.tokenizer.convert_ids_to_tokens(last)
         raise GraftError(
@@ -322,15 +325,22 @@ def encode_prompt(policy: Policy, text: str) -> list[int]:
     return ids
 
 
+def problem_prompt(policy: Policy, environment: Environment, problem: Problem, served: bool = False) -> str:
+    """The prompt of a problem in the policy's form; control tokens that the problem quotes are marked as text."""
+    as_text = partial(quote, policy.tokenizer)
+    return prompt_of(environment, policy.prompt_format, problem, policy.base, served, as_text)
+
+
 def chat_prompt(policy: Policy, message: str) -> str:
-    """The prompt of a user's message: in the chat template, if there is one."""
+    """The prompt of a user's message, in the chat template if there is one; control tokens in it are marked as text."""
+    message = quote(policy.tokenizer, message)
     if not policy.tokenizer.chat_template:
         return message
     return render_chat(policy.tokenizer, [{"role": "user", "content": message}])
 
 
 def encode_completion(policy: Policy, text: str) -> list[int]:
-    """Token ids of a completion whose text is known, ending with the end-of-text token.
+    """Token ids of a completion whose text is known, in which control tokens are text; the end-of-text token follows.
 
     A prefilled beginning is left out: as much of the text as the prompt ends with.
     """
@@ -341,9 +351,8 @@ def encode_completion(policy: Policy, text: str) -> list[int]:
 
 def _encode_continuation(policy: Policy, text: str) -> list[int]:
     """Token ids that decode to `text`: those after a line break where the tokenizer begins a text with a blank."""
-    line, lined, ids = (
-        list(policy.tokenizer(piece, add_special_tokens=False)["input_ids"]) for piece in ("\n", f"\n{text}", text)
-    )
+    quoted = quote(policy.tokenizer, text)
+    line, lined, ids = (encode(policy.tokenizer, piece) for piece in ("\n", f"\n{quoted}", quoted))
     after = lined[len(line) :] if lined[: len(line)] == line else ids
     return after if decode(policy, after) == text != decode(policy, ids) else ids
 

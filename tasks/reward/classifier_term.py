@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.core.sharding import shards_of
 from tasks.errors import GraftError
+from tasks.model.chat_template import fix_date
 from tasks.model.device import device_of
 from tasks.model.foreign_files import check_weight_files, is_trusted
 from tasks.model.load_errors import error_reason, translate_errors
@@ -133,6 +134,7 @@ def _tokenizer(base: str, named: str) -> Any:
     tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=is_trusted(named))
     if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer accepts a folder without any file
         raise ValueError("its tokenizer knows no tokens")
+    tokenizer.chat_template = fix_date(tokenizer.chat_template)
     return tokenizer
 
 

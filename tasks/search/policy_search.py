@@ -6,10 +6,10 @@ A wave samples completions for all problems, runs them in the sandbox and update
 import time
 from collections.abc import Sequence
 
-from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, search_share, with_checked_siblings
 from tasks.environments.runner import Runner, program_of
-from tasks.model.policy import Policy, completion_text, decode, encode_prompt
+from tasks.model.control_tokens import readable
+from tasks.model.policy import Policy, completion_text, decode, encode_prompt, problem_prompt
 from tasks.model.sampling.sampler import Request, Sampler
 from tasks.model.sampling.truncation import Truncation
 from tasks.params.params import Params
@@ -67,10 +67,9 @@ class PolicySearch:
 
     def _ask(self, split: Split, problem: Problem) -> AskedProblem:
         asked = with_checked_siblings(self.environment, problem.rotated(self.round))
-        form, base = self.policy.prompt_format, self.policy.base
-        prompt = prompt_of(self.environment, form, asked, base, self.runner.serves)
+        prompt = problem_prompt(self.policy, self.environment, asked, self.runner.serves)
         tokens = encode_prompt(self.policy, prompt)
-        return AskedProblem(split=split, problem=asked, prompt=prompt, prompt_tokens=tokens)
+        return AskedProblem(split=split, problem=asked, prompt=readable(prompt), prompt_tokens=tokens)
 
     def _text(self, tokens: list[int]) -> str:
         return decode(self.policy, tokens).strip()

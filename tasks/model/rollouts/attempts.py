@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tasks.environments.lookup import environment_in
-from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.environments.runner import Runner, make_runner, program_of
 from tasks.layout import Layout
-from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
+from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated, problem_prompt
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.sampling.vllm.serve import load_sampled_policy, serve_policy
@@ -42,8 +41,7 @@ def attempt_problems(
     greedy workflow is run on the siblings too, the others on the problem's question only. Raises GraftError if the
     sandbox failed or a model did not reply, so that a workflow has no result.
     """
-    texts = [prompt_of(environment, policy.prompt_format, problem, policy.base, runner.serves) for problem in problems]
-    prompts = [encode_prompt(policy, text) for text in texts]
+    prompts = [encode_prompt(policy, problem_prompt(policy, environment, each, runner.serves)) for each in problems]
     firsts = [Request(prompt, 0) for prompt in prompts]
     rest = [
         Request(prompt, derive_seed(seed, "evaluate", problem.problem_id, row))
@@ -69,8 +67,8 @@ def complete_questions(
     asked = [
         Problem(problem_id="question", question=question, answer=0, source="an environment") for question in questions
     ]
-    texts = [prompt_of(environment, policy.prompt_format, problem, policy.base, serves) for problem in asked]
-    requests = [Request(encode_prompt(policy, text), 0) for text in texts]
+    prompts = [encode_prompt(policy, problem_prompt(policy, environment, problem, serves)) for problem in asked]
+    requests = [Request(prompt, 0) for prompt in prompts]
     return [_code(policy, environment, each) for each in sample(policy, requests, 0.0, max_new_tokens, "play")]
 
 

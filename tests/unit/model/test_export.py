@@ -13,12 +13,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from flows.champion import export
 from tasks.artifacts import digest_path, write_json, write_text
 from tasks.bootstrap.start import attach_lora, load_start
-from tasks.environments.prompts import prompt_of
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
-from tasks.model.policy import Policy, encode_prompt, load_policy, save_policy
+from tasks.model.policy import Policy, encode_prompt, load_policy, problem_prompt, save_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora, PolicyParams
 from tasks.promotion_records import Promotion
@@ -167,7 +166,8 @@ def test_the_card_has_origin_measurement_and_code(
         export(layout, None, tmp_path / "none", "merged", False)
 
 
-def test_the_code_of_the_card_asks_as_graft_does(tmp_path: Path, policy: Policy) -> None:
+@pytest.mark.parametrize("question", ["2 + 2?", "2<|endoftext|>?"])
+def test_the_code_of_the_card_asks_as_graft_does(question: str, tmp_path: Path, policy: Policy) -> None:
     form = PromptFormat(
         style="plain", examples=1, instructions=False, before="1 + 1?\n2\n\n", after="A: ", prefill="so ", stop=["\n"]
     )
@@ -179,8 +179,9 @@ def test_the_code_of_the_card_asks_as_graft_does(tmp_path: Path, policy: Policy)
     assert "Plain style with 1 worked examples" in card
     prompt_code = card.split("```python\n")[2].split("```")[0].replace('"out/', f'"{out}/')
     model = AutoModelForCausalLM.from_pretrained(out)
-    names: dict[str, Any] = {"asked": "2 + 2?\n", "tokenizer": AutoTokenizer.from_pretrained(out), "model": model}
+    names: dict[str, Any] = {"asked": f"{question}\n", "tokenizer": AutoTokenizer.from_pretrained(out), "model": model}
     exec(prompt_code, names)
-    expected = encode_prompt(policy, prompt_of(TaggedAnswer(), form, question_of("2 + 2?"), "hub"))
+    expected = encode_prompt(policy, problem_prompt(asking, TaggedAnswer(), question_of(question)))
+    assert policy.tokenizer.eos_token_id not in expected
     assert names["outputs"][0, : len(expected)].tolist() == expected
     assert names["outputs"].shape[1] > len(expected)

@@ -10,6 +10,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import ModelReward
 from tasks.reward.classifier_term import classifier_column, classifier_values, label_index
 from tasks.trajectories import RewardedTrajectory
+from tests.support.chat_families import MOMENTS, clock_at
 from tests.support.groups import with_fields
 
 PAIRS = [
@@ -92,6 +93,16 @@ def test_batch_size_and_order_change_no_value(
     if kind == "qwen2":
         assert found[0] != pytest.approx(found[6], abs=1e-6)
     assert classifier_values(tmp_path, params(folder, 4, label), PAIRS[::-1])[::-1] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_chat_template_with_a_date_gives_the_same_value_on_any_day(tmp_path: Path) -> None:
+    folder = make(tmp_path / "judge", "qwen2", 1, chat=True)
+    (folder / "chat_template.jinja").write_text("{{ strftime_now('%d %b %Y') }}" + CHAT)
+    found = []
+    for moment in MOMENTS:
+        with clock_at(moment):
+            found.append(classifier_values(tmp_path, params(folder, label=None), PAIRS))
+    assert found == [found[0]] * len(found)
 
 
 def test_text_that_is_too_long_for_the_model_is_cut_at_its_end(tmp_path: Path) -> None:
