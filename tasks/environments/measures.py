@@ -1,6 +1,7 @@
 """An environment's own numbers on completions, checked: of each, of a problem's samples, and of all together."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
@@ -11,6 +12,12 @@ from tasks.records import Attempt, Problem
 
 PREFIX = "measure/"
 """Of the names of these metrics: `measure/NAME/greedy`, `…/sampled`, both also of seen and of unseen templates."""
+
+
+LONGEST_NAME = 100
+"""Characters of a measure's name."""
+
+_NAME = re.compile(r"\w[\w .-]*(?:/\w[\w .-]*)*")
 
 
 def sample_level(metrics: Mapping[str, float], name: str) -> float:
@@ -24,14 +31,14 @@ def sample_level(metrics: Mapping[str, float], name: str) -> float:
 
 
 def measures_of(environment: Environment, problem: Problem, text: str) -> dict[str, float]:
-    """`Environment.measures`. Raises GraftError if it raises or gives no finite number."""
+    """`Environment.measures`. Raises GraftError if it raises, or gives no name or no finite number."""
     where = f"{type(environment).__name__}.measures of {problem.problem_id}"
     try:
         numbers = environment.measures(problem, text)
     except Exception as error:
         raise GraftError(f"environment: {where} raised {type(error).__name__}: {error}; fix it") from error
     for name, number in numbers.items():
-        _check_finite(where, name, [number])
+        _check(where, name, [number])
     return numbers
 
 
@@ -40,7 +47,7 @@ def measures_together(
 ) -> dict[str, list[float]]:
     """`Environment.measures_of_all`, a number as a list of one.
 
-    Raises GraftError if it raises, or gives no finite number or not one for each problem.
+    Raises GraftError if it raises, or gives no name, no finite number or not one for each problem.
     """
     where = f"{type(environment).__name__}.measures_of_all"
     try:
@@ -56,7 +63,7 @@ def measures_together(
                 f"environment: {where}: {len(values)} values of {name} for {len(problems)} problems; give a number, or "
                 "one for each problem"
             )
-        _check_finite(where, name, values)
+        _check(where, name, values)
     return found
 
 
@@ -86,7 +93,13 @@ def weighted_means(found: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str
     return {name: fmean(own) for name, own in values.items() if own}
 
 
-def _check_finite(where: str, name: str, values: Iterable[float]) -> None:
+def _check(where: str, name: str, values: Iterable[float]) -> None:
+    """Raise GraftError for a name that MLflow would refuse, together with all other metrics, or a value that is none."""
+    if not (isinstance(name, str) and len(name) <= LONGEST_NAME and _NAME.fullmatch(name)):
+        raise GraftError(
+            f"environment: {where}: {name!r:.{LONGEST_NAME}} is no name of a measure; write {LONGEST_NAME} letters, "
+            "digits, blanks and _ . - at most, parts with / between them"
+        )
     for value in values:
         if not math.isfinite(value):
             raise GraftError(f"environment: {where}: {name} is {value}; give a finite number, or leave it out")

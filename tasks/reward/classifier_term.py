@@ -40,7 +40,7 @@ Tokens = Mapping[str, Sequence[int]]
 
 
 def classifier_column(root: Path, params: ModelReward, trajectories: Sequence[Trajectory]) -> list[TermColumn]:
-    """The term for each completion [P, G]; `failed` where the logits are not finite.
+    """The term for each completion [P, G]; `failed` where a pair has no tokens or its logits are not finite.
 
     Raises GraftError if `params.base` is no such model or has no such label.
     """
@@ -54,7 +54,7 @@ def classifier_column(root: Path, params: ModelReward, trajectories: Sequence[Tr
 
 
 def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) -> list[float]:
-    """The term of each pair [N], NaN if the logits are not finite; independent of `params.batch`.
+    """The term of each pair [N], NaN without tokens or finite logits; independent of `params.batch`.
 
     All pairs have a question, or none has.
     """
@@ -73,7 +73,9 @@ def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) ->
         if config.pad_token_id is None:
             config.pad_token_id = _unused_token(config, tokenizer, rows)
         size = params.batch if config.pad_token_id is not None else 1
-        longest_first = sorted(range(len(rows)), key=lambda place: -len(rows[place]["input_ids"]))  # little padding
+        lengths = [len(row["input_ids"]) for row in rows]
+        read = [place for place, length in enumerate(lengths) if length]  # padding alone would have a value, too
+        longest_first = sorted(read, key=lambda place: -lengths[place])  # little padding
         for places in shards_of(longest_first, size):
             logits = _logits(model, [rows[place] for place in places])
             for place, of_one in zip(places, logits, strict=True):
@@ -107,7 +109,7 @@ def label_index(config: Any, label: str | int | None) -> int:
 def _measured(value: float) -> TermValue:
     if math.isfinite(value):
         return TermValue(value)
-    return TermValue(None, "failed", "the model's logits are not finite")
+    return TermValue(None, "failed", "the model's logits are not finite, or its tokenizer has no token for the text")
 
 
 def _model(base: str, named: str) -> Any:

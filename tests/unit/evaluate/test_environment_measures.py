@@ -134,6 +134,10 @@ def test_values_between_0_and_1_have_the_interval_of_pass_at_k_over_the_problems
 @pytest.mark.parametrize(("given", "why"), [
     ({"x": [1.0, 2.0, 3.0]}, "3 values of x for 2 problems; give a number, or one for each problem"),
     ({"x": float("inf")}, "x is inf; give a finite number"),
+    ({"": 1.0}, "'' is no name of a measure; write 100 letters"),
+    ({"x" * 101: 1.0}, "'x+ is no name of a measure"),
+    ({"../x": 1.0}, r"'\.\./x' is no name of a measure"),
+    ({"a,b": 1.0}, "'a,b' is no name of a measure"),
     (3, "raised AttributeError: .*; fix it"),
 ])  # fmt: skip
 def test_wrong_measures_of_all_stop_the_evaluation(monkeypatch: pytest.MonkeyPatch, given: Any, why: str) -> None:

@@ -24,6 +24,7 @@ PAIRS = [
 ]
 LETTERS = "abcdefghijklmnopqrstuvwxyzAHS0123456789?()[]_+:.<|>"
 WIDE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+NO_VALUE = "the model's logits are not finite, or its tokenizer has no token for the text"
 Make = Callable[..., RewardedTrajectory]
 CHAT = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
 
@@ -216,4 +217,14 @@ def test_logits_that_are_not_finite_are_a_failure(tmp_path: Path, make_trajector
     torch.nn.init.constant_(judge.classifier.bias, torch.nan)
     judge.save_pretrained(folder)
     ((measured,),) = classifier_column(tmp_path, params(folder), [make_trajectory("p", [0.0]).trajectory])
-    assert measured == (None, "failed", "the model's logits are not finite")
+    assert measured == (None, "failed", NO_VALUE)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_text_without_tokens_is_a_failure_of_its_own_alone(tmp_path: Path, make_trajectory: Make, batch: int) -> None:
+    folder = make(tmp_path / "judge", "qwen2")
+    group = with_fields(make_trajectory("p", [0.0] * 3).trajectory, code=["return 5", "", "x"])
+    alone = params(folder, batch).model_copy(update={"alone": True})
+    ((first, empty, last),) = classifier_column(tmp_path, alone, [group])
+    assert empty == (None, "failed", NO_VALUE)
+    assert (first.status, last.status) == ("ok", "ok")
