@@ -19,7 +19,7 @@ from watchfiles import Change, awatch
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from flows.history.changes import WRITTEN_BY_RUNS
-from flows.process.workspace_lock import holders
+from flows.process.workspace_lock import is_held
 from flows.scheduling.scheduled_run import has_new_problems
 from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
@@ -86,7 +86,7 @@ def is_read(root: Path, path: Path, file: Path) -> bool:
 
 async def _create_run(root: Path, deployment: str) -> bool:
     """False while a run, of the deployment or by hand, is active."""
-    if holders(root):
+    if is_held(root):
         return False
     async with get_client() as client:
         deployment_id = (await client.read_deployment_by_name(deployment)).id
