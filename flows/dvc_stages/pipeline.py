@@ -189,6 +189,11 @@ def translate_dvc_errors() -> Iterator[None]:
         raise TransientError(f"{_text(error)}; another graft or dvc is at work here: wait until it ends") from error
     except DvcException as error:
         raise GraftError(_remedy(error)) from error
+    except RecursionError:  # DVC's own reader of YAML
+        for path in (Path(name) for name in PIPELINE_FILES):
+            if path.is_file():
+                parse(path)  # names the file and the line
+        raise
     except sqlite3.OperationalError as error:  # DVC's database of file hashes
         if "locked" not in str(error):
             raise
