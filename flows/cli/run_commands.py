@@ -114,7 +114,7 @@ def serve(
         str | None,
         typer.Option(metavar="CRON", help='When, in five fields and local time: "0 3 * * *" is 3 each night.'),
     ] = None,
-    every: Annotated[float | None, typer.Option(min=1, metavar="SECONDS", help="An interval instead.")] = None,
+    every: Annotated[float | None, typer.Option(metavar="SECONDS", help="An interval instead.")] = None,
     watch: Annotated[
         str | None,
         typer.Option(metavar="PATH", help="Also, or only, when problems have arrived in this folder or file."),

@@ -31,11 +31,14 @@ from flows.dvc_stages.patches.verified_hashes import verify_hashes
 from flows.dvc_stages.reproduce import StageResult, reproduce
 from flows.dvc_stages.site_cache import set_site_cache
 from flows.dvc_stages.staleness import reasons_for
+from flows.process.signals import Terminated
 from flows.project.new_project import init_command
 from flows.stages.dvc_yaml import MODULES, parse, stage_of
 from flows.stages.run import run as run_stage
 from flows.stages.sources import SOURCES, is_current
 from flows.stages.timeout import run_limited
+from tasks.artifacts import read_text, write_text
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError, TransientError, one_line
 from tasks.params.file import load_params, overridden
 from tasks.sources.process_sources import source_digests_at_start
@@ -68,6 +71,7 @@ class DvcPipeline:
         self._texts: list[bytes] = []
         self._stages: Any = None
         self._sources_written = False
+        self._lock: str | None = None  # the text of dvc.lock after the last stage
 
     def find(self, name: str) -> list[str]:
         """The ids of the stages that `name` means: `search@1` itself, `search` each of its rounds."""
@@ -87,6 +91,7 @@ class DvcPipeline:
         if stage_id != SOURCES:
             self.update_sources()
         with translate_dvc_errors(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
+            self._keep_lock()
             stage = self._described()[stage_id]
             self._refuse_missing_deps(stage)
             limit = self._seconds.get(stage_of(stage_id))
@@ -98,7 +103,8 @@ class DvcPipeline:
                 else:
                     run_stage(self.root, stage_id)
 
-            how = reproduce(stage, compute, force)
+            how = reproduce(stage, compute, force, before_dump=self._keep_lock)
+            self._keep_lock()
             return StageResult(
                 stage_id,
                 how,
@@ -122,15 +128,29 @@ class DvcPipeline:
             self.run(SOURCES)
         self._sources_written = True
 
+    def _keep_lock(self) -> None:
+        """Write `dvc.lock` as it was if it was removed since the last stage.
+
+        A new one would begin with the next stage, and keep its entries in that order for ever; and what is not in it is
+        computed again, a promotion for instance, which is not in the run-cache.
+        """
+        path = self.root / "dvc.lock"
+        if path.is_file():
+            self._lock = read_text(path)
+        elif self._lock is not None:
+            write_text(path, self._lock)
+            print_warning(f"{path}: was removed during this run; it is there again, as it was")
+
     def check_lock(self, stage_ids: Iterable[str]) -> None:
-        """Raise GraftError if `dvc.lock` lacks a stage, because it was removed while the stages ran."""
+        """Raise GraftError if `dvc.lock` lacks a stage, because it was replaced while the stages ran."""
+        self._keep_lock()
         path = self.root / "dvc.lock"
         known = parse(path).get("stages", {}) if path.is_file() else {}
         lost = [stage_id for stage_id in stage_ids if stage_id not in known]
         if lost:
             raise GraftError(
-                f"dvc.lock: {lost[0]} is not in it, so the file was removed or replaced during this run; run it again: "
-                "the results are in the cache"
+                f"dvc.lock: {lost[0]} is not in it, so the file was replaced during this run; run it again: results "
+                "are in the cache"
             )
 
     def stale(self) -> dict[str, list[str]]:
@@ -182,17 +202,34 @@ class _ProposedParams(LocalFileSystem):  # type: ignore[misc,unused-ignore]
 
 @contextmanager
 def translate_dvc_errors() -> Iterator[None]:
-    """Raise errors of DVC and of its database as GraftError, or TransientError if DVC is locked."""
+    """Raise errors of DVC and of its database as GraftError, or TransientError if DVC is locked.
+
+    One that DVC raises as it cleans up after a signal is what the signal raised.
+    """
     try:
         yield
-    except LockError as error:
-        raise TransientError(f"{_text(error)}; another graft or dvc is at work here: wait until it ends") from error
     except DvcException as error:
+        if signalled := _signal_before(error):
+            raise signalled from None
+        if isinstance(error, LockError):
+            raise TransientError(f"{_text(error)}; another graft or dvc is at work here: wait until it ends") from error
         raise GraftError(_remedy(error)) from error
+    except RecursionError:  # DVC's own reader of YAML
+        for path in (Path(name) for name in PIPELINE_FILES):
+            if path.is_file():
+                parse(path)  # names the file and the line
+        raise
     except sqlite3.OperationalError as error:  # DVC's database of file hashes
         if "locked" not in str(error):
             raise
         raise TransientError(f"dvc: its {error}; another dvc is at work: wait until it ends") from error
+
+
+def _signal_before(error: BaseException | None) -> BaseException | None:
+    """What a signal raised, while which was handled the error came."""
+    while error is not None and not isinstance(error, KeyboardInterrupt | Terminated):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _remedy(error: DvcException) -> str:

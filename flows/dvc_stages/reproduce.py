@@ -45,14 +45,18 @@ class StageResult:
         return self.how != "ran"
 
 
-def reproduce(stage: Any, function: Callable[[], None], force: bool) -> How:
-    """`dvc.repo.reproduce._reproduce_stage`, calling `function` in place of the stage's `cmd`."""
+def reproduce(stage: Any, function: Callable[[], None], force: bool, before_dump: Callable[[], None]) -> How:
+    """`dvc.repo.reproduce._reproduce_stage`, calling `function` in place of the stage's `cmd`.
+
+    `before_dump` is called before the stage is written into `dvc.lock`.
+    """
     hows: list[How] = []
     stage.changed = partial(_changed, stage)
     stage.run = partial(_run, stage)
     stage._run_stage = partial(_restore_or_run, stage, function, hows)
     if not stage.reproduce(force=force):
         return hows[0] if hows else "unchanged"
+    before_dump()
     stage.dump(update_pipeline=False)
     return hows[0]
 

@@ -17,7 +17,7 @@ from prefect.settings import PREFECT_API_URL, PREFECT_HOME
 from prefect.states import Crashed
 from pydantic import BaseModel
 
-from flows.prefect_runs.server_address import REMEDY
+from flows.prefect_runs.server_address import REMEDY, refuse_endless_answer
 from flows.process.settings import prefect_home
 from tasks.artifacts import read_json, write_json
 from tasks.core.terminal import print_warning
@@ -80,6 +80,8 @@ def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
     notes = {path.stem: read_json(path, Note) for path in sorted(_folder(root).glob("*.json"))}
     gone = {run for run, note in notes.items() if note.api == _api(root) and not _is_alive(note.process)}
     chosen = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(id) for id in gone]))
+    if url := PREFECT_API_URL.value():
+        refuse_endless_answer(url)
     try:
         with get_client(sync_client=True) as client:
             known = client.read_flow_runs(flow_run_filter=chosen)
@@ -87,8 +89,7 @@ def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
             for run in dead:
                 why = "its process is gone: killed, or the machine went down"
                 client.set_flow_run_state(run.id, Crashed(message=why), force=True)
-    except ValueError as error:  # of json or pydantic
-        url = PREFECT_API_URL.value()
+    except (RecursionError, ValueError) as error:  # of json or pydantic
         raise GraftError(f"prefect: what answers at {url} is no Prefect server; {REMEDY}") from error
     if gone:
         from tasks.tracking.queries import mark_killed

@@ -69,6 +69,12 @@ def line_and_code(error: Exception) -> tuple[str, int]:
         return f"{place}: the disk is full; free some space and run again, nothing was lost", USER_ERROR
     if is_out_of_memory(error):
         return memory_line(error), USER_ERROR
+    if isinstance(error, OSError) and error.errno == errno.ENOLCK:  # a network share without its lock daemon
+        place = error.filename or os.getcwd()
+        return (
+            f"{place}: its file system gives no locks ({error.strerror}); put the project on a local disk, "
+            "or mount the share with locks"
+        ), USER_ERROR
     if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{error.filename}: not writable ({error.strerror}); fix its permissions", USER_ERROR
     return f"a fault in Graft, {type(error).__name__}: {error}; run it again with --debug to see where", INTERNAL_ERROR

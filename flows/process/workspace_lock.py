@@ -6,6 +6,7 @@ A kernel lock (`flock`) on `.graft/lock`, released however its process ends. A r
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -19,6 +20,9 @@ from tasks.errors import GraftError, TransientError
 
 RETRAIN, SCHEDULED_RUN = "graft retrain", "a scheduled run"
 """Holders of the lock that are runs."""
+
+PATIENCE = 0.1
+"""Seconds in which a lock that is taken may become free: one who asks whether it is holds it for a moment."""
 
 
 class WorkspaceLockedError(TransientError):
@@ -61,30 +65,68 @@ def holders(root: Path) -> list[str]:
 
     For messages only: the lock itself is the kernel's, and a damaged file lists no holder.
     """
-    path = root / ".graft" / "lock"
+    return [f"{h.what} (process {h.pid}, since {h.since})" for h in _written(root) if psutil.pid_exists(h.pid)]
+
+
+def is_held(root: Path, alone: bool = False) -> bool:
+    """Whether a process holds the lock, in whatever container it is; `alone`: exclusively. Raises GraftError."""
+    path = _path(root)
+    if not path.is_file():
+        return False
+    with _opened(path, "r") as lock:
+        return not _take(lock, fcntl.LOCK_SH if alone else fcntl.LOCK_EX)
+
+
+def is_run_at_work(root: Path) -> bool:
+    """Whether a run holds the lock. Raises GraftError."""
+    return is_held(root, alone=True) and any(each.what.startswith((RETRAIN, SCHEDULED_RUN)) for each in _written(root))
+
+
+def _written(root: Path) -> list[Holder]:
+    """Those that the text of the file names; one that was killed is among them until the next exclusive lock."""
+    path = _path(root)
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
     found = []
     for line in lines:
         with suppress(ValidationError):
             found.append(Holder.model_validate_json(line))
-    return [f"{h.what} (process {h.pid}, since {h.since})" for h in found if psutil.pid_exists(h.pid)]
+    return found
 
 
 @contextmanager
 def _lock(root: Path, kind: int) -> Iterator[IO[str]]:
-    path = root / ".graft" / "lock"
+    path = _path(root)
+    with _opened(path, "a") as stream:
+        if not _take(stream, kind):
+            who = ", ".join(holders(root)) or "another graft"
+            raise WorkspaceLockedError(f"{root}: {who} is at work here; wait until it ends, or stop it")
+        yield stream
+
+
+def _opened(path: Path, mode: str) -> IO[str]:
     try:
         path.parent.mkdir(exist_ok=True)
-        stream = path.open("a", encoding="utf-8")
+        return path.open(mode, encoding="utf-8")
     except OSError as error:
         raise GraftError(f"{path}: not writable ({error.strerror}); fix its permissions") from error
-    with stream:
+
+
+def _take(stream: IO[str], kind: int) -> bool:
+    """Take the lock; False if it is taken."""
+    limit = time.monotonic() + PATIENCE
+    while True:
         try:
             fcntl.flock(stream, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            who = ", ".join(holders(root)) or "another graft"
-            raise WorkspaceLockedError(f"{root}: {who} is at work here; wait until it ends, or stop it") from None
-        yield stream
+            if time.monotonic() > limit:
+                return False
+            time.sleep(PATIENCE / 10)
+        else:
+            return True
+
+
+def _path(root: Path) -> Path:
+    return root / ".graft" / "lock"
 
 
 def _write_holder(lock: IO[str], what: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from os.path import exists, isdir, isfile  # False for a name that is too long, for which pathlib raises
 from pathlib import Path
 
 from rich.console import Console
@@ -9,7 +10,7 @@ from rich.table import Table
 
 from flows.reports import comparison
 from flows.reports.comparison import LEGEND, Contrast, Side
-from flows.reports.run_lookup import find_run
+from flows.reports.run_lookup import LONGEST_NAME, find_run
 from tasks.core.terminal import make_table, shortened
 from tasks.errors import GraftError
 
@@ -31,9 +32,12 @@ def compare(names: Sequence[str], project: Path, html: Path | None, console: Con
     if len(names) > MAX_RUNS:
         raise GraftError(f"{len(names)} runs are more than can be told apart; name at most {MAX_RUNS}")
     if len(names) == 1 and html is None:
-        raise GraftError(f"{names[0]}: one run alone; name another to compare it with, or --html FILE for its page")
-    if html and html.is_dir():
+        name = shortened(names[0], LONGEST_NAME)
+        raise GraftError(f"{name}: one run alone; name another to compare it with, or --html FILE for its page")
+    if html and isdir(html):
         raise GraftError(f"--html {html}: is a folder; name a file, for instance {html / 'page.html'}")
+    if html and exists(html) and not isfile(html):
+        raise GraftError(f"--html {html}: is a device or a pipe; name a file, which is replaced")
     sides = comparison.make_sides([find_run(name, project) for name in names])
     if html:
         from flows.reports.html.page import render_page
@@ -43,6 +47,9 @@ def compare(names: Sequence[str], project: Path, html: Path | None, console: Con
             write_text(html, render_page(sides))
         except (FileExistsError, NotADirectoryError):
             raise GraftError(f"--html {html}: a file is in the way of its folder; name another place") from None
+        except OSError as error:  # /proc, a name that is too long
+            shown = shortened(str(html), LONGEST_NAME)
+            raise GraftError(f"--html {shown}: cannot be written ({error.strerror}); name another place") from None
     _print(sides, console)
     if html:
         console.print(f"\nThe page: {html}", highlight=False, soft_wrap=True)

@@ -77,6 +77,11 @@ def make_sides(named: Sequence[tuple[str, RunRecord]]) -> list[Side]:
                 f"{first.record.test_sha256[:12]}… and {side.record.test_sha256[:12]}…), so their numbers cannot be "
                 "compared; run one again with the other's seed and problems params"
             )
+        if side.record.tested("after") != first.record.tested("after"):
+            raise GraftError(
+                f"{first.name} and {side.name}: outcomes of different problems, though run/problems/test.jsonl is the "
+                "same; one of the two was edited: run graft stage evaluate there"
+            )
     return sides
 
 

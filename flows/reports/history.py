@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from flows.history.run_history import Entry, entries
-from flows.process.workspace_lock import RETRAIN, SCHEDULED_RUN, holders
+from flows.process.workspace_lock import is_run_at_work
 from flows.reports.comparison import change
 from tasks.core.terminal import make_table, print_text, shortened
 from tasks.layout import Layout
@@ -28,7 +28,7 @@ def print_history(layout: Layout, last: int, console: Console) -> None:
         console.width = WIDTH
     table = make_table("time", "run", "minutes", "lead", "decision")
     table.columns[2].justify = "right"
-    is_at_work = any(holder.startswith((RETRAIN, SCHEDULED_RUN)) for holder in holders(layout.root))
+    is_at_work = is_run_at_work(layout.root)
     for entry in shown:
         if entry.done is None:
             decision = "running" if entry is shown[-1] and is_at_work else "killed"

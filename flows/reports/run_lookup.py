@@ -9,8 +9,12 @@ from typing import Any
 from flows.history.run_history import find_lock, find_number
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record, rounds_of
 from tasks.artifacts import read_json
+from tasks.core.terminal import shortened
 from tasks.errors import GraftError
 from tasks.layout import Layout
+
+LONGEST_NAME = 100
+"""Characters of a name in an error."""
 
 
 def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
@@ -32,8 +36,8 @@ def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
     found = _from_dvc(name, project)
     if found is None:
         raise GraftError(
-            f"{name}: no such run; name a folder with run/ in it, an account.json, a DVC experiment, a git commit with "
-            "its dvc.lock, or its number in graft history"
+            f"{shortened(name, LONGEST_NAME)}: no such run; name a folder with run/ in it, an account.json, a DVC "
+            "experiment, a git commit with its dvc.lock, or its number in graft history"
         )
     return found
 
@@ -52,6 +56,7 @@ def _from_dvc(name: str, project: Path) -> tuple[str, RunRecord] | None:
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
     from dvc.scm import NoSCM, RevError, SCMError, resolve_rev
+    from scmrepo.exceptions import SCMError as GitError
 
     from flows.dvc_stages.site_cache import set_site_cache
 
@@ -61,7 +66,7 @@ def _from_dvc(name: str, project: Path) -> tuple[str, RunRecord] | None:
             if isinstance(repo.scm, NoSCM):
                 return None
             revision = resolve_rev(repo.scm, name)
-    except (RevError, SCMError):
+    except (GitError, RevError, SCMError, ValueError):  # no commit yet; a name that is too long for libgit2
         return None
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(Path(folder))

@@ -112,11 +112,17 @@ class RunRecord(Record):
         most = max(self.evaluation.ks)
         if missing := set(WHENS) - set(self.outcomes):
             raise ValueError(f"outcomes: none {' and '.join(sorted(missing))}")
+        if self.tested(WHENS[0]) != self.tested(WHENS[1]):
+            raise ValueError("outcomes: those before and after are of different problems")
         for outcome in (outcome for listed in self.outcomes.values() for outcome in listed):
             counts = [outcome.correct, *outcome.wrong]
             if min(counts) < 0 or max(sum(counts), most) > outcome.samples:
                 raise ValueError(f"outcomes: the counts of {outcome.problem_id!r} are none of its samples")
         return self
+
+    def tested(self, when: When) -> set[str]:
+        """The ids of the problems that were tested."""
+        return {outcome.problem_id for outcome in self.outcomes[when]}
 
     def numbers(self, stage_id: str) -> dict[str, float]:
         """The metrics of a stage. Raises GraftError that names the stage to run if it has none."""

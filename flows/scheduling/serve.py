@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -40,6 +40,12 @@ TICK = 5.0
 ONE_AT_A_TIME = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
 """After a downtime all missed runs are due together: Prefect starts the first and cancels the others."""
 
+FIELDS = 5
+"""Of a cron; Prefect would take a sixth for seconds."""
+
+LONGEST = 31_536_000
+"""Longest interval in seconds."""
+
 RETURN = 60.0
 """Seconds in which it has to come back."""
 
@@ -54,7 +60,7 @@ def serve(root: Path, cron: str | None, every: float | None, watch: str | None, 
         try:
             retry_while_restarting(ours, lambda: _register(root, name, schedule))
             check_schedule(root, [schedule] if schedule else [])
-            when = [f'at "{cron}" ({schedule.timezone})'] if isinstance(schedule, CronSchedule) else []
+            when = [_described(schedule)] if isinstance(schedule, CronSchedule) else []
             when += [] if every is None else [f"every {every:g} s"]
             when += [f"when problems arrive in {watch}"] if watch else []
             print(f"scheduled {' and '.join(when)} as scheduled/{name}; Prefect: {url}", flush=True)
@@ -122,18 +128,44 @@ def schedule_of(cron: str | None, every: float | None) -> CronSchedule | Interva
     if (cron is None) == (every is None):
         raise GraftError('graft serve: when? Write one of --cron "0 3 * * *" and --every 3600, or --watch data')
     if every is not None:
+        if not 1 <= every <= LONGEST:
+            raise GraftError(f"--every {every:g}: write seconds, from 1 to {LONGEST} (a year): 3600 is each hour")
         return IntervalSchedule(interval=timedelta(seconds=every))
     try:
-        return CronSchedule(cron=str(cron), timezone=_local_zone())
+        schedule = CronSchedule(cron=str(cron), timezone=_local_zone())
+        if not schedule.cron.startswith("@") and len(schedule.cron.split()) != FIELDS:
+            raise _no_cron(cron, f"{len(schedule.cron.split())} fields; seconds and years have none")
+        _next_time(schedule)
     except ValidationError as error:
-        why = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise GraftError(
-            f'--cron "{cron}": {why}; write minute, hour, day, month and weekday: "0 3 * * *" is 3 each night'
-        ) from None
+        raise _no_cron(cron, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    except ValueError:
+        raise _no_cron(cron, "a date that never comes") from None
+    return schedule
+
+
+def _no_cron(cron: str | None, why: str) -> GraftError:
+    return GraftError(
+        f'--cron "{cron}": {why}; write minute, hour, day, month and weekday: "0 3 * * *" is 3 each night'
+    )
+
+
+def _next_time(schedule: CronSchedule) -> datetime:
+    """When it is due. Raises ValueError if it never is."""
+    from prefect.server.schemas.schedules import CronSchedule as ServerSchedule  # only the server's know their times
+
+    return asyncio.run(ServerSchedule(cron=schedule.cron, timezone=schedule.timezone).get_dates(n=1))[0]
+
+
+def _described(schedule: CronSchedule) -> str:
+    return f'at "{schedule.cron}" ({schedule.timezone}), next on {_next_time(schedule):%Y-%m-%d at %H:%M},'
 
 
 def _local_zone() -> str:
-    """The name of the local time zone. Raises GraftError where TZ names none, which tzlocal would pass over."""
+    """The name of the local time zone.
+
+    Raises GraftError where TZ names none, which tzlocal would pass over, and where the machine's files name another
+    zone than its clock has.
+    """
     named = os.environ.get("TZ", "").removeprefix(":")
     try:
         name = get_localzone_name() if not named or named.startswith("/") else ZoneInfo(named).key
@@ -141,7 +173,22 @@ def _local_zone() -> str:
         name = None
     if not name:
         raise GraftError(f"--cron: no time zone {named!r}; set the variable TZ to one, Europe/Berlin for instance")
+    if (not named or named.startswith("/")) and not _is_of_the_clock(ZoneInfo(name)):
+        where = named or "/etc/localtime"
+        raise GraftError(
+            f"--cron: the time zone {name} by its name is not that of the clock, {where}; "
+            "set the variable TZ to the one you mean, Europe/Berlin for instance"
+        )
     return name
+
+
+def _is_of_the_clock(zone: ZoneInfo) -> bool:
+    """Whether the machine's clock goes by a zone, in each week of a year."""
+    moments = (time.time() + week * timedelta(weeks=1).total_seconds() for week in range(53))
+    return all(
+        datetime.fromtimestamp(at, zone).utcoffset() == datetime.fromtimestamp(at).astimezone().utcoffset()
+        for at in moments
+    )
 
 
 @contextmanager

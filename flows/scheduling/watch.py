@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 from prefect.client.orchestration import get_client
@@ -15,10 +16,12 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import StateType
 from watchfiles import Change, awatch
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from flows.history.changes import WRITTEN_BY_RUNS
-from flows.process.workspace_lock import holders
+from flows.process.workspace_lock import is_held
 from flows.scheduling.scheduled_run import has_new_problems
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.problems.files import is_problem_file
 
@@ -56,15 +59,22 @@ async def arrivals(root: Path, path: Path) -> AsyncIterator[bool]:
 
     A file is watched by its folder, since an editor replaces it by another.
     """
-    one_file, milliseconds = path.is_file(), round(1000 * STILL)
-    async for changes in awatch(
-        path.parent if one_file else path,
-        watch_filter=lambda change, name: change != Change.deleted and is_read(root, path, Path(name)),
-        rust_timeout=milliseconds,
-        yield_on_timeout=True,
-        recursive=not one_file,
-    ):
-        yield bool(changes)
+    one_file = path.is_file()
+    options: dict[str, Any] = {
+        "watch_filter": lambda change, name: change != Change.deleted and is_read(root, path, Path(name)),
+        "rust_timeout": round(1000 * STILL),
+        "yield_on_timeout": True,
+        "recursive": not one_file,
+    }
+    while True:
+        try:
+            async for changes in awatch(path.parent if one_file else path, **options):
+                yield bool(changes)
+        except* WatchfilesRustInternalError as errors:
+            if "decode path" not in str(errors.exceptions[0]):
+                raise
+            print_warning(f"--watch: {errors.exceptions[0]}: its name is not UTF-8; rename it")
+        yield True  # the other changes of that moment are lost
 
 
 def is_read(root: Path, path: Path, file: Path) -> bool:
@@ -76,7 +86,7 @@ def is_read(root: Path, path: Path, file: Path) -> bool:
 
 async def _create_run(root: Path, deployment: str) -> bool:
     """False while a run, of the deployment or by hand, is active."""
-    if holders(root):
+    if is_held(root):
         return False
     async with get_client() as client:
         deployment_id = (await client.read_deployment_by_name(deployment)).id

@@ -40,7 +40,7 @@ class Position(NamedTuple):
 def read_fen(text: str) -> Position | None:
     """The position of a FEN; None if it is none. Rights to castle without king and rook on their squares are dropped.
 
-    An en passant square is read as it is written.
+    An en passant square is one that a pawn of the other side has just passed, or the text is no position.
     """
     fields = text.split(" ")
     if len(fields) != 6:
@@ -55,6 +55,8 @@ def read_fen(text: str) -> Position | None:
     if not re.fullmatch("[0-9]{1,4}", halfmoves) or not re.fullmatch("[0-9]{1,4}", number):
         return None
     square = None if en_passant == "-" else NUMBERS[en_passant]
+    if square is not None and not _is_passed(board, square, side == "w"):
+        return None
     return Position(board, side == "w", rights_left(sides, board), square, int(halfmoves), int(number))
 
 
@@ -92,6 +94,13 @@ def rights_left(castling: str, board: Board) -> str:
         if board.get(CORNERS[right][0]) == ("K" if right.isupper() else "k")
         and board.get(CORNERS[right][1]) == ("R" if right.isupper() else "r")
     )
+
+
+def _is_passed(board: Board, square: int, white: bool) -> bool:
+    """Whether a pawn of the side that does not move now may have passed a square with its last move."""
+    ahead = -8 if white else 8
+    pawn = board.get(square + ahead) == ("p" if white else "P")
+    return square // 8 == (5 if white else 2) and pawn and not {square, square - ahead} & board.keys()
 
 
 def _read_placement(text: str) -> Board | None:

@@ -25,6 +25,7 @@ _CUT_DIGITS = 10
 _FLOAT_DIGITS = 15
 _SHORT_DIGITS = 12
 _POINTS = [sympy.Rational(top, bottom) for top, bottom in ((7, 3), (-5, 7), (23, 11), (-31, 13), (2, 17), (-101, 19))]
+_POSITIVE = [sympy.Rational(top, bottom) for top, bottom in ((11, 5), (37, 8), (3, 19), (97, 6), (1, 23), (53, 9))]
 _FEWEST_POINTS = 3
 
 
@@ -224,7 +225,7 @@ def _is_terminating(number: Any) -> bool:
 
 
 def _same_exactly(one: Any, other: Any) -> bool:
-    """Whether two expressions without decimals agree, at some points of their variables."""
+    """Whether two expressions without decimals agree at some points of their variables, or where both are real."""
     if any(each.has(sympy.zoo, sympy.nan) for each in (one, other)):
         return False
     if one == other:
@@ -232,19 +233,33 @@ def _same_exactly(one: Any, other: Any) -> bool:
     names = one.free_symbols | other.free_symbols
     if not names:
         return _same_constants(one, other) is True
-    verdicts = []
-    for turn in range(len(_POINTS)):
+    agreed = real = 0
+    is_partial = False
+    for turn in range(len(_POINTS) + len(_POSITIVE)):
+        if turn >= len(_POINTS) and real >= _FEWEST_POINTS:
+            break
         point = _point(names, turn)
-        verdicts.append(_same_constants(one.xreplace(point).doit(), other.xreplace(point).doit()))
-        if verdicts[-1] is False:
-            return False
-    return verdicts.count(True) >= _FEWEST_POINTS
+        first, second = (each.xreplace(point).doit() for each in (one, other))
+        verdict = _same_constants(first, second)
+        if verdict is False:
+            if _is_real(first) or _is_real(second):
+                return False
+            is_partial = True  # √(1/m) and 1/√m, where m < 0: no real number
+        elif verdict:
+            agreed, real = agreed + 1, real + _is_real(first)
+    return (real if is_partial else agreed) >= _FEWEST_POINTS
 
 
 def _point(names: set[Any], turn: int) -> dict[Any, Any]:
-    """A value for each variable; another one in each turn."""
-    count = len(_POINTS)
-    return {name: _POINTS[(turn + place) % count] + place // count for place, name in enumerate(sorted(names, key=str))}
+    """A value for each variable, after the turns of _POINTS a positive one; another one in each turn."""
+    values = _POINTS if turn < len(_POINTS) else _POSITIVE
+    count = len(values)
+    return {name: values[(turn + place) % count] + place // count for place, name in enumerate(sorted(names, key=str))}
+
+
+def _is_real(number: Any) -> bool:
+    value = sympy.N(number, 30)
+    return bool(abs(sympy.im(value)) <= abs(value) * sympy.Float("1e-20"))
 
 
 def _same_constants(one: Any, other: Any) -> bool | None:

@@ -72,7 +72,7 @@ _REWRITES = [(re.compile(pattern), replacement) for pattern, replacement in (
     (r"\\(?:l|c)?dots(?![A-Za-z])|\.\.\.", r"\\ldots "),
     (r"\\langle(?![A-Za-z])", "("),
     (r"\\rangle(?![A-Za-z])", ")"),
-    (r"\\colon(?![A-Za-z])|\{:\}", ":"),
+    (r"\\colon(?![A-Za-z])|(?:\\(?:text(?:rm|bf|it|normal)?|mathrm|mathpunct|mathbin|mbox)\s*)?\{\s*:\s*\}", ":"),
     (r"\\%", "%"),
     (r"\\(?:backslash|smallsetminus)(?![A-Za-z])", r"\\setminus "),
     (r"(?<![A-Za-z\\])(?:oo|inf|[Ii]nfinity)(?![A-Za-z])", r"\\infty "),

@@ -76,16 +76,24 @@ def last_box(text: str) -> str | None:
 
     Linear in the length of the text.
     """
+    spans = box_spans(text)
+    if not spans:
+        return None
+    start, end = spans[-1]
+    return text[start:end] + ("%" if _PERCENT.match(text, end + 1) else "")
+
+
+def box_spans(text: str) -> list[tuple[int, int]]:
+    """Where the content of each box starts and ends, in the order in which they are closed."""
     opened: list[int | None] = []  # for each open brace the start of its box, or None
-    box = None
+    spans = []
     for brace in _BOX.finditer(text):
         if brace[0] == "}":
             start = opened.pop() if opened else None
             if start is not None:
-                percent = "%" if _PERCENT.match(text, brace.end()) else ""
-                box = text[start : brace.start()] + percent
+                spans.append((start, brace.start()))
         elif brace[0] == "{":
             opened.append(None)
         elif brace[0].endswith("{") and len(brace[0]) > 2:
             opened.append(brace.end())
-    return box
+    return spans

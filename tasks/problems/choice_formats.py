@@ -51,8 +51,8 @@ def _arc(row: Columns) -> Row:
         stem = question.get("stem")
     else:
         texts, labels, stem = row["choices"].get("text"), row["choices"].get("label"), question
-    labels = [str(label).upper() for label in labels or ()]
-    key = str(row["answerKey"]).upper()
+    labels = [str(label).strip().upper() for label in labels or ()]
+    key = str(row["answerKey"]).strip().upper()
     if key not in labels:
         raise ColumnError("answerKey", f"{row['answerKey']!r} is none of the labels {labels}; fix the line")
     choices = _texts("choices", texts)
@@ -83,13 +83,13 @@ def _letter(column: str, key: Any, choices: Sequence[str], first: int = 0) -> st
     count = min(len(choices), len(ascii_uppercase))
     if isinstance(key, float) and key.is_integer():  # a column of integers in which one is missing
         key = int(key)
-    if isinstance(key, str) and key in choices:
-        place = choices.index(key)
-        letter = _LETTER.fullmatch(key)
-        if letter and ascii_uppercase.index(letter[1].upper()) != place:
-            raise ColumnError(column, f"{key!r} is a letter and the text of another choice; write the letter's number")
-    elif isinstance(key, str) and (letter := _LETTER.fullmatch(key)):
+    key = key.strip() if isinstance(key, str) else key
+    if isinstance(key, str) and (letter := _LETTER.fullmatch(key)):
         place = ascii_uppercase.index(letter[1].upper())
+        if any(text.upper() == letter[1].upper() or text == key for text in [*choices[:place], *choices[place + 1 :]]):
+            raise ColumnError(column, f"{key!r} is a letter and the text of another choice; write the letter's number")
+    elif isinstance(key, str) and key in choices:
+        place = choices.index(key)
     elif isinstance(key, int) and not isinstance(key, bool):
         place = key - first
     else:

@@ -1,6 +1,7 @@
 """Problem files: `problems.path` is a file or a folder of files of JSON objects, one a line or in one list."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from tasks.artifacts import read_text
 from tasks.errors import GraftError
 from tasks.evaluators.number import kind_of
 from tasks.problems.row import ColumnError
+from tasks.programs.sandbox.run_program import is_unicode
 
 _PANDAS = """python -c "import pandas; pandas.read_{}('{}').to_json('{}.jsonl', orient='records', lines=True)\""""
 """Command that converts a table: its kind, its name and the new name."""
@@ -30,7 +32,8 @@ _BINARY = (
 def problem_files(root: Path, path: str) -> dict[str, Path]:
     """The file, or every `*.jsonl` in the folder and below except hidden ones, sorted, by its name in errors.
 
-    Raises GraftError if there is none, or if DVC tracks one that is not pulled.
+    Raises GraftError if there is none, if DVC tracks one that is not pulled, or for what is no file or has no name that
+    can be written as UTF-8: DVC, which digests the whole folder, would wait for a pipe for ever.
     """
     place = root / path
     if place.is_file():
@@ -39,17 +42,31 @@ def problem_files(root: Path, path: str) -> dict[str, Path]:
         raise GraftError(
             f"problems.path: no file {path}; name a jsonl file, for instance examples/problems.jsonl, or a folder"
         )
+    _check_content(path, place)
     found = {file.relative_to(place) for pattern in ("*.jsonl", "*.jsonl.dvc") for file in place.rglob(pattern)}
     seen = sorted(file.as_posix() for file in found if is_problem_file(file.with_name(file.name.removesuffix(".dvc"))))
     for name in seen:
         if name.endswith(".dvc") and not (place / name.removesuffix(".dvc")).is_file():
             raise GraftError(f"{Path(path) / name}: its data is not here; run: dvc pull {Path(path) / name}")
-    files = {f"{Path(path) / name}": place / name for name in seen if name.endswith(".jsonl")}
+    files = {f"{Path(path) / name}": place / name for name in seen if (place / name).is_file()}
+    files = {name: file for name, file in files.items() if name.endswith(".jsonl")}
     if not files:
         others = sorted(file.name for file in place.iterdir() if file.is_file() and not file.name.startswith("."))
         there = f"; for how to convert {others[0]!r:.80}, run graft problems on it" if others else ""
         raise GraftError(f"problems.path: no *.jsonl in the folder {path}; put one there{there}")
     return files
+
+
+def _check_content(path: str, place: Path) -> None:
+    for folder, folders, names in os.walk(place):
+        for name in (*folders, *names):
+            shown = str(Path(path, Path(folder, name).relative_to(place)))
+            if not is_unicode(name):
+                named = os.fsencode(shown).decode(errors="backslashreplace")
+                raise GraftError(f"{named}: its name is not UTF-8; rename it")
+            if name in names and not os.path.isfile(Path(folder, name)):  # pathlib's own may raise
+                what = "a pipe, a socket or a device" if os.path.exists(Path(folder, name)) else "a link to nothing"
+                raise GraftError(f"{shown}: {what}, not a file; remove it from the folder of problems")
 
 
 def is_problem_file(file: Path) -> bool:

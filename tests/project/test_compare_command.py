@@ -86,12 +86,36 @@ def test_what_cannot_be_compared_is_told_in_one_line(runs: Path) -> None:
         (["first", "first/params.yaml"], None, "first/params.yaml: Invalid JSON"),
         (["first", "second"], "second", "--html second: is a folder; name a file"),
         (["first", "second"], "first/params.yaml/page", "a file is in the way of its folder; name another place"),
+        (
+            ["first", "second"],
+            "/proc/page.html",
+            "--html /proc/page.html: cannot be written (No such file",
+        ),
+        (["first", "second"], "p" * 300, "ppp…: cannot be written (File name too long); name another place"),
+        (["first", "second"], "/dev/null", "--html /dev/null: is a device or a pipe; name a file"),
+        (["a" * 100_000], None, "aaa…: one run alone; name another"),
+        (["first", "a" * 100_000], None, "aaa…: no such run; name a folder"),
+        (["first", "9" * 5000], None, "999…: no such run; name a folder"),
     ):
         assert told in refused(runs, *names, html=html)
     path = Layout(runs / "second").problems("test")
     write_jsonl(path, read_jsonl(path, Problem)[:-1])
     assert "first and second: tested on different problems" in refused(runs, "first", "second", html="page.html")
     assert not (runs / "page.html").exists()
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_name_that_git_does_not_take_is_no_run(runs: Path, commits: bool) -> None:
+    """Nor is any name, before the first commit."""
+    project = runs / "second"
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    dvc(project, "init", "-q")
+    if commits:
+        commit(project, "one")
+    for name in ("1", "a" * 100_000):
+        told = refused(project, name, html="page.html")
+        assert told.partition(": ")[2].startswith("no such run; name a folder with run/ in it")
+        assert len(told) < 400
 
 
 def test_runs_are_found_by_their_number_and_shown_by_their_name(runs: Path) -> None:

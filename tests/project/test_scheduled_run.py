@@ -3,7 +3,10 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
+from datetime import datetime
+from importlib.resources import files
 from pathlib import Path
 
 import psutil
@@ -17,7 +20,7 @@ from prefect.states import Running
 from flows.history.run_history import entries
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed
 from flows.retention.dvc_cache import saved_locks
-from flows.scheduling.serve import schedule_of
+from flows.scheduling.serve import _described, schedule_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.machine import Tracking
@@ -194,10 +197,51 @@ def test_a_run_at_work_is_not_taken_for_dead_where_the_clock_is_set(
             assert client.read_flow_run(started.id).state.is_running()
 
 
-@pytest.mark.parametrize("cron", ["61 * * * *", "every night", "* * *", ""])
+@pytest.mark.parametrize("cron", [
+    "61 * * * *", "every night", "* * *", "", "0 0 3 * * *", "0 3 * * * * 2030", "0 0 30 2 *", "0 0 31 4 *", "@reboot",
+])  # fmt: skip
 def test_a_schedule_that_is_none_is_named(cron: str) -> None:
     with pytest.raises(GraftError, match=r'^--cron ".*": .*; write minute, hour, day, month and weekday: '):
         schedule_of(cron, None)
+
+
+@pytest.mark.parametrize("every", [float("inf"), float("nan"), 0.5, -1.0, 1e14])
+def test_an_interval_that_is_none_is_named(every: float) -> None:
+    with pytest.raises(GraftError, match=r"^--every .*: write seconds, from 1 to 31536000 \(a year\)"):
+        schedule_of(None, every)
+
+
+@pytest.mark.parametrize("cron", ["0 3 * * *", "0 0 29 2 *", "@daily", "0 0 L * sun#5"])
+def test_a_schedule_is_shown_with_its_next_date(cron: str) -> None:
+    schedule = schedule_of(cron, None)
+    assert isinstance(schedule, CronSchedule)
+    shown = _described(schedule)
+    assert datetime.strptime(shown, f'at "{cron}" ({schedule.timezone}), next on %Y-%m-%d at %H:%M,') > datetime.now()
+
+
+@pytest.mark.parametrize(("name", "clock", "is_right"), [
+    ("Europe/Berlin", "Asia/Tokyo", False), ("Europe/Berlin", "Africa/Lagos", False),  # Lagos has no summer time
+    ("Europe/Berlin", "Europe/Berlin", True), ("Europe/Berlin", "Europe/Rome", True),
+])  # fmt: skip
+def test_the_zone_of_a_schedule_is_that_of_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, clock: str, is_right: bool
+) -> None:
+    """A file of zones with the name of one and the content of another, as /etc/timezone beside a copied localtime."""
+    file = tmp_path / name
+    file.parent.mkdir()
+    file.write_bytes(files("tzdata").joinpath("zoneinfo", *clock.split("/")).read_bytes())
+    with monkeypatch.context() as context:
+        context.setenv("TZ", str(file))
+        time.tzset()
+        context.setattr("tzlocal.unix._cache_tz_name", None)
+        if is_right:
+            schedule = schedule_of("0 3 * * *", None)
+            assert isinstance(schedule, CronSchedule)
+            assert schedule.timezone == name
+        else:
+            with pytest.raises(GraftError, match=f"^--cron: the time zone {name} by its name is not that of the clock"):
+                schedule_of("0 3 * * *", None)
+    time.tzset()
 
 
 def test_a_cron_is_in_the_local_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:

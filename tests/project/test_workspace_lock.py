@@ -1,11 +1,22 @@
 """Law: one run at a time in a folder; the lock goes with the process that held it, however that ends."""
 
+import errno
+import fcntl
 import os
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
-from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock, holders, shared_lock
+from flows.process.exit_codes import line_and_code
+from flows.process.workspace_lock import (
+    WorkspaceLockedError,
+    exclusive_lock,
+    holders,
+    is_held,
+    is_run_at_work,
+    shared_lock,
+)
 from tests.support.tiny_project import begin, graft, ran
 from tests.support.workspace_holder import holding
 
@@ -51,6 +62,63 @@ def test_a_torn_file_tells_nothing_and_stops_nobody(tmp_path: Path, torn: bytes)
     process.communicate("")
     with exclusive_lock(tmp_path, "b"):
         assert [who.split()[0] for who in holders(tmp_path)] == ["b"]
+
+
+def test_the_kernel_alone_says_whether_the_lock_is_held(tmp_path: Path) -> None:
+    """In a new container the pid of a run that was killed may be that of any process, and one elsewhere is not seen."""
+    lock = tmp_path / ".graft" / "lock"
+    assert not is_held(tmp_path)
+    lock.parent.mkdir()
+    killed = f'{{"pid": {os.getpid()}, "since": "2026-11-22 03:00:00", "what": "graft retrain"}}\n'
+    lock.write_text(killed)
+    assert (is_held(tmp_path), is_held(tmp_path, alone=True), is_run_at_work(tmp_path)) == (False, False, False)
+    with shared_lock(tmp_path, "graft stage search"):
+        assert lock.read_text().startswith(killed)
+        assert (is_held(tmp_path), is_held(tmp_path, alone=True), is_run_at_work(tmp_path)) == (True, False, False)
+    process = holding(tmp_path)
+    lock.write_text(killed.replace(str(os.getpid()), str(2**31 - 1)))
+    assert (is_held(tmp_path), is_held(tmp_path, alone=True), is_run_at_work(tmp_path)) == (True, True, True)
+    process.communicate("")
+    assert not is_held(tmp_path)
+
+
+def test_who_asks_whether_the_lock_is_held_turns_nobody_away(tmp_path: Path) -> None:
+    over = Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            is_held(tmp_path)
+
+    with exclusive_lock(tmp_path, "first"):
+        pass
+    asking = Thread(target=ask)
+    asking.start()
+    try:
+        for _ in range(200):
+            with exclusive_lock(tmp_path, "again"):
+                pass
+    finally:
+        over.set()
+        asking.join()
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an NFS share without its lock daemon."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    (tmp_path / ".graft").mkdir()
+    (tmp_path / ".graft" / "lock").touch()
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    for ask in (lambda: is_held(tmp_path), lambda: exclusive_lock(tmp_path, "a").__enter__()):
+        with pytest.raises(OSError, match="No locks") as refused:
+            ask()
+        line, code = line_and_code(refused.value)
+        assert (line.partition(";")[0], code) == (
+            f"{os.getcwd()}: its file system gives no locks (No locks available)",
+            2,
+        )
 
 
 def test_stages_are_beside_each_other_but_not_beside_a_run(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def cards(sides: Sequence[Side]) -> list[Card]:
 
 def levels(numbers: Mapping[str, float]) -> dict[str, tuple[float, float, float]]:
     """The pass@k among the numbers of an evaluation, each with the ends of its interval; the greedy one first."""
-    names = [name for name in numbers if re.fullmatch(r"pass_at_\d+(_greedy)?", name)]
+    names = [name for name in numbers if re.fullmatch(r"pass_at_[0-9]{1,9}(_greedy)?", name)]
     return {
         name: (numbers[name], numbers.get(f"{name}_low", numbers[name]), numbers.get(f"{name}_high", numbers[name]))
         for name in sorted(names, key=lambda name: (not name.endswith("greedy"), int(name.split("_")[2])))
@@ -208,7 +208,7 @@ def _evaluations(record: RunRecord) -> Iterator[tuple[str, int, dict[str, float]
     places = {"before": 0, "after": record.rounds}
     for stage_id, numbers in record.metrics.items():
         stage, _, part = stage_id.partition("@")
-        if part in places or part.isdigit():
+        if part in places or re.fullmatch("[0-9]{1,9}", part):
             yield stage, places[part] if part in places else int(part) - (stage == "reward"), numbers
 
 

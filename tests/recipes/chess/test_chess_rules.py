@@ -6,7 +6,7 @@ from benchmarks.chess.rules_check import differences
 from recipes.chess.formats import canonical_transition
 from recipes.chess.generator import START, mirrored
 from recipes.chess.position import Position, fen_of, list_of, read_fen, read_list
-from recipes.chess.rules import ending, is_possible, read_move
+from recipes.chess.rules import ending, is_possible, legal_moves, read_move
 
 
 def read(fen: str) -> Position:
@@ -38,6 +38,23 @@ def test_how_a_game_ends(fen: str, how: str | None) -> None:
 ])  # fmt: skip
 def test_what_is_no_fen(text: str) -> None:
     assert read_fen(text) is None
+
+
+@pytest.mark.parametrize(("rank_5", "rank_6", "rank_7", "square", "is_position"), [
+    ("3pP3", "8", "8", "d6", True), ("4P3", "8", "8", "d6", False), ("3PP3", "8", "8", "d6", False),
+    ("3nP3", "8", "8", "d6", False), ("3pP3", "3n4", "8", "d6", False), ("3pP3", "8", "3q4", "d6", False),
+    ("3pP3", "8", "8", "d3", False), ("3pP3", "8", "8", "e6", False), ("3p4", "8", "8", "d6", True),
+])  # fmt: skip
+def test_an_en_passant_square_is_one_that_an_enemy_pawn_has_passed(
+    rank_5: str, rank_6: str, rank_7: str, square: str, is_position: bool
+) -> None:
+    fen = f"7k/{rank_7}/{rank_6}/{rank_5}/8/8/8/K7 w - {square} 0 9"
+    assert (read_fen(fen) is not None) == is_position
+    placement = "/".join(rank.swapcase() for rank in fen.split()[0].split("/")[::-1])
+    mirror = f"{placement} b - {square[0]}{9 - int(square[1])} 0 9"
+    assert (read_fen(mirror) is not None) == is_position
+    for position in (read_fen(fen), read_fen(mirror)):
+        assert position is None or len(legal_moves(position)) >= 3
 
 
 @pytest.mark.parametrize("text", ["", "w", "Kg8", "Kg8 w b", "Kg9 w", "Kg8 Qg8 w", "kg8  w", "Xg8 w", "Kg8 x"])

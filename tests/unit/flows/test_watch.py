@@ -69,6 +69,23 @@ def test_what_arrives_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert notices(tmp_path, tmp_path / "data", *acts)
 
 
+@pytest.mark.parametrize("polling", ["", "true"])
+def test_a_name_that_is_not_utf_8_is_told_and_what_arrives_later_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], polling: str
+) -> None:
+    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", polling)
+    (tmp_path / "data").mkdir()
+    acts = [lambda: write(b"data/\xff.jsonl"), lambda: write(b"data/b.jsonl")]
+
+    def write(name: bytes) -> None:
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("{}\n")
+
+    assert notices(tmp_path, tmp_path / "data", *acts)
+    told = capfd.readouterr().err
+    assert "data/\\xFF.jsonl" in told
+    assert told.endswith(": its name is not UTF-8; rename it\n")
+
+
 def test_one_file_is_watched_also_where_another_replaces_it(tmp_path: Path) -> None:
     file, new = tmp_path / "problems.json", tmp_path / "new"
     file.write_text("[]")

@@ -1,12 +1,17 @@
 """`problems.path` may be a folder of files that grows: by copying, by `dvc add`, by `dvc import-url`."""
 
 import json
+import os
+import re
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.reports.problem_file import describe_files
 from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -39,6 +44,40 @@ def test_the_files_of_a_folder_come_sorted_and_hidden_ones_do_not(tmp_path: Path
     assert list(problem_files(tmp_path, "data")) == ["data/a.jsonl", "data/b.jsonl", "data/more/c.jsonl"]
     assert list(problem_files(tmp_path, "data/b.jsonl")) == ["data/b.jsonl"]
     assert list(problem_files(tmp_path / "data", "../data/more")) == ["../data/more/c.jsonl"]
+
+
+def bind_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+
+
+@pytest.mark.parametrize(("make", "name", "message"), [
+    (os.mkfifo, "a.jsonl", "data/a.jsonl: a pipe, a socket or a device, not a file; remove it"),
+    (os.mkfifo, "below/pipe", "data/below/pipe: a pipe, a socket or a device, not a file; remove it"),
+    (bind_socket, ".s", "data/.s: a pipe, a socket or a device, not a file; remove it"),
+    (lambda path: path.symlink_to("/dev/zero"), "z.jsonl", "data/z.jsonl: a pipe, a socket or a device, not a file"),
+    (lambda path: path.symlink_to("nowhere"), "l.jsonl", "data/l.jsonl: a link to nothing, not a file; remove it"),
+    (lambda path: path.symlink_to("me@host.1:2"), ".#b.jsonl", "data/.#b.jsonl: a link to nothing, not a file"),
+    (lambda path: path.symlink_to("loop.jsonl"), "loop.jsonl", "data/loop.jsonl: a link to nothing, not a file"),
+    (Path.touch, os.fsdecode(b"\xff.txt"), r"data/\xff.txt: its name is not UTF-8; rename it"),
+    (Path.mkdir, os.fsdecode(b"below/\xe9"), r"data/below/\xe9: its name is not UTF-8; rename it"),
+])  # fmt: skip
+def test_what_dvc_cannot_digest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], name: str, message: str
+) -> None:
+    put(tmp_path / "data" / "b.jsonl", lines("b", 2))
+    (tmp_path / "data" / "below").mkdir()
+    monkeypatch.chdir(tmp_path)  # a socket's path has at most 107 bytes
+    make(Path("data", name))
+    for read in (lambda: problem_files(tmp_path, "data"), lambda: describe_files("data", "format", 0)):
+        with pytest.raises(GraftError, match="^" + re.escape(message)):
+            read()
+
+
+def test_a_folder_is_no_problem_file_whatever_its_name(tmp_path: Path) -> None:
+    put(tmp_path / "data" / "train.jsonl" / "part-0.jsonl", "")
+    (tmp_path / "data" / "link.jsonl").symlink_to("train.jsonl")
+    assert list(problem_files(tmp_path, "data")) == ["data/train.jsonl/part-0.jsonl"]
 
 
 def test_one_file_cut_into_several_gives_the_same_problems(tmp_path: Path) -> None:

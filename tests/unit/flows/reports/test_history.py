@@ -1,5 +1,7 @@
 """Laws of the table of `graft history`: a month of nights fits on a screen, and older entries are readable."""
 
+import json
+import os
 import re
 from pathlib import Path
 
@@ -78,6 +80,9 @@ def test_an_unfinished_run_is_running_while_a_run_is_at_work(
     ):
         with lock(tmp_path, what):
             assert shown(tmp_path, capsys)[0].endswith(f"  {decision}")
+    killed = {"pid": os.getpid(), "since": "2026-12-01 03:10:00", "what": "graft retrain"}
+    (tmp_path / ".graft" / "lock").write_text(json.dumps(killed))  # of another container, where the pid was its own
+    assert shown(tmp_path, capsys)[0].endswith("  killed")
 
 
 def test_who_approved_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,6 +79,31 @@ def test_a_run_without_problems_or_bars_is_refused(
     assert f"{section}." in shown(tmp_path, json.dumps(record), json.dumps({**record, section: value}))
 
 
+def test_outcomes_of_other_problems_are_refused(record: dict[str, Any], tmp_path: Path) -> None:
+    one, both = (json.loads(json.dumps(record)) for _ in range(2))
+    for run, whens in ((one, ["after"]), (both, ["before", "after"])):
+        for outcome in (outcome for when in whens for outcome in run["outcomes"][when]):
+            outcome["problem_id"] = f"other-{outcome['problem_id']}"
+    valid = json.dumps(record)
+    assert "outcomes: those before and after are of different problems" in shown(tmp_path, valid, json.dumps(one))
+    assert "outcomes of different problems, though run/problems/test.jsonl is" in shown(
+        tmp_path, valid, json.dumps(both)
+    )
+
+
+@pytest.mark.parametrize("digits", ["9" * 400, "0" * 20 + "9" * 400, "9" * 5000, "²", "٣"])
+def test_names_with_any_digits_are_no_rounds(record: dict[str, Any], tmp_path: Path, digits: str) -> None:
+    """The chart of a measure has the rounds that a run may have."""
+    named = json.loads(json.dumps(record))
+    for stage in ("validate", "reward", "select", "update"):
+        named["metrics"][f"{stage}@{digits}"] = {"pass_at_1_greedy": 0.5, "epoch/mean_reward": 0.5}
+    named["metrics"]["evaluate@after"] |= {f"pass_at_{digits}": 0.5, f"pass_at_1_greedy_operations_{digits}": 0.5}
+    for section in ("steps", "rewards"):
+        named[section][digits] = named[section]["1"]
+    shown(tmp_path, json.dumps(record), json.dumps(named))
+    assert digits[:20] not in (tmp_path / "page.html").read_text().partition("<svg")[2]
+
+
 def test_the_largest_numbers_are_drawn(record: dict[str, Any], tmp_path: Path) -> None:
     one, other = (json.loads(json.dumps(record)) for _ in range(2))
     for run, number in ((one, 1.79e308), (other, -1.79e308)):
