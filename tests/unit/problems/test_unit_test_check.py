@@ -80,6 +80,8 @@ def test_a_solution_of_the_file_has_to_pass() -> None:
     wrong = refusal(lines(tests, solution="def f(x): return 3"))
     assert wrong == "own.jsonl:1: solution: passes 1 of the 2 hidden tests; correct it, or remove the line"
     late = refusal(lines(tests, solution="def f(x):\n    while x > 2: pass\n    return x + 1"))
+    lacking = refusal(lines(tests, solution="import queue\ndef f(x): return x + 1"))
+    assert "0 of the 2 hidden tests (module queue is not available in the sandbox; available: abc, " in lacking
     assert late.endswith("1 of the 2 hidden tests (out of time); raise sandbox.seconds, or remove the line")
 
 
