@@ -17,8 +17,8 @@ _THINK, _END = "<think>", "</think>"
 
 # Their one group is the language. Possessive, so that a text of backticks alone is read in linear time.
 _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})([^\n]*)$|(?<!`)`{3,}+[ \t]*+$", re.MULTILINE)
-_MARK = re.compile(r"`++(py\w*(?=\s)|[\w+-]*(?=\n))?|~{3,}+[^\n]*|</?[A-Za-z]\w*>")
-_PARAGRAPH = re.compile(rf"{_MARK.pattern}|\n[ \t]*\n(?=\S)")
+_MARK = re.compile(r"`++(py\w*(?=\s)|[\w+-]*(?=\n))?|~{3,}+[^\n]*|</?[A-Za-z][^<>\n]*>|^\[/?[A-Z]+\]$", re.MULTILINE)
+_PARAGRAPH = re.compile(rf"{_MARK.pattern}|\n[ \t]*\n(?=\S)", re.MULTILINE)
 
 _QUOTES = ('"""', "'''")
 _ARROW = re.compile(r"^(.+?\))\s*(?:==|=>|->|➞|→|=|returns?)\s*(.+?)\.?$")
@@ -44,21 +44,22 @@ class _Python(NamedTuple):
 def code_of(text: str, name: str = "solve") -> str:
     """The code in a completion that was asked for a function `name`: docs/code.md, "Which part is the code".
 
-    Thoughts are left out: the text up to the last `</think>`, or all of a text that begins with an unclosed `<think>`.
+    Thoughts are left out: the text up to the last `</think>`, and all of the rest if it begins with another `<think>`.
     Blank lines around the code and trailing blanks are removed; one newline ends it. A blank completion gives "".
     The code of the code is itself. Lone surrogates, which cannot be encoded, become U+FFFD.
     """
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\r\n", "\n")
-    if text.lstrip().startswith(_THINK) and _END not in text:
-        return ""
     text = text.rpartition(_END)[2]
+    if text.lstrip().startswith(_THINK):
+        return ""
     whole, blocks = [_Piece(0, len(text), text)], _cut(text, _FENCE)
     if code := _defining_code(whole, name):
         return code
     for pieces in ([*blocks, *_rejoined(text, blocks)], _cut(text, _MARK), _cut(text, _PARAGRAPH)):
         if pieces != whole and (code := _defining_code(pieces, name)):
             return code
-    return _trim(min(blocks, key=lambda piece: _unlikeness(piece, name)).text) if blocks else ""
+    code = _trim(min(blocks, key=lambda piece: _unlikeness(piece, name)).text) if blocks else ""
+    return code if code == _trim(text) else code_of(code, name)  # so that the code of the code is itself
 
 
 def _cut(text: str, mark: re.Pattern[str]) -> list[_Piece]:

@@ -106,6 +106,18 @@ COMPLETIONS: dict[str, Completion] = {
     "answer tags in a line with code": Completion(f"<answer>{CODE.rstrip()}</answer>"),
     "answer tags around a block": Completion(f"<answer>\n{_BLOCK}</answer>\nDone."),
     "code tags and prose": Completion(f"Here it is:\n<code>\n{CODE}</code>\nIt doubles."),
+    "HTML": Completion(f'<pre><code class="language-python">\n{CODE}</code></pre>'),
+    "tags of Code Llama": Completion(f"[PYTHON]\n{CODE}[/PYTHON]\n[TESTS]\nassert f(2) == 4\n[/TESTS]"),
+    "control tokens as text": Completion(f"<|channel|>final<|message|>{_BLOCK.rstrip()}<|im_end|>"),
+    "a boxed block": Completion(f"\\boxed{{\n{_BLOCK}}}"),
+    "languages with braces": Completion(_fenced(CODE, "{python}")),
+    "a file as language": Completion(_fenced(CODE, "solution.py")),
+    "another language behind": Completion(f"{_BLOCK}\nIn Java:\n{_fenced('int f(int x) { return 2 * x; }', 'java')}"),
+    "decorated, and its import": Completion(
+        "".join(map(_fenced, ("import functools\n", "@functools.cache\ndef f(x):\n    return 2 * x\n"))),
+        "import functools\n\n@functools.cache\ndef f(x):\n    return 2 * x\n",
+    ),
+    "quotes in prose": Completion(f'I put """ around the docstring.\n{_BLOCK}'),
     "reasoning tags": Completion(f"<reasoning>\nTwice x.\n</reasoning>\n<answer>\n{CODE}\n</answer>\n"),
     "tags in a text of the code": Completion(
         _fenced('def f(x):\n    return "<b>" + x + "</b>"\n'), 'def f(x):\n    return "<b>" + x + "</b>"\n'

@@ -21,12 +21,13 @@ from tests.support.completions import CODE, COMPLETIONS, NAME
 SANDBOX = SandboxParams(seconds=1.0, memory_mb=256, allow_weak=False)
 PIECES = [
     "```", "```python", "```text", "~~~", "\n", "\n\n", "def f(x):", " pass", "  ", "x = 1", "import x", "<code>",
-    "</code>", '"""', "'", "`", "f = y", "    ", "Done.",
+    "</code>", '"""', "'", "`", "f = y", "    ", "Done.", "<think>", "</think>", "[A]",
 ]  # fmt: skip
 LONG, MANY = 100_000, 5_000
 HOSTILE = {
     "backticks": "`" * LONG, "backticks in a line": f"f {'`' * LONG} f", "tildes": "~" * LONG,
     "blanks": f"{' ' * LONG}f", "blank lines": " \n" * LONG, "tags": "<f" * LONG, "parentheses": "f(" * LONG,
+    "brackets": "[F]\n[" * LONG,
     "languages": "```py" * LONG, "fences": "```\n" * LONG, "closing fences": "f```\n" * MANY, "lines": "f\n\n" * MANY,
     "inline code": "`f " * MANY, "broken blocks": "```python\ndef f(x) pass\n" * MANY,
     "docstrings": '"""f\n```\n' * MANY,
