@@ -34,6 +34,7 @@ class FileSummary(NamedTuple):
     evaluator: str
     problems: Sequence[Problem]
     refused: Mapping[str, str]  # place → reason
+    doubts: Mapping[str, str]  # place → what a run takes, but should be looked at
     repeated: int  # lines with a question, their siblings' included, that occurs before
 
 
@@ -72,13 +73,13 @@ def _summarise(name: str, text: str, evaluator: str, siblings: int, sandbox: San
         questions.update(map(question_key, problem.questions))
         repeated += len(questions) < before + len(problem.questions)
         problems[place] = problem
-    counted, untested = check_unit_tests(problems, sandbox)
+    counted, untested, doubts = check_unit_tests(problems, sandbox)
     refused |= {place: f"{where_of(name, place)}: {reason}" for place, reason in untested.items()}
     if not counted:
         count = f" (the first of {len(refused)} lines, of which a run refuses all)"
         raise GraftError(next(iter(refused.values())) + (count if len(refused) > 1 else ""))
     used = known.evaluator if evaluator == BY_FORMAT else evaluator
-    return FileSummary(name, known, used, list(counted.values()), refused, repeated)
+    return FileSummary(name, known, used, list(counted.values()), refused, doubts, repeated)
 
 
 def _lines_of(summary: FileSummary) -> Iterator[str]:
@@ -98,6 +99,8 @@ def _lines_of(summary: FileSummary) -> Iterator[str]:
         places = ", ".join(list(summary.refused)[:MOST_NAMED]) + (" …" if len(summary.refused) > MOST_NAMED else "")
         yield f"  refused     {count}, so that a run refuses the file: {places}; the first:"
         yield f"              {printable(next(iter(summary.refused.values())))}"
+    for place, what in list(summary.doubts.items())[:MOST_NAMED]:
+        yield f"  doubtful    {printable(where_of(summary.name, place))}: {printable(what, replacement=' ')}"
     for problem in problems[:EXAMPLES]:
         yield f"  {problem.problem_id}"
         yield f"      {shortened(printable(without_context(problem.question), replacement=' '), WIDTH)}"

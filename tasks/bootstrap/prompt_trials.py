@@ -58,8 +58,9 @@ def try_format(
     search, longest = params.search, params.policy.max_new_tokens
     truncation = Truncation(search.top_p, search.top_k)
     written = sample(policy, requests, search.temperature, longest, f"prompt {form.style}", truncation)
-    codes = [environment.text(completion_text(policy, completion.tokens)) for completion in written]
     asked = [problem for problem in problems for _ in range(SAMPLES)]
+    texts = [completion_text(policy, completion.tokens) for completion in written]
+    codes = [environment.text_for(problem, text) for problem, text in zip(asked, texts, strict=True)]
     results = runner.run([program_of(code, problem) for code, problem in zip(codes, asked, strict=True)])
     right = [solved_share(environment, problem, own) == 1 for own, problem in zip(results, asked, strict=True)]
     count = len(requests)

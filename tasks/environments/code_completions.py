@@ -11,7 +11,7 @@ class CodeCompletions(Environment):
     """A policy learns the code of solved problems itself; a prompt shows it between fences."""
 
     def text(self, completion: str) -> str:
-        """The code."""
+        """The code, a workflow that defines `solve`."""
         return code_of(completion)
 
     def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterable[tuple[str, str]]:  # noqa: ARG002

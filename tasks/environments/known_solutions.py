@@ -13,7 +13,11 @@ from tasks.records import UNIT_TESTS, CodeVerdict, Problem, Result, Workflow
 def known_solutions(problems: Sequence[Problem], sandbox: SandboxParams) -> dict[str, Workflow | None]:
     """The solution of each problem that brings one; None if it fails a shown test in the sandbox."""
     tested = [(p, p.answer) for p in problems if p.evaluator == UNIT_TESTS and isinstance(p.answer, dict)]
-    coded = [(problem, answer, code_of(str(answer["solution"]))) for problem, answer in tested if answer["solution"]]
+    coded = [
+        (problem, answer, code_of(str(answer["solution"]), str(answer["entry_point"])))
+        for problem, answer in tested
+        if answer["solution"]
+    ]
     if not coded:
         return {}
     with make_sandbox(sandbox) as box:

@@ -69,6 +69,10 @@ class Environment(Protocol):
     def text(self, completion: str) -> str:
         """The part of a completion that is recorded: its code or its text."""
 
+    def text_for(self, problem: Problem, completion: str) -> str:  # noqa: ARG002
+        """`text`; overridden where that part depends on the problem's fields."""
+        return self.text(completion)
+
     def is_right(self, problem: Problem, result: Result) -> bool:
         """True if a result is the expected answer to the problem's own question: its score is 1."""
         return self.score(problem, result) == 1

@@ -35,9 +35,14 @@ class UnitTestedCode(CodeCompletions, Direct):
         """The question alone for a policy from scratch, else with instructions."""
         return f"{question}\n" if base == "scratch" else f"{_ASKED}{question}\n"
 
-    def parse(self, text: str) -> str | None:
+    def text_for(self, problem: Problem, completion: str) -> str:
         """The code in a completion: a whole function, or the rest of one that the question begins."""
-        return code_of(text) or None
+        answer = problem.answer
+        return code_of(completion, str(answer["entry_point"])) if isinstance(answer, dict) else self.text(completion)
+
+    def parse(self, text: str) -> str | None:
+        """The code, which `text_for` has taken out of the completion."""
+        return text or None
 
     def score(self, problem: Problem, result: Result) -> float:
         """The share of the hidden tests that pass, rounded down unless `partial_tests`."""

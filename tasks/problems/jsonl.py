@@ -47,6 +47,7 @@ class Reader:
     loads: bool = True  # False takes answers as they are instead of loading a user's evaluator
     formats: dict[str, Format] = field(default_factory=dict)  # of each file that was read
     places: dict[str, Place] = field(default_factory=dict)  # of each problem, by its id
+    notes: list[str] = field(default_factory=list)  # what is doubtful in files, each with its place
     _questions: dict[str, Place] = field(default_factory=dict)
 
     def read(self, name: str, text: str, source: str) -> list[Problem]:
@@ -71,7 +72,8 @@ class Reader:
         """
         if self.sandbox is None:
             return problems
-        counted, refused = check_unit_tests(problems, self.sandbox)
+        counted, refused, doubts = check_unit_tests(problems, self.sandbox)
+        self.notes += [f"{where_of(name, place)}: {what}" for place, what in doubts.items()]
         if refused:
             first, *others = refused
             also = f"; the same or the like in {', '.join(others[:MOST_NAMED])}" if others else ""
@@ -202,7 +204,10 @@ def _check_choice(question: str, letter: Answer, column: str) -> None:
 def read_files(
     files: Iterable[tuple[str, str, str]], reader: Reader, report: Callable[[str], None] | None = None
 ) -> list[Problem]:
-    """The problems of files (name, text, source), in order; `report` gets a line on the format of each file."""
+    """The problems of files (name, text, source), in order.
+
+    `report` gets a line on the format of each file, and one for each place at which something is doubtful.
+    """
     problems = list[Problem]()
     for name, text, source in files:
         found = reader.read(name, text, source)
@@ -213,6 +218,9 @@ def read_files(
             report(f"{name}: {len(found)} problems in the format {known}, {found[0].evaluator}, {siblings} siblings")
             if columns := sorted({column for problem in found for column in problem.fields}):
                 report(f"{name}: columns that no question shows: {', '.join(map(ascii, columns[:MOST_NAMED]))}")
+    if report:
+        for note in reader.notes[:MOST_NAMED]:
+            report(note)
     return problems
 
 

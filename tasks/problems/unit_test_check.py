@@ -1,16 +1,18 @@
-"""Check of the unit tests of a file: empty programs fail them, and its solutions pass.
+"""Check of the unit tests of a file: empty programs fail them, its solutions pass, and hidden ones ask for more.
 
 Tests that never run would otherwise count as passed by any program, and tests that no program can pass as failed. The
 run also counts the tests: those in a loop are not known from the text, and a program that ends at the first test that
-it fails would have passed all of the others.
+it fails would have passed all of the others. HumanEval has examples that its own solution fails, and a problem without
+a test beyond its example, so that such lines are named, not refused.
 """
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
+from tasks.problems.shown_answers import lookup_program
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Sandbox, make_sandbox
 from tasks.programs.sandbox.unit_tests.outcomes import (
     LATE,
@@ -30,25 +32,38 @@ _EMPTY = ("", "def {}(*args, **kwargs): pass\n", "def {0}(*args, **kwargs): retu
 """Programs that do nothing: without the function, with one that returns None, and one that returns an object."""
 
 
-def check_unit_tests(
-    problems: Mapping[str, Problem], params: SandboxParams
-) -> tuple[dict[str, Problem], dict[str, str]]:
-    """(the problems with the numbers of their tests, why others are refused), by place; those of no code as they are.
+class CheckedTests(NamedTuple):
+    """Problems with the numbers of their tests, why others are refused, and what is doubtful in some; by place."""
 
+    problems: dict[str, Problem]
+    refused: dict[str, str]
+    doubts: dict[str, str]
+
+
+def check_unit_tests(problems: Mapping[str, Problem], params: SandboxParams) -> CheckedTests:
+    """The problems as a run takes them; those of no code as they are.
+
+    Shown tests that the file's own solution fails are left out: search would be led by a wrong example in a docstring.
     Raises GraftError if the sandbox does not start, or dies.
     """
     answers: dict[str, Any] = {p: problem.answer for p, problem in problems.items() if problem.evaluator == UNIT_TESTS}
-    refused: dict[str, str] = {}
+    refused, doubts = dict[str, str](), dict[str, str]()
     if answers:
         with make_sandbox(params) as sandbox:
             refused |= _count(sandbox, answers)
             refused |= _try_solutions(sandbox, {p: a for p, a in answers.items() if a["solution"] and p not in refused})
+            used = {p: answer for p, answer in answers.items() if p not in refused}
+            doubts |= _known_from_shown(sandbox, {p: (problems[p].question, answer) for p, answer in used.items()})
+            for place, wrong in _wrong_examples(sandbox, used).items():
+                answers[place] |= {"shown": [test for test in answers[place]["shown"] if test not in wrong]}
+                doubts[place] = f"shown: the line's solution fails {'; '.join(wrong)}: left out; correct the example"
     counted = {
         place: problem.model_copy(update={"answer": answers[place]}) if place in answers else problem
         for place, problem in problems.items()
         if place not in refused
     }
-    return counted, {place: refused[place] for place in problems if place in refused}
+    in_order = ({place: found[place] for place in problems if place in found} for found in (refused, doubts))
+    return CheckedTests(counted, *in_order)
 
 
 def _count(sandbox: Sandbox, answers: dict[str, Any]) -> dict[str, str]:
@@ -90,6 +105,26 @@ def _try_solutions(sandbox: Sandbox, answers: Mapping[str, Any]) -> dict[str, st
     outcomes = run_unit_tests(sandbox, jobs)
     reasons = {place: _failure(outcome) for place, outcome in zip(answers, outcomes, strict=True)}
     return {place: reason for place, reason in reasons.items() if reason}
+
+
+def _known_from_shown(sandbox: Sandbox, asked: Mapping[str, tuple[str, Any]]) -> dict[str, str]:
+    """Doubts about hidden tests that add nothing to what the question or its shown tests say."""
+    known = {place: code for place, each in asked.items() if (code := lookup_program(*each))}
+    jobs = [(code, UnitTests.of(asked[place][1], "hidden")) for place, code in known.items()]
+    passed = [bool(units) and all(map(_passes, units)) for units in text_verdicts(sandbox, jobs)]
+    doubt = "tests: all of them are shown, so that a program which returns what is shown passes; add one that is not"
+    return {place: doubt for place, is_known in zip(known, passed, strict=True) if is_known}
+
+
+def _wrong_examples(sandbox: Sandbox, answers: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The shown tests that the line's own solution fails; none where it exceeds the limits."""
+    tried = {place: answer for place, answer in answers.items() if answer["solution"] and answer["shown"]}
+    jobs = [(answer["solution"], UnitTests.of(answer, "shown")) for answer in tried.values()]
+    failed = {
+        place: [test for test, unit in zip(answer["shown"], units, strict=False) if not _passes(unit)]
+        for (place, answer), units in zip(tried.items(), text_verdicts(sandbox, jobs), strict=True)
+    }
+    return {place: wrong for place, wrong in failed.items() if wrong}
 
 
 def _failure(outcome: Outcome | None) -> str | None:

@@ -4,36 +4,135 @@ Standard library only, since the sandbox's zygote imports it.
 """
 
 import ast
+import builtins
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from textwrap import dedent
+from typing import NamedTuple
 
-_FENCED = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
-_FENCE = re.compile(r"^[ \t]*```.*$", re.MULTILINE)
+from tasks.programs.definitions import defined_names, lacking_names, provided_names
 
 _THINK, _END = "<think>", "</think>"
 
+# Their one group is the language. Possessive, so that a text of backticks alone is read in linear time.
+_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})([^\n]*)$|(?<!`)`{3,}+[ \t]*+$", re.MULTILINE)
+_MARK = re.compile(r"`++(py\w*(?=\s)|[\w+-]*(?=\n))?|~{3,}+[^\n]*|</?[A-Za-z][^<>\n]*>|^\[/?[A-Z]+\]$", re.MULTILINE)
+_PARAGRAPH = re.compile(rf"{_MARK.pattern}|\n[ \t]*\n(?=\S)", re.MULTILINE)
+
+_QUOTES = ('"""', "'''")
 _ARROW = re.compile(r"^(.+?\))\s*(?:==|=>|->|➞|→|=|returns?)\s*(.+?)\.?$")
+_BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 
-def code_of(text: str) -> str:
-    """The workflow in a completion.
+class _Piece(NamedTuple):
+    """A part of a text. `is_foreign`: its fence names another language; `is_fenced`: behind an odd number of cuts."""
 
-    Thoughts are left out: the text up to the last `</think>`, or all of a text that begins with an unclosed `<think>`.
-    Code between ``` fences if there are any: the first block that defines `solve`, else the first block. An unclosed
-    fence ends with the text; an empty block is dropped. Blank lines around the code and trailing blanks are removed;
-    one newline ends it. A blank completion gives "". `code_of(code_of(text)) == code_of(text)`. Lone surrogates, which
-    cannot be encoded, become U+FFFD.
+    start: int
+    end: int
+    text: str
+    is_foreign: bool = False
+    is_fenced: bool = False
+
+
+class _Python(NamedTuple):
+    start: int
+    code: str
+    tree: ast.Module
+
+
+def code_of(text: str, name: str = "solve") -> str:
+    """The code in a completion that was asked for a function `name`: docs/code.md, "Which part is the code".
+
+    Thoughts are left out: the text up to the last `</think>`, and all of the rest if it begins with another `<think>`.
+    Blank lines around the code and trailing blanks are removed; one newline ends it. A blank completion gives "".
+    The code of the code is itself. Lone surrogates, which cannot be encoded, become U+FFFD.
     """
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\r\n", "\n")
-    if text.lstrip().startswith(_THINK) and _END not in text:
-        return ""
     text = text.rpartition(_END)[2]
-    blocks = [block for block in _FENCED.findall(text) if block.strip()]
-    chosen = next((block for block in blocks if "def solve" in block), None)
-    if chosen is None:
-        chosen = blocks[0] if blocks else _FENCE.sub("", text)
-    stripped = re.sub(r"\A(?:[^\S\n]*\n)+", "", chosen).rstrip()
+    if text.lstrip().startswith(_THINK):
+        return ""
+    whole, blocks = [_Piece(0, len(text), text)], _cut(text, _FENCE)
+    if code := _defining_code(whole, name):
+        return code
+    for pieces in ([*blocks, *_rejoined(text, blocks)], _cut(text, _MARK), _cut(text, _PARAGRAPH)):
+        if pieces != whole and (code := _defining_code(pieces, name)):
+            return code
+    code = _trim(min(blocks, key=lambda piece: _unlikeness(piece, name)).text) if blocks else ""
+    return code if code == _trim(text) else code_of(code, name)  # so that the code of the code is itself
+
+
+def _cut(text: str, mark: re.Pattern[str]) -> list[_Piece]:
+    """The parts of a text between the marks, in order, without those that are blank."""
+    marks = list(mark.finditer(text))
+    starts, ends = [0, *(each.end() for each in marks)], [*(each.start() for each in marks), len(text)]
+    languages = ["", *((each[1] or "").strip(" \t{.").lower() for each in marks)]
+    return [
+        _Piece(start, end, text[start:end], bool(language) and not language.startswith("py"), place % 2 == 1)
+        for place, (start, end, language) in enumerate(zip(starts, ends, languages, strict=True))
+        if not text[start:end].isspace() and start < end
+    ]
+
+
+def _rejoined(text: str, pieces: Sequence[_Piece]) -> Iterator[_Piece]:
+    """The pieces that belong together because a text in triple quotes, a docstring, goes on behind a fence."""
+    first: _Piece | None = None
+    is_open = [False, False]
+    for piece in pieces:
+        is_open = [was != bool(piece.text.count(quote) % 2) for was, quote in zip(is_open, _QUOTES, strict=True)]
+        if first and not any(is_open):
+            yield first._replace(end=piece.end, text=text[first.start : piece.end])
+            first = None
+        elif any(is_open):
+            first = first or piece
+
+
+def _defining_code(pieces: Sequence[_Piece], name: str) -> str:
+    """The last piece that is Python and defines the name, with those that define what it lacks; "" without one."""
+    for piece in sorted(pieces, key=lambda piece: (piece.is_foreign, -piece.end, piece.start)):
+        found = _python(piece) if name in piece.text else None
+        if found and name in defined_names(found.tree):
+            apart = [each for each in pieces if each.end <= piece.start or piece.end <= each.start]
+            return _completed(found, [each for each in apart if not each.is_foreign])
+    return ""
+
+
+def _completed(chosen: _Python, others: Sequence[_Piece]) -> str:
+    """A piece of Python together with the others that define what it lacks, in the order of the text."""
+    taken = [chosen]
+    if others and lacking_names(chosen.tree):
+        all_python = [*filter(None, map(_python, others)), chosen]
+        providers = {name: found for found in all_python for name in provided_names(found.tree)}
+        places = {chosen.start}
+        for found in taken:  # which grows
+            for name in sorted(lacking_names(found.tree)):
+                provider = providers.get(name) or providers.get("*")
+                if provider and provider.start not in places:
+                    places.add(provider.start)
+                    taken.append(provider)
+    return "\n".join(found.code for found in sorted(taken, key=lambda found: found.start))
+
+
+def _python(piece: _Piece) -> _Python | None:
+    """A piece as Python, if it is; a fence in a list is indented, and so is the code in it."""
+    code = _trim(piece.text)
+    for each in (code, dedent(code)) if code[:1].isspace() else (code,):
+        if tree := parsed(each):
+            return _Python(piece.start, each, tree)
+    return None
+
+
+def _unlikeness(piece: _Piece, name: str) -> tuple[bool, ...]:
+    """Orders pieces of which none defines the name: the rest of a function that the prompt begins, broken code."""
+    code = _trim(piece.text)
+    tree = parsed(code)
+    is_code = code[:1].isspace() or (tree is not None and not all(isinstance(node, ast.Expr) for node in tree.body))
+    is_named = re.search(rf"^[ \t]*(?:async )?def {re.escape(name)}\b", code, re.MULTILINE) is not None
+    return not is_named, not is_code, piece.is_foreign, not piece.is_fenced
+
+
+def _trim(text: str) -> str:
+    stripped = _BLANK_LINES.sub("", text).rstrip()
     return f"{stripped}\n" if stripped else ""
 
 
@@ -57,6 +156,11 @@ def shown_tests(text: str) -> list[str]:
     and `f(2) == 3` or `f(2) -> 3` on a line of its own. Arguments and values must be literals.
     """
     return list(dict.fromkeys(_tests(text.splitlines())))
+
+
+def called_name(test: str) -> str:
+    """The function that a shown test calls: the first that is not built in; "" without one."""
+    return next((name for name in re.findall(r"\b([^\W\d]\w*)\(", test) if not hasattr(builtins, name)), "")
 
 
 def _tests(lines: list[str]) -> Iterator[str]:

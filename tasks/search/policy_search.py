@@ -103,7 +103,8 @@ class PolicySearch:
                 self.tally.add_completion(problem.problem_id, reward)
         for i, (tree, rollout) in enumerate(rollouts):  # in this order, however the batches were formed
             written, reward = evaluated[i]
-            tree.update(rollout, written.completion, self._code(written.completion), written.results, reward)
+            code = self._code(tree.problem, written.completion)
+            tree.update(rollout, written.completion, code, written.results, reward)
 
     def _batch(self, requests: Sequence[Request], problems: Sequence[Problem]) -> Batch:
         """The completions of these requests, each run on the questions of its problem; from the journal if there."""
@@ -114,7 +115,7 @@ class PolicySearch:
         completions = self.sampler.complete(requests, self.tally.set_sampled)
         new = sum(len(c.tokens) - len(r.prefix.tokens) for c, r in zip(completions, requests, strict=True))
         self.tally.set_speed(new, time.monotonic() - started)
-        programs = [program_of(self._code(c), problem) for c, problem in zip(completions, problems, strict=True)]
+        programs = [program_of(self._code(p, c), p) for c, p in zip(completions, problems, strict=True)]
         pairs = zip(completions, self._run_programs(programs), strict=True)
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]
         batch = Batch(name=name, written=written)
@@ -136,8 +137,8 @@ class PolicySearch:
         self._cached_results = {program: each for program, each in results.items() if failure_reason(each) is None}
         return [results[program] for program in programs]
 
-    def _code(self, completion: Completion) -> str:
-        return self.environment.text(completion_text(self.policy, completion.tokens))
+    def _code(self, problem: Problem, completion: Completion) -> str:
+        return self.environment.text_for(problem, completion_text(self.policy, completion.tokens))
 
     def _request(self, tree: PolicyTree, rollout: Rollout) -> Request:
         problem = tree.problem

@@ -50,7 +50,9 @@ def attempt_problems(
     ]
     first = sample(policy, firsts, 0.0, max_new_tokens, "greedy completions")
     sampled = sample(policy, rest, temperature, max_new_tokens, "samples") if rest else []
-    greedy, codes = ([_code(policy, environment, c) for c in completions] for completions in (first, sampled))
+    greedy = [_code(policy, environment, *each) for each in zip(problems, first, strict=True)]
+    asked = [problem for problem in problems for _ in range(samples)]
+    codes = [_code(policy, environment, *each) for each in zip(asked, sampled, strict=True)]
     slices = [slice(i * samples, (i + 1) * samples) for i in range(len(problems))]
     attempts = run_workflows(environment, problems, greedy, [Counter(codes[rows]) for rows in slices], runner)
     cut = [code if is_truncated(policy, c.tokens) else None for code, c in zip(codes, sampled, strict=True)]
@@ -68,8 +70,8 @@ def complete_questions(
         Problem(problem_id="question", question=question, answer=0, source="an environment") for question in questions
     ]
     prompts = [encode_prompt(policy, problem_prompt(policy, environment, problem, serves)) for problem in asked]
-    requests = [Request(prompt, 0) for prompt in prompts]
-    return [_code(policy, environment, each) for each in sample(policy, requests, 0.0, max_new_tokens, "play")]
+    written = sample(policy, [Request(prompt, 0) for prompt in prompts], 0.0, max_new_tokens, "play")
+    return [_code(policy, environment, *each) for each in zip(asked, written, strict=True)]
 
 
 def run_workflows(
@@ -94,8 +96,8 @@ def run_workflows(
     return attempts
 
 
-def _code(policy: Policy, environment: Environment, completion: Completion) -> str:
-    return environment.text(completion_text(policy, completion.tokens))
+def _code(policy: Policy, environment: Environment, problem: Problem, completion: Completion) -> str:
+    return environment.text_for(problem, completion_text(policy, completion.tokens))
 
 
 def _attempt(

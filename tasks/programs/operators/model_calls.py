@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 from zlib import crc32
 
-from tasks.programs.code_blocks import code_of, shown_tests
+from tasks.programs.code_blocks import called_name, code_of, shown_tests
 from tasks.programs.operators.builtin import numbers
 
 MAX_PROMPT = 10_000
@@ -95,8 +95,8 @@ def write_code(problem: str, analysis: str = "") -> str:
     For a problem that shows unit tests or begins a function it is that function, as text for `test`.
     """
     hints = f"\n\nAnalysis:\n{analysis}" if analysis else ""
-    if shown_tests(problem) or re.search(r"^\s*def \w+\(", problem, re.MULTILINE):
-        return code_of(_ask("write_code", f"{_FUNCTION}\n\nProblem: {problem}{hints}"))
+    if (name := _function_of(problem)) is not None:
+        return code_of(_ask("write_code", f"{_FUNCTION}\n\nProblem: {problem}{hints}"), name)
     return code_of(
         _ask(
             "write_code",
@@ -147,7 +147,7 @@ def revise(problem: str, solution: Any, feedback: str) -> int | float | str:
         f"Problem: {problem}\n\nSolution:\n{solution}\n\nFeedback:\n{feedback}\n\nRevise the solution. Code: reply "
         "with the whole code between ``` fences. Else end with one line: Answer: <the answer alone>",
     )
-    return code_of(reply) if "```" in reply else _final(reply)
+    return code_of(reply, _function_of(str(solution)) or "solve") if "```" in reply else _final(reply)
 
 
 def check(problem: str, solution: Any) -> bool:
@@ -175,6 +175,16 @@ MODEL_OPERATORS: dict[str, Callable[..., Any]] = {
 
 def _ask(operator: str, prompt: str) -> str:
     return _conversation[0].reply(operator, prompt)
+
+
+def _function_of(text: str) -> str | None:
+    """The function that a text's tests call, or of those that it begins `solve` or the last; None without any."""
+    if tests := shown_tests(text):
+        return called_name(tests[0])
+    begun = re.findall(r"^([ \t]*)def (\w+)\(", text, re.MULTILINE)
+    least = min((len(indent) for indent, _ in begun), default=0)
+    names = [name for indent, name in begun if len(indent) == least]
+    return "solve" if "solve" in names else names[-1] if names else None
 
 
 def _final(reply: str) -> int | float | str:

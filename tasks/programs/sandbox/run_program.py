@@ -8,7 +8,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from tasks.programs.code_blocks import shown_tests
+from tasks.programs.code_blocks import called_name, shown_tests
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
 from tasks.programs.sandbox.unit_tests.program_parts import define, program_parts
@@ -127,8 +127,7 @@ def test(code: str, shown: str) -> float:
         raise ValueError("test() needs a text that shows tests: assert f(2) == 4")
     try:
         namespace: dict[str, Any] = {"__name__": "candidate"}
-        name = tests[0].partition("(")[0].removeprefix("assert ").strip()
-        define(namespace, program_parts(shown, code, name))
+        define(namespace, program_parts(shown, code, called_name(tests[0])))
     except Exception:  # noqa: BLE001 (code may raise anything)
         return 0.0
     return sum(_passes(test, namespace) for test in tests) / len(tests)

@@ -37,18 +37,11 @@ from tasks.programs.operators.model_calls import Conversation, set_conversation 
 from tasks.programs.sandbox import protocol  # noqa: E402
 from tasks.programs.sandbox.children import Children, HostClosed, TimeLimit  # noqa: E402
 from tasks.programs.sandbox.lockdown import Lockdown, apply_steps  # noqa: E402
+from tasks.programs.sandbox.modules import MODULES  # noqa: E402
 from tasks.programs.sandbox.run_program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
 from tasks.programs.sandbox.unit_tests.processes import TestProcesses  # noqa: E402
 
-# The modules that a program may import, loaded here because a child can open no file.
-# fmt: off
-MODULES = (
-    "array", "bisect", "calendar", "cmath", "collections", "collections.abc", "copy", "dataclasses", "datetime",
-    "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "numbers",
-    "operator", "random", "re", "statistics", "string", "textwrap", "time", "typing", "unicodedata",
-)
 _LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.idna")
-# fmt: on
 if sys.version_info >= (3, 12):
     _LAZY += ("_pylong",)  # of long integers from and to decimals
 
@@ -177,7 +170,8 @@ def _death_reason(status: int) -> str:
 
 
 def _load_modules() -> None:
-    """Import all modules that programs may import, then clear the import path: a later import fails at once."""
+    """Import all modules that programs may import, as a child can open no file, then clear the import path: a later
+    import fails at once."""
     surroundings.seed_generators()
     for name in (*MODULES, *_LAZY):
         importlib.import_module(name)

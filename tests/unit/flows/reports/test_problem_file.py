@@ -64,6 +64,14 @@ def test_a_file_of_which_no_line_is_usable_is_an_error(tmp_path: Path) -> None:
         describe_files(str(tmp_path / "code.jsonl"), "format", 0)
 
 
+def test_a_file_of_code_is_described_with_its_doubtful_lines() -> None:
+    row = {"question": "double(x)", "entry_point": "double", "tests": ["assert double(2) == 4"]}
+    Path("code.jsonl").write_text(text_of([row | {"shown": row["tests"]}]))
+    assert "\n  doubtful    code.jsonl:1: tests: all of them are shown, so that " in describe_files(
+        "code.jsonl", "format", 0
+    )
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="GSM8K and HumanEval are not here")
 def test_real_files_are_recognised() -> None:
     gsm8k = describe_files(str(SHARED / "gsm8k/train.jsonl"), "format", 0).splitlines()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
 from tasks.programs.contract import HEADER
+from tasks.programs.sandbox.modules import MODULES
 from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox, probe_tier
-from tasks.programs.sandbox.zygote import MODULES
 from tasks.records import Result
 from tests.support.processes import in_sessions
 
@@ -217,36 +217,56 @@ def test_no_process_outlives_a_host_that_is_killed() -> None:
 
 def test_what_a_program_may_import_works_without_opening_a_file(sandbox: Sandbox) -> None:
     uses = {
+        "abc": "len(abc.ABC.__mro__)",
         "array": "array.array('d', [1, 2])[1]",
+        "ast": "ast.literal_eval('[1, 2]')[1]",
+        "base64": "len(base64.b64encode(b'ab').decode() + base64.b32hexdecode('C5H0====').decode())",
+        "binascii": "binascii.crc32(b'ab') + len(binascii.hexlify(b'ab'))",
         "bisect": "bisect.bisect([1, 3], 2)",
         "calendar": "calendar.monthrange(2024, 2)[1] + len(calendar.month_name[2])",
         "cmath": "cmath.sqrt(-1).imag",
         "collections": "collections.Counter('aba').most_common(1)[0][1] + len(collections.namedtuple('P', 'x')(1))",
         "collections.abc": "isinstance([], collections.abc.Sequence) + 1",
+        "colorsys": "colorsys.rgb_to_hsv(1, 0, 0)[1]",
+        "contextlib": "contextlib.nullcontext(3).enter_result",
         "copy": "copy.deepcopy([1, [2]])[1][0]",
+        "csv": "len(next(csv.DictReader(['a;b', '1;2,3'], delimiter=';'))['b'])",
         "dataclasses": "dataclasses.make_dataclass('P', ['x'])(4).x",
         "datetime": "datetime.datetime.strptime('3 March 2024', '%d %B %Y').timetuple().tm_yday"
         " + (datetime.date(2024, 3, 1) - datetime.date(2024, 2, 1)).days",
         "decimal": "float(decimal.Decimal('1.10').quantize(decimal.Decimal('0.1'))) + int(decimal.getcontext().prec)",
+        "difflib": "difflib.SequenceMatcher(None, 'abc', 'abd').ratio()",
         "enum": "enum.Enum('E', 'A B').B.value",
         "fractions": "float(fractions.Fraction('3/4') + fractions.Fraction(0.5).limit_denominator(10))",
         "functools": "functools.reduce(lambda a, b: a + b, [1, 2]) + functools.lru_cache(len)('ab')",
+        "graphlib": "len(list(graphlib.TopologicalSorter({2: [1]}).static_order()))",
         "heapq": "heapq.nlargest(1, [1, 3])[0] + list(heapq.merge([1], [2]))[0]",
         "hashlib": "len(hashlib.md5(b'a').hexdigest()) + len(hashlib.sha256(b'a').digest())",
+        "hmac": "len(hmac.new(b'k', b'm', 'sha256').hexdigest() + hmac.digest(b'k', b'm', 'md5').hex())",
+        "html": "len(html.escape('<a>') + html.unescape('&eacute;'))",
+        "html.entities": "html.entities.name2codepoint['eacute']",
+        "html.parser": "html.parser.HTMLParser().feed('<a b=1>c</a>') or 1",
+        "ipaddress": "ipaddress.ip_network('10.0.0.0/30').num_addresses",
         "itertools": "len(list(itertools.permutations('abc')))",
         "json": "json.loads(json.dumps({'a': [1.5, None]}, indent=1))['a'][0]",
+        "keyword": "keyword.iskeyword('for') + 0",
         "math": "math.comb(5, 2) + math.isqrt(10)",
         "numbers": "isinstance(1, numbers.Number) + 0",
         "operator": "operator.itemgetter(1)([1, 2])",
+        "pprint": "len(pprint.pformat({'a': [1, 2]}))",
         "random": "random.Random(1).choice([4]) + random.randint(2, 2) + len(random.sample(range(9), 3))",
         "re": "len(re.findall(r'(?i)[a-z]+', 'Ab 1 cd')) + len(re.sub('a', lambda m: 'b', 'aa'))",
         "statistics": "statistics.median([1, 2, 9]) + statistics.mode('aab').count('a') + statistics.pstdev([1, 1])"
         " + statistics.NormalDist(0, 1).cdf(0) + statistics.fmean([1, 2])",
         "string": "len(string.Template('$a').substitute(a='xy')) + len(string.Formatter().format('{:>3}', 1))",
+        "struct": "struct.unpack('<I', struct.pack('>I', 1))[0]",
         "textwrap": "len(textwrap.wrap('a b c', 1))",
         "time": "int(time.time() > 0)",
+        "types": "types.SimpleNamespace(x=3).x",
         "typing": "typing.NamedTuple('P', [('x', int)])(3).x",
         "unicodedata": "unicodedata.numeric('½') + len('\\N{DIGIT ONE}')",
+        "urllib.parse": "len(urllib.parse.urlencode({'a': 'é'}) + urllib.parse.urlsplit('http://a.b:1/c?d').netloc)",
+        "zlib": "len(zlib.decompress(zlib.compress(b'aaaa')))",
     }
     assert sorted(uses) == sorted(MODULES)
     programs = [
