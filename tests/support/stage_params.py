@@ -17,7 +17,8 @@ def shipped_params(**changes: Any) -> Params:
     """With these changes: a dict changes fields of a section, any other value replaces a param."""
     if "environment" in changes:
         changes["environment"] = EnvironmentChoice.model_validate(changes["environment"])
-    return _changed(SHIPPED, changes)
+    changed: Params = _changed(SHIPPED, changes)
+    return changed
 
 
 def _changed(section: Any, changes: dict[str, Any]) -> Any:
