@@ -21,6 +21,7 @@ from tasks.promote.champion import (
     Challenger,
     champion_lock,
     champion_version,
+    check_beginning,
     copy_champion,
     read_history,
     replace_champion,
@@ -69,9 +70,10 @@ def remove_challenger(layout: Layout) -> None:
 def approve_challenger(layout: Layout, version: str, remark: str, time: str) -> Succession:
     """Make the policy that waits, whose version begins with `version`, the champion, atomically.
 
-    `remark`: the person's reason, may be empty. Raises GraftError if another policy waits, or this one was compared
-    with another champion or is damaged.
+    `remark`: the person's reason, may be empty. Raises GraftError if `version` is too short, another policy waits, or
+    this one was compared with another champion or is damaged.
     """
+    check_beginning(version)
     with _lock(layout):
         decision, now = _waiting(layout, version), champion_version(layout.champion)
         if decision.champion_version != now:

@@ -41,6 +41,8 @@ HISTORY = "history.jsonl"
 PROFILE = "profile.json"
 CHAMPION_FILES = ("champion.json", "policy", "outcomes.jsonl", "promotion.json", PROFILE)
 PREVIOUS_LIMIT = 3  # earlier champions kept with their weights; the history lists all
+SHORTEST = 4
+"""Fewest characters by which a version is named, as for git's commits."""
 
 
 def read_champion(folder: Path, environment: str) -> Champion | None:
@@ -172,16 +174,25 @@ def roll_back(folder: Path, version: str | None, reason: str, time: str) -> Succ
     """Restore the previous champion, or the one whose version starts with `version`, atomically.
 
     The replaced one stays in `previous/`, so that it can be restored the same way. Raises GraftError if there is none
-    to restore or its policy is damaged.
+    to restore, `version` is too short or its policy is damaged.
     """
+    check_beginning(version)
     with champion_lock(folder):
         now, others = current_champion(folder).version, previous_champions(folder)
-        chosen = _named(folder, others, now, version) if version else _before(folder, others)
+        chosen = _before(folder, others) if version is None else _named(folder, others, now, version)
         place = others[chosen]
         verify_policy(place / "policy", chosen)
         step = Succession(version=chosen, replaced=now, how="rolled back", reason=reason, time=time)
         replace_champion(folder, lambda new: copy_champion(place, new), step)
     return step
+
+
+def check_beginning(version: str | None) -> None:
+    """Raise GraftError if the beginning of a version, None for none, is too short to name one."""
+    if version is not None and len(version) < SHORTEST:
+        raise GraftError(
+            f"{version!r}: too short for a version; give {SHORTEST} characters of it or more, graft champion lists them"
+        )
 
 
 def _before(folder: Path, others: dict[str, Path]) -> str:
