@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
@@ -200,10 +200,13 @@ def digest_path(path: Path) -> str:
     if path.is_file():
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
-    digest = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.is_file()):
-        digest.update(f"{file.relative_to(path).as_posix()}\0{digest_path(file)}\n".encode())
-    return digest.hexdigest()
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return digest_listed({file.relative_to(path).as_posix(): digest_path(file) for file in files})
+
+
+def digest_listed(digests: Mapping[str, str]) -> str:
+    """`digest_path` of a folder whose files have these digests: relative name → sha256, in the order of their paths."""
+    return digest_text("".join(f"{name}\0{digest}\n" for name, digest in digests.items()))
 
 
 @contextmanager

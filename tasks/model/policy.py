@@ -29,7 +29,7 @@ from tasks.model.foreign_files import check_report, check_weight_files, is_trust
 from tasks.model.gguf import resolve_base
 from tasks.model.load_errors import translate_disk_errors, translate_errors
 from tasks.model.lora import ALL_LINEAR, keep_weights, linear_modules, nf4_options
-from tasks.model.version import WEIGHTS, compute_version
+from tasks.model.version import LINEAGE, WEIGHTS, digest_policy
 from tasks.params.fields import Device
 from tasks.records import Dtype, Engine, Lineage, Part, PromptFormat, Quantization
 
@@ -124,7 +124,7 @@ def load_policy(
     adapter is reused, sharded or not. `shard`: distributes the model below the adapter; None: it is whole here.
     `device`: as for `load_model`.
     """
-    lineage = read_json(folder / "lineage.json", Lineage)
+    lineage = read_json(folder / LINEAGE, Lineage)
     own, adapted = "weights" in lineage.holds, "adapter" in lineage.holds
     model = None
     if instead_of is not None:
@@ -239,7 +239,7 @@ def _with_adapter(model: Any, folder: Path) -> Any:
 
 def policy_device(folder: Path) -> Device:
     """The device on which a policy folder is loaded."""
-    lineage = read_json(folder / "lineage.json", Lineage)
+    lineage = read_json(folder / LINEAGE, Lineage)
     return device_of(str(folder) if "weights" in lineage.holds else lineage.base)
 
 
@@ -259,8 +259,17 @@ def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str 
         return get_peft_model(model, config).eval()
 
 
-def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) -> Lineage:
-    """Write a policy folder atomically, with the model's weights only if no base has them."""
+def save_policy(
+    policy: Policy,
+    folder: Path,
+    parent: str | None,
+    round: int,
+    write_more: Callable[[Path], None] = lambda _: None,
+) -> Lineage:
+    """Write a policy folder atomically, with the model's weights only if no base has them.
+
+    `write_more`: called with the new folder, for files that belong to the policy, too.
+    """
     with atomic_folder(folder) as new, translate_disk_errors():
         holds = policy.holds
         if "weights" in holds:
@@ -275,8 +284,9 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
             policy.model.save_pretrained(new / "adapter", save_embedding_layers=False)
             (new / "adapter" / "README.md").unlink(missing_ok=True)  # a model card with machine-dependent text
             _stabilise(new / "adapter" / "adapter_config.json", None if "weights" in holds else policy.base)
+        write_more(new)
         lineage = Lineage(
-            version=compute_version(new, policy.base, policy.base_sha256, policy.quantize, policy.dtype),
+            version="",
             parent=parent,
             base=policy.base,
             base_sha256=policy.base_sha256,
@@ -285,7 +295,8 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
             quantize=policy.quantize,
             dtype=policy.dtype,
         )
-        write_json(new / "lineage.json", lineage)
+        lineage = digest_policy(new, lineage)
+        write_json(new / LINEAGE, lineage)
     return lineage
 
 

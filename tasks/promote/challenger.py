@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 from tasks.artifacts import atomic_folder, read_json, remove_leftovers, restore_folder, write_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.version import verify_policy
 from tasks.promote.champion import (
     Challenger,
     champion_lock,
@@ -25,6 +24,7 @@ from tasks.promote.champion import (
     copy_champion,
     read_history,
     replace_champion,
+    verify_champion,
 )
 from tasks.promotion_records import Promotion, Succession
 
@@ -81,7 +81,7 @@ def approve_challenger(layout: Layout, version: str, remark: str, time: str) -> 
                 f"{decision.version}: was compared with {decision.champion_version or 'no champion'}, but the champion "
                 f"is {now or 'gone'}; compare again: graft retrain, then graft stage promote --force"
             )
-        verify_policy(layout.challenger / "policy", decision.version)
+        verify_champion(layout.challenger, decision.version)
         approved = _approved(decision, remark)
 
         def fill(new: Path) -> None:

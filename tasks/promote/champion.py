@@ -70,6 +70,18 @@ def current_champion(folder: Path) -> Champion:
     return read_json(folder / "champion.json", Champion)
 
 
+def verify_champion(place: Path, version: str) -> None:
+    """Raise GraftError unless the folder of a champion, or of one that is to become it, holds this policy undamaged."""
+    named = {
+        "champion.json": read_json(place / "champion.json", Champion).version,
+        "promotion.json": read_json(place / "promotion.json", Promotion).version,
+    }
+    for name, found in named.items():
+        if found != version:
+            raise GraftError(f"{place / name}: is of policy {found}, not of {version}; restore the folder from a copy")
+    verify_policy(place / "policy", version)
+
+
 def read_profile(folder: Path) -> ProblemProfile | None:
     """The problems that the current champion learnt from; None without a champion, and of an older one."""
     return read_json(folder / PROFILE, ProblemProfile) if (folder / PROFILE).exists() else None
@@ -181,7 +193,7 @@ def roll_back(folder: Path, version: str | None, reason: str, time: str) -> Succ
         now, others = current_champion(folder).version, previous_champions(folder)
         chosen = _before(folder, others) if version is None else _named(folder, others, now, version)
         place = others[chosen]
-        verify_policy(place / "policy", chosen)
+        verify_champion(place, chosen)
         step = Succession(version=chosen, replaced=now, how="rolled back", reason=reason, time=time)
         replace_champion(folder, lambda new: copy_champion(place, new), step)
     return step

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.core.metrics_files import LiveRows
@@ -68,9 +69,12 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
         return
     for remark in collapse_remarks(result.metrics):
         logger.warning("round %d: %s", round, remark)
-    save_policy(policy, layout.policy(round), parent=policy.version, round=round)
-    if critic:
-        write_head(layout.value_head(round), critic.head)
+
+    def write_critic(folder: Path) -> None:
+        if critic:
+            write_head(folder / layout.value_head(round).name, critic.head)
+
+    save_policy(policy, layout.policy(round), policy.version, round, write_critic)
     write_text(layout.steps(round), to_csv(result.rows))
     write_json(layout.metrics("update", round), result.metrics)
     write_json(layout.speed(f"update@{round}"), {"tokens_per_second": result.tokens_per_second})

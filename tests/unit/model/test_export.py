@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from flows.champion import export
-from tasks.artifacts import digest_path, write_json, write_text
+from tasks.artifacts import digest_path, write_bytes, write_json, write_text
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.environments.prompts import prompt_of
 from tasks.environments.tagged_answer import TaggedAnswer
@@ -67,8 +67,7 @@ def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | N
 def test_what_only_training_needs_is_left_out(tmp_path: Path, make_policy: MakePolicy) -> None:
     folder, _ = make("scratch", tmp_path, make_policy)
     left_out = {"value_head.safetensors"}
-    for name in left_out:
-        (folder / name).write_bytes(b"of a round")
+    save_policy(load_policy(folder), folder, None, 1, lambda new: write_bytes(new / "value_head.safetensors", b"head"))
     export_policy(folder, tmp_path / "merged", "merged", None)
     assert not left_out & {path.name for path in (tmp_path / "merged").iterdir()}
 
@@ -126,11 +125,15 @@ CHANGED = r"hub, is changed since the policy was trained from it; restore"
             DAMAGED + " or belong to another policy .*; name another policy",
         ),
         (lambda root: (root / WEIGHTS).unlink(), DAMAGED),
-        (lambda root: ((root / "policy/tokenizer.json").unlink(), (root / "hub/config.json").write_text("{")), CHANGED),
+        (
+            lambda root: (root / "policy/tokenizer.json").unlink(),
+            r"tokenizer.json: is missing, by the digests",
+        ),
+        (lambda root: (root / "hub/config.json").write_text("{"), CHANGED),
         (lambda root: write_text(root / "hub/config.json", (root / "hub/config.json").read_text() + " "), CHANGED),
         (lambda root: shutil.rmtree(root / "hub"), r"hub, is gone; restore"),
     ],
-    ids=["full", "damaged", "without weights", "half config", "other base", "no base"],
+    ids=["full", "damaged", "without weights", "without tokenizer", "half config", "other base", "no base"],
 )
 def test_a_damaged_policy_or_base_is_an_error_and_nothing_is_written(
     damage: Callable[[Path], object], message: str, tmp_path: Path, make_policy: MakePolicy
