@@ -54,11 +54,27 @@ def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
             raise
 
 
+def open_file_itself(path: str, flags: int) -> int:
+    """The `opener` for `open` of a file that is written in place, a lock say: follows no link.
+
+    Raises GraftError for a link, whose target would be changed, and for a pipe or a device.
+    """
+    no_file = GraftError(f"{path}: is a link, a pipe or a device, not a file, and is not written; remove it")
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        raise no_file if error.errno in (errno.ELOOP, errno.ENXIO) else error from None
+    if not S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise no_file
+    return descriptor
+
+
 def append_text(path: Path, text: str) -> None:
     """Append `text` to a file and fsync it. A kill may leave a part of it."""
     with _translate_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8", newline="\n") as stream:
+        with open(path, "a", encoding="utf-8", newline="\n", opener=open_file_itself) as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

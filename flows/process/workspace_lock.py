@@ -15,6 +15,7 @@ from typing import IO
 import psutil
 from pydantic import BaseModel, Field, ValidationError
 
+from tasks.artifacts import open_file_itself
 from tasks.errors import GraftError, TransientError
 
 RETRAIN, SCHEDULED_RUN = "graft retrain", "a scheduled run"
@@ -75,7 +76,7 @@ def _lock(root: Path, kind: int) -> Iterator[IO[str]]:
     path = root / ".graft" / "lock"
     try:
         path.parent.mkdir(exist_ok=True)
-        stream = path.open("a", encoding="utf-8")
+        stream = open(path, "a", encoding="utf-8", opener=open_file_itself)  # noqa: SIM115 (below)
     except OSError as error:
         raise GraftError(f"{path}: not writable ({error.strerror}); fix its permissions") from error
     with stream:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from tasks.artifacts import (
     atomic_folder,
     copy_folder,
+    open_file_itself,
     read_json,
     read_jsonl,
     remove_leftovers,
@@ -135,7 +136,7 @@ def champion_lock(folder: Path) -> Iterator[None]:
     """Exclusive lock on the champion; repairs what a killed writer left."""
     lock = folder.parent / ".graft" / "champion.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as stream:
+    with open(lock, "a", opener=open_file_itself) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         restore_folder(folder)
         remove_leftovers(folder)

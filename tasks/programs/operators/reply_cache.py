@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tasks.artifacts import digest_text, read_json, write_text
+from tasks.artifacts import digest_text, open_file_itself, read_json, write_text
 from tasks.errors import GraftError
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Model, Prompt, Reply
@@ -118,7 +118,7 @@ class CachedModel:
         """Append this run's ledger to a `.jsonl` file that no stage reads."""
         entry = {"stage": stage, "model": self._model.name, **asdict(self.ledger), "cost": self.cost}
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as stream:
+        with open(path, "a", encoding="utf-8", opener=open_file_itself) as stream:
             stream.write(json.dumps(entry, sort_keys=True) + "\n")
 
     def _key(self, prompt: Prompt) -> str:
