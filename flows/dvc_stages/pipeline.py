@@ -26,6 +26,7 @@ from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
 from dvc.scm import SCMError
 
+from flows.dvc_stages.edits import REMEDY, edited_stages
 from flows.dvc_stages.patches.atomic_files import make_files_atomic, processes_at_work
 from flows.dvc_stages.patches.verified_hashes import verify_hashes
 from flows.dvc_stages.reproduce import StageResult, reproduce
@@ -36,6 +37,7 @@ from flows.stages.dvc_yaml import MODULES, parse, stage_of
 from flows.stages.run import run as run_stage
 from flows.stages.sources import SOURCES, is_current
 from flows.stages.timeout import run_limited
+from tasks.core.terminal import print_warning
 from tasks.errors import GraftError, TransientError, one_line
 from tasks.params.file import load_params, overridden
 from tasks.sources.process_sources import source_digests_at_start
@@ -50,12 +52,15 @@ class DvcPipeline:
     def __init__(self, root: Path, params: str | None = None, seconds: Mapping[str, float] | None = None) -> None:
         """`params`: a text in place of `params.yaml`, for `stale` only.
 
-        `seconds`: stage → time limit; such a stage is computed in a process of its own.
+        `seconds`: stage → time limit; such a stage is computed in a process of its own. A stage in `dvc.yaml` that is
+        not as this version of Graft writes it is a warning.
         """
         self.root = root
         self._text = params
         self._seconds = seconds or {}
         source_digests_at_start()
+        for line in edited_stages(root):
+            print_warning(f"{line}; {REMEDY}")
         for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft prints one line per stage itself
             logging.getLogger(name).setLevel(logging.CRITICAL)
         make_files_atomic()

@@ -264,7 +264,7 @@ def save_policy(
     folder: Path,
     parent: str | None,
     round: int,
-    write_more: Callable[[Path], None] = lambda _: None,
+    write_more: Callable[[Path], None] | None = None,
 ) -> Lineage:
     """Write a policy folder atomically, with the model's weights only if no base has them.
 
@@ -284,7 +284,8 @@ def save_policy(
             policy.model.save_pretrained(new / "adapter", save_embedding_layers=False)
             (new / "adapter" / "README.md").unlink(missing_ok=True)  # a model card with machine-dependent text
             _stabilise(new / "adapter" / "adapter_config.json", None if "weights" in holds else policy.base)
-        write_more(new)
+        if write_more:
+            write_more(new)
         lineage = Lineage(
             version="",
             parent=parent,
