@@ -27,6 +27,7 @@ from tasks.model.chat_template import render_chat
 from tasks.model.device import device_of
 from tasks.model.foreign_files import check_report, check_weight_files, is_trusted
 from tasks.model.gguf import resolve_base
+from tasks.model.hf_model import correct_tie_flag
 from tasks.model.load_errors import translate_disk_errors, translate_errors
 from tasks.model.lora import ALL_LINEAR, keep_weights, linear_modules, nf4_options
 from tasks.model.version import LINEAGE, WEIGHTS, digest_policy
@@ -216,6 +217,7 @@ def _model(
         **options,
     )
     check_report(model, report)
+    correct_tie_flag(model)
     if quantize:
         keep_weights(model)
         return model
@@ -260,11 +262,7 @@ def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str 
 
 
 def save_policy(
-    policy: Policy,
-    folder: Path,
-    parent: str | None,
-    round: int,
-    write_more: Callable[[Path], None] | None = None,
+    policy: Policy, folder: Path, parent: str | None, round: int, write_more: Callable[[Path], None] | None = None
 ) -> Lineage:
     """Write a policy folder atomically, with the model's weights only if no base has them.
 
@@ -286,17 +284,9 @@ def save_policy(
             _stabilise(new / "adapter" / "adapter_config.json", None if "weights" in holds else policy.base)
         if write_more:
             write_more(new)
-        lineage = Lineage(
-            version="",
-            parent=parent,
-            base=policy.base,
-            base_sha256=policy.base_sha256,
-            round=round,
-            holds=holds,
-            quantize=policy.quantize,
-            dtype=policy.dtype,
-        )
-        lineage = digest_policy(new, lineage)
+        lineage = Lineage(version="", parent=parent, base=policy.base, round=round, holds=holds)
+        made_of = {"base_sha256": policy.base_sha256, "quantize": policy.quantize, "dtype": policy.dtype}
+        lineage = digest_policy(new, lineage.model_copy(update=made_of))
         write_json(new / LINEAGE, lineage)
     return lineage
 

@@ -1,5 +1,6 @@
 """Plain libraries load an exported policy of any kind, with the policy's logits."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from flows.champion import export
 from tasks.artifacts import digest_path, write_bytes, write_json, write_text
@@ -19,6 +20,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
 from tasks.model.policy import Policy, encode_prompt, load_policy, save_policy
+from tasks.model.version import digest_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora, PolicyParams
 from tasks.promotion_records import Promotion
@@ -102,6 +104,36 @@ def test_plain_libraries_give_the_same_logits(
     tokenizer: Any = AutoTokenizer.from_pretrained(out)
     assert tokenizer.decode(tokenizer("1 + 2")["input_ids"]) == "1 + 2"
     assert not list(out.rglob("lineage.json"))
+
+
+@pytest.mark.parametrize("lora", [LORA, None], ids=["adapter", "full"])
+@pytest.mark.parametrize("older", [False, True])
+def test_two_matrices_are_not_exported_as_tied(
+    lora: Lora | None, older: bool, tmp_path: Path, make_policy: MakePolicy
+) -> None:
+    """transformers loads what the checkpoint has, whatever `tie_word_embeddings` says; others go by the flag."""
+    from safetensors.torch import load_file, save_file
+
+    base = save_base(make_policy, tmp_path / "hub")
+    weights = load_file(base / "model.safetensors")
+    weights["lm_head.weight"] = weights["model.embed_tokens.weight"].flip(0)
+    save_file(weights, base / "model.safetensors", {"format": "pt"})
+    assert '"tie_word_embeddings": true' in (base / "config.json").read_text()
+    form, folder = params(base, lora), tmp_path / "policy"
+    policy, _ = load_start(form)
+    lineage = save_policy(attach_lora(policy, form, 0), folder, None, 0)
+    assert not AutoConfig.from_pretrained(folder).tie_word_embeddings
+    if older:  # as it was saved before: the flag is the base's
+        config = json.loads((folder / "config.json").read_bytes())
+        write_json(folder / "config.json", config | {"tie_word_embeddings": True})
+        write_json(folder / "lineage.json", digest_policy(folder, lineage))
+    expected = logits(load_policy(folder).model)
+    export_policy(folder, tmp_path / "out", "merged", None)
+    config = AutoConfig.from_pretrained(tmp_path / "out")
+    assert not config.tie_word_embeddings
+    found: Any = AutoModelForCausalLM.from_config(config)  # as a library builds it that goes by the flag
+    found.load_state_dict(load_file(tmp_path / "out" / "model.safetensors"))
+    assert float((logits(found.eval()) - expected).abs().max()) < MERGED
 
 
 def test_float32_keeps_what_bfloat16_rounds(tmp_path: Path, make_policy: MakePolicy) -> None:
