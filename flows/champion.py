@@ -12,7 +12,14 @@ from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
 from tasks.params.params import Params
 from tasks.promote.challenger import approve_challenger, read_challenger
-from tasks.promote.champion import current_champion, previous_champions, read_history, roll_back, utc_now
+from tasks.promote.champion import (
+    current_champion,
+    previous_champions,
+    read_history,
+    roll_back,
+    utc_now,
+    verify_champion,
+)
 from tasks.promotion_records import Promotion
 from tasks.records import Lineage
 from tasks.redaction import redacted
@@ -71,7 +78,7 @@ def print_champions(layout: Layout, console: Console) -> None:
 def export(layout: Layout, policy: Path | None, folder: Path, form: ExportFormat, float32: bool) -> None:
     """Write it and print by how much its logits differ from those of the policy."""
     if policy is None:
-        current_champion(layout.champion)
+        verify_champion(layout.champion, current_champion(layout.champion).version)
         policy = layout.champion / "policy"
     if not policy.is_dir():
         raise GraftError(f"{policy}: no such policy folder; name one, run/policy for instance")

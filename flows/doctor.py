@@ -13,6 +13,7 @@ from flows.card import check_card
 from flows.machine import Finding, examine_machine
 from flows.preflight import proposed_params
 from flows.project.new_project import FILES, in_repository, init_command
+from flows.stages.edits import REMEDY, edited_stages
 from tasks.core.child_process import CODE
 from tasks.errors import GraftError
 from tasks.model.device import check_device
@@ -36,7 +37,7 @@ def examine(root: Path) -> list[Finding]:
         _, params, _ = proposed_params(root, [])
     except GraftError as error:
         return [*findings, Finding.of_error("params.yaml", error)]
-    findings.append(Finding("params.yaml", "valid"))
+    findings += [Finding("params.yaml", "valid"), *_stages(root)]
     return [*findings, *examine_machine(root, params), check_card(params), *_device(params), *_operators(params)]
 
 
@@ -104,6 +105,15 @@ def _dvc(root: Path) -> Finding:
     if not Path(sys.executable).with_name("dvc").exists() and not shutil.which("dvc"):
         return Finding("dvc", "no dvc command", INSTALL, "a run")
     return Finding("dvc", _version("dvc") or "not installed", None if _version("dvc") else INSTALL)
+
+
+def _stages(root: Path) -> Iterator[Finding]:
+    """The stages in `dvc.yaml` that are not as this version of Graft writes them."""
+    try:
+        for line in edited_stages(root):
+            yield Finding("dvc.yaml", line.removeprefix("dvc.yaml: "), REMEDY, "what DVC knows of it", fatal=False)
+    except GraftError as error:
+        yield Finding.of_error("dvc.yaml", error)
 
 
 def _device(params: Params) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
@@ -54,11 +54,27 @@ def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
             raise
 
 
+def open_file_itself(path: str, flags: int) -> int:
+    """The `opener` for `open` of a file that is written in place, a lock say: follows no link.
+
+    Raises GraftError for a link, whose target would be changed, and for a pipe or a device.
+    """
+    no_file = GraftError(f"{path}: is a link, a pipe or a device, not a file, and is not written; remove it")
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        raise no_file if error.errno in (errno.ELOOP, errno.ENXIO) else error from None
+    if not S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise no_file
+    return descriptor
+
+
 def append_text(path: Path, text: str) -> None:
     """Append `text` to a file and fsync it. A kill may leave a part of it."""
     with _translate_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8", newline="\n") as stream:
+        with open(path, "a", encoding="utf-8", newline="\n", opener=open_file_itself) as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
@@ -200,10 +216,13 @@ def digest_path(path: Path) -> str:
     if path.is_file():
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
-    digest = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.is_file()):
-        digest.update(f"{file.relative_to(path).as_posix()}\0{digest_path(file)}\n".encode())
-    return digest.hexdigest()
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return digest_listed({file.relative_to(path).as_posix(): digest_path(file) for file in files})
+
+
+def digest_listed(digests: Mapping[str, str]) -> str:
+    """`digest_path` of a folder whose files have these digests: relative name → sha256, in the order of their paths."""
+    return digest_text("".join(f"{name}\0{digest}\n" for name, digest in digests.items()))
 
 
 @contextmanager

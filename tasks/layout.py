@@ -8,6 +8,9 @@ from tasks.records import Split
 REWARDS = "rewards.jsonl"
 """Name of the rewards in the folder of their trajectories."""
 
+VALUE_HEAD = "value_head.safetensors"
+"""Name of the value head in the folder of its policy."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -36,7 +39,7 @@ class Layout:
 
     def value_head(self, number: int) -> Path:
         """Written only with algorithm ppo."""
-        return self.policy(number) / "value_head.safetensors"
+        return self.policy(number) / VALUE_HEAD
 
     def workflows(self, number: int) -> Path:
         """Folder with `problems.jsonl` as they were asked, `index.jsonl`, one line per workflow, and `trees.jsonl`."""

@@ -324,6 +324,7 @@ class Lineage(Record):
     base_sha256: str | None = None  # of the folder or file `base`
     quantize: Quantization | None = Field(default=None, exclude_if=not_)  # of the base's weights, below the adapter
     dtype: Dtype | None = Field(default=None, exclude_if=not_)  # of the base; None: by the device, `policy.dtype: auto`
+    files: dict[str, str] | None = Field(default=None, exclude_if=not_)  # name → sha256; None: of an older policy
 
 
 class PromptFormat(Record):

@@ -15,8 +15,9 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from html import escape
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 HIDDEN = "***"
 
@@ -58,8 +59,13 @@ _SHAPES = re.compile(
 )
 
 
+_PERCENT = re.compile("%[0-9A-F]{2}")
+_BASE64 = re.compile(r"[A-Za-z\d+/_-]+={0,2}")
+
+
 def redacted(text: str) -> str:
     """`text` with its secrets replaced by HIDDEN."""
+    text = _without_encoded(text)
     for value in known_secrets(os.environ):
         text = text.replace(value, HIDDEN)
     text = _ADDRESS.sub(rf"\g<scheme>{HIDDEN}@", text)
@@ -75,6 +81,13 @@ def known_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _known_secrets(variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    plain = _plain_secrets(variables)
+    found = plain | {form for value in plain for form in _forms(value)}
+    return tuple(sorted(found, key=lambda value: (-len(value), value)))
+
+
+@lru_cache(maxsize=1)
+def _plain_secrets(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
     found: set[str] = set()
     for name, value in variables:
         named = _NAMES.search(name) and not _PLACES.search(name)
@@ -84,9 +97,26 @@ def _known_secrets(variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
             *_passwords(value),
             *(match.group().removeprefix(match["name"]) for match in _ASSIGNED.finditer(value)),
         }
-    found = {part for value in found for part in (value, value.strip()) if _is_distinct(part.strip())}
-    found |= {form for value in found for form in _forms(value)}
-    return tuple(sorted(found, key=lambda value: (-len(value), value)))
+    return frozenset(part for value in found for part in (value, value.strip()) if _is_distinct(part.strip()))
+
+
+def _without_encoded(text: str) -> str:
+    """`text` without what contains a secret in base64, whatever stands around it: `user:password` in a header."""
+    cores = _cores(_plain_secrets(tuple(os.environ.items())))
+    if not any(core in text for core in cores):
+        return text
+    return _BASE64.sub(lambda found: HIDDEN if any(core in found[0] for core in cores) else found[0], text)
+
+
+@lru_cache(maxsize=1)
+def _cores(secrets: frozenset[str]) -> frozenset[str]:
+    """The characters in base64 that depend on a secret alone, after 0, 1 or 2 other bytes (RFC 4648, §4 and §5)."""
+    cores = set()
+    for before in range(3):
+        for content in (secret.encode(errors="surrogateescape") for secret in secrets):
+            text = b64encode(bytes(before) + content).decode()
+            cores.add(text[-(-8 * before // 6) : 8 * (before + len(content)) // 6])
+    return frozenset(cores | {core.replace("+", "-").replace("/", "_") for core in cores})
 
 
 def _parts(value: str) -> list[str]:
@@ -110,10 +140,21 @@ def _is_distinct(value: str) -> bool:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """As in an address, in a header with user and password, in JSON, and in the text of most errors."""
+    """As in an address, in JSON, in HTML, and in the text of most errors."""
     content = value.encode(errors="surrogateescape")  # a variable may hold any bytes
-    yield from (quote(content), quote(content, safe=""), unquote(value), b64encode(content).decode())
-    yield from (json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (True, False))
+    quoted = (quote(content), quote(content, safe=""), quote_plus(content))
+    yield from (unquote(value), *quoted, *(_PERCENT.sub(lambda found: found[0].lower(), text) for text in quoted))
+    texts = [value, repr(value)[1:-1], *(json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (True, False))]
+    yield from texts
+    yield from (escaped for text in texts for escaped in _escaped(text))
+
+
+def _escaped(value: str) -> Iterator[str]:
+    """As in HTML and XML, with each way to write the quotes."""
+    text = escape(value, quote=False)
+    for double in ('"', "&quot;", "&#34;"):
+        for single in ("'", "&#x27;", "&#39;", "&apos;"):
+            yield text.replace('"', double).replace("'", single)
 
 
 def _passwords(value: str) -> list[str]:

@@ -12,7 +12,18 @@ import json
 import time
 from importlib import import_module
 
-PARTS = ("expressions", "completions", "programs", "prompts", "models", "records", "access", "bf16")
+PARTS = (
+    "expressions",
+    "completions",
+    "programs",
+    "prompts",
+    "models",
+    "records",
+    "policies",
+    "stages",
+    "access",
+    "bf16",
+)
 
 
 def main() -> None:

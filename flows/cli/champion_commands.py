@@ -20,7 +20,7 @@ def champion() -> None:
 
 
 def promote(
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="Its version; the beginning suffices.")],
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="Its version; the first four characters suffice.")],
     reason: Annotated[str, typer.Option(help="The reason, for the history of champions.")] = "",
 ) -> None:
     """Make the policy that waits for approval champion, where promotion.approve is person.

@@ -34,6 +34,7 @@ from flows.dvc_stages.staleness import reasons_for
 from flows.process.signals import Terminated
 from flows.project.new_project import init_command
 from flows.stages.dvc_yaml import MODULES, parse, stage_of
+from flows.stages.edits import REMEDY, edited_stages
 from flows.stages.run import run as run_stage
 from flows.stages.sources import SOURCES, is_current
 from flows.stages.timeout import run_limited
@@ -53,12 +54,15 @@ class DvcPipeline:
     def __init__(self, root: Path, params: str | None = None, seconds: Mapping[str, float] | None = None) -> None:
         """`params`: a text in place of `params.yaml`, for `stale` only.
 
-        `seconds`: stage → time limit; such a stage is computed in a process of its own.
+        `seconds`: stage → time limit; such a stage is computed in a process of its own. A stage in `dvc.yaml` that is
+        not as this version of Graft writes it is a warning.
         """
         self.root = root
         self._text = params
         self._seconds = seconds or {}
         source_digests_at_start()
+        for line in edited_stages(root):
+            print_warning(f"{line}; {REMEDY}")
         for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft prints one line per stage itself
             logging.getLogger(name).setLevel(logging.CRITICAL)
         make_files_atomic()

@@ -14,7 +14,7 @@ from pathlib import Path
 from configobj import ConfigObj
 from dvc.config import Config
 
-from tasks.artifacts import read_text
+from tasks.artifacts import open_file_itself, read_text
 from tasks.errors import GraftError
 
 VARIABLE = "DVC_SITE_CACHE_DIR"
@@ -47,7 +47,8 @@ def _write_local(file: Path, place: str) -> None:
     lines = read_text(file).splitlines() if file.is_file() else []
     config = ConfigObj(lines, interpolation=False)
     config.setdefault("core", {})["site_cache_dir"] = place
-    file.write_text("\n".join([*config.write(), ""]), encoding="utf-8")  # in place: it may be closed to others
+    with open(file, "w", encoding="utf-8", opener=open_file_itself) as stream:  # in place: it may be closed to others
+        stream.write("\n".join([*config.write(), ""]))
 
 
 def _close(place: Path) -> None:

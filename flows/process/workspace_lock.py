@@ -16,6 +16,7 @@ from typing import IO
 import psutil
 from pydantic import BaseModel, Field, ValidationError
 
+from tasks.artifacts import open_file_itself
 from tasks.errors import GraftError, TransientError
 
 RETRAIN, SCHEDULED_RUN = "graft retrain", "a scheduled run"
@@ -106,7 +107,7 @@ def _lock(root: Path, kind: int) -> Iterator[IO[str]]:
 def _opened(path: Path, mode: str) -> IO[str]:
     try:
         path.parent.mkdir(exist_ok=True)
-        return path.open(mode, encoding="utf-8")
+        return open(path, mode, encoding="utf-8", opener=open_file_itself)
     except OSError as error:
         raise GraftError(f"{path}: not writable ({error.strerror}); fix its permissions") from error
 

@@ -9,7 +9,7 @@ from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
 
 FILES = Path(__file__).with_name("files")
-"""What a project begins with; in the repository, links to its own files."""
+"""What a project begins with; in the repository, links to its own files but for the stages, which are compared."""
 
 COPIES = {
     "params.yaml": "params.yaml",
@@ -27,6 +27,9 @@ IGNORED = {
     ".dvc/.gitignore": "/config.local /tmp /cache",
 }
 """File → its lines, as words."""
+
+IN_CLONE, IN_PROJECT = "sh flows/stage.sh ", "graft-stage "
+"""Beginning of a stage's command, in a clone of Graft and in a project of the installed one."""
 
 REPOSITORY_DEPS = """    deps:
       - tasks
@@ -58,10 +61,14 @@ def _write(project: Path) -> None:
         shutil.copyfile(FILES / name, project / place)
     for name, lines in IGNORED.items():
         write_text(project / name, "\n".join([*lines.split(), ""]))
-    stages = read_text(FILES / "stages.yaml").replace(REPOSITORY_DEPS, "")
-    write_text(project / "dvc.yaml", stages.replace("cmd: sh flows/stage.sh ", "cmd: graft-stage "))
+    write_text(project / "dvc.yaml", project_stages(read_text(FILES / "stages.yaml")))
     in_file, in_module = "flows/scheduling/scheduled_run.py:scheduled", "flows.scheduling.scheduled_run.scheduled"
     write_text(project / "prefect.yaml", read_text(FILES / "deployment.yaml").replace(in_file, in_module))
+
+
+def project_stages(text: str) -> str:
+    """The `dvc.yaml` of a project, from that of a clone."""
+    return text.replace(REPOSITORY_DEPS, "").replace(f"cmd: {IN_CLONE}", f"cmd: {IN_PROJECT}")
 
 
 def init_command(root: Path) -> str:

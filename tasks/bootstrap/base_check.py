@@ -30,6 +30,7 @@ from tasks.model.base_adapter import adapter_folder, tokenizer_of_adapter
 from tasks.model.gguf import MAX_LAYERS, is_converted, is_gguf, load_gguf_tokenizer
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import Policy, load_tokenizer
+from tasks.model.version import LINEAGE, verify_policy
 from tasks.params.sections import PolicyParams
 from tasks.records import Lineage
 
@@ -90,6 +91,8 @@ def _check(params: str, questions: str) -> None:
         raise GraftError(f"policy.base: {base!r} could not be checked; run graft doctor, or free some memory")
     if last["error"] is not None:
         raise (TransientError if last["transient"] else GraftError)(last["error"])
+    if Path(base, LINEAGE).exists():
+        verify_policy(Path(base))
 
 
 def main() -> None:
@@ -176,8 +179,8 @@ def _tokenizer(base: str) -> Any:
     if is_gguf(base) and not is_converted(base):
         return load_gguf_tokenizer(base)
     folder = Path(base)
-    if (folder / "lineage.json").exists():
-        return load_tokenizer(base, read_json(folder / "lineage.json", Lineage).base)
+    if (folder / LINEAGE).exists():
+        return load_tokenizer(base, read_json(folder / LINEAGE, Lineage).base)
     adapter = None if (folder / "adapter").exists() else adapter_folder(base)
     return load_tokenizer(tokenizer_of_adapter(adapter), base) if adapter else load_tokenizer(base)
 

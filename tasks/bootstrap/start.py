@@ -9,6 +9,7 @@ from tasks.model.foreign_files import check_finite
 from tasks.model.load_errors import translate_errors
 from tasks.model.lora import check_adapter
 from tasks.model.policy import TRAINED_DTYPE, Policy, attach_adapter, load_model, load_policy, load_tokenizer
+from tasks.model.version import LINEAGE, verify_policy
 from tasks.params.sections import PolicyParams
 from tasks.records import Lineage
 
@@ -17,8 +18,8 @@ def load_start(params: PolicyParams, device: str | None = None) -> tuple[Policy,
     """The policy of `policy.base`, and its version if it is an earlier policy; None for any other model.
 
     An earlier policy keeps its adapter, its base and its prompt, in any folder; an adapter of peft is merged into its
-    model. `device`: meta reads no weights. Raises GraftError if the base is no model, or an earlier policy whose base
-    is not in the type of `policy.quantize` and `policy.dtype`.
+    model. `device`: meta reads no weights. Raises GraftError if the base is no model, a damaged policy, or one whose
+    base is not in the type of `policy.quantize` and `policy.dtype`.
     """
     policy, version = _load(params, device)
     _fit_tokenizer(policy, params.base)
@@ -32,14 +33,16 @@ def load_start(params: PolicyParams, device: str | None = None) -> tuple[Policy,
 
 def _load(params: PolicyParams, device: str | None) -> tuple[Policy, str | None]:
     folder = Path(params.base)
-    if (folder / "lineage.json").exists():
-        lineage = read_json(folder / "lineage.json", Lineage)
+    if (folder / LINEAGE).exists():
+        lineage = read_json(folder / LINEAGE, Lineage)
         trained_with = {"quantize": lineage.quantize or "null", "dtype": lineage.dtype or "auto"}
         for name, value in trained_with.items():
             if value != (wanted := getattr(params, name) or "null"):
                 raise GraftError(
                     f"policy.{name}: {wanted}, but {params.base} was trained with {value}; set policy.{name} to {value}"
                 )
+        if device is None:
+            verify_policy(folder)
         return load_policy(folder, device=device), lineage.version
     if (folder / "adapter").exists():
         raise GraftError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
-from tasks.artifacts import first_problem
+from tasks.artifacts import first_problem, open_file_itself
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.redaction import redacted
@@ -77,9 +77,9 @@ class LiveRows:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open(mode, encoding="utf-8") as stream:
+            with open(self._path, mode, encoding="utf-8", opener=open_file_itself) as stream:
                 stream.write("".join(json.dumps(row) + "\n" for row in rows))
-        except OSError as error:
+        except (OSError, GraftError) as error:
             self._writable = False
             logger.warning("%s: not written (%s); MLflow shows these rows at the end of the stage", self._path, error)
 

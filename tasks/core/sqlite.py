@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tasks.artifacts import open_file_itself
+
 DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -56,6 +58,6 @@ def report_upgrade(database: Path | None, before: str | None) -> None:
 def creation_lock(database: Path) -> Iterator[None]:
     """A lock: of several processes that create the tables of MLflow or Prefect at once, all but one fail."""
     database.parent.mkdir(parents=True, exist_ok=True)
-    with database.with_name(f"{database.name}.lock").open("w") as lock:
+    with open(database.with_name(f"{database.name}.lock"), "a", opener=open_file_itself) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

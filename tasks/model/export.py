@@ -13,6 +13,7 @@ from tasks.environments.prompts import read_format
 from tasks.errors import GraftError
 from tasks.model.foreign_files import is_trusted
 from tasks.model.gguf import find_gguf, is_gguf, resolve_base
+from tasks.model.hf_model import correct_tie_flag
 from tasks.model.load_errors import translate_errors
 from tasks.model.lora import nf4_options
 from tasks.model.version import ADAPTER, WEIGHTS, verify_policy
@@ -73,11 +74,13 @@ def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str 
         with atomic_folder(folder) as new:
             if form == "merged":
                 _write_merged(policy, lineage, new, float32)
-                written = _logits(_load(str(new)))
+                loaded, config = _load(str(new)), new
             else:
                 _write_adapter(policy, lineage, new, folder)
                 base = str(new / BASE) if (new / BASE).exists() else lineage.base
-                written = _logits(_load(base, new, lineage.quantize))
+                loaded, config = _load(base, new, lineage.quantize), new / BASE
+            _correct_written_flag(config / "config.json", loaded.config)
+            written = _logits(loaded)
             write_text(new / "README.md", model_card(lineage, form, folder.name, measured, read_format(policy)))
             return float((written - expected).abs().max())
 
@@ -110,6 +113,17 @@ def _write_adapter(policy: Path, lineage: Lineage, new: Path, folder: Path) -> N
     config = new / "adapter_config.json"
     content = json.loads(config.read_text(encoding="utf-8")) | {"base_model_name_or_path": base}
     write_text(config, json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def _correct_written_flag(file: Path, config: Any) -> None:
+    """`correct_tie_flag` of a copied file, where an older policy or a base has it wrong."""
+    from transformers import AutoConfig
+
+    if file.exists():
+        copied = AutoConfig.from_pretrained(file.parent, trust_remote_code=is_trusted(str(file.parent)))
+        if copied.tie_word_embeddings != config.tie_word_embeddings:
+            content = json.loads(file.read_text(encoding="utf-8")) | {"tie_word_embeddings": config.tie_word_embeddings}
+            write_text(file, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
 def _copy_tokenizer(policy: Path, new: Path) -> None:
@@ -155,6 +169,7 @@ def _load(base: str, adapter: Path | None = None, quantize: Quantization | None 
     )
     if quantize:
         model = model.dequantize()
+    correct_tie_flag(model)
     return (PeftModel.from_pretrained(model, str(adapter)) if adapter else model).eval()
 
 

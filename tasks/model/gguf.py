@@ -17,7 +17,7 @@ from os.path import isdir, isfile  # a name that is too long is none, where path
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tasks.artifacts import atomic_folder, digest_path, remove_leftovers
+from tasks.artifacts import atomic_folder, digest_path, open_file_itself, remove_leftovers
 from tasks.errors import GraftError
 from tasks.model.foreign_files import named
 from tasks.model.load_errors import PANIC, translate_disk_errors
@@ -113,7 +113,7 @@ def _lock(folder: Path) -> Iterator[None]:
     """A kernel lock of a folder that may not exist yet, released however the process ends."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        stream = (folder.parent / f".{folder.name}.lock").open("wb")
+        stream = open(folder.parent / f".{folder.name}.lock", "ab", opener=open_file_itself)  # noqa: SIM115 (below)
     except OSError as error:
         raise GraftError(f"{folder.parent}: not writable ({error.strerror}); set HF_HOME to another folder") from error
     with stream:

@@ -29,9 +29,10 @@ from tasks.model.control_tokens import encode, quote
 from tasks.model.device import device_of
 from tasks.model.foreign_files import check_report, check_weight_files, is_trusted
 from tasks.model.gguf import resolve_base
+from tasks.model.hf_model import correct_tie_flag
 from tasks.model.load_errors import translate_disk_errors, translate_errors
 from tasks.model.lora import ALL_LINEAR, keep_weights, linear_modules, nf4_options
-from tasks.model.version import WEIGHTS, compute_version
+from tasks.model.version import LINEAGE, WEIGHTS, digest_policy
 from tasks.params.fields import Device
 from tasks.records import Dtype, Engine, Lineage, Part, Problem, PromptFormat, Quantization
 
@@ -126,7 +127,7 @@ def load_policy(
     adapter is reused, sharded or not. `shard`: distributes the model below the adapter; None: it is whole here.
     `device`: as for `load_model`.
     """
-    lineage = read_json(folder / "lineage.json", Lineage)
+    lineage = read_json(folder / LINEAGE, Lineage)
     own, adapted = "weights" in lineage.holds, "adapter" in lineage.holds
     model = None
     if instead_of is not None:
@@ -219,6 +220,7 @@ def _model(
         **options,
     )
     check_report(model, report)
+    correct_tie_flag(model)
     if quantize:
         keep_weights(model)
         return model
@@ -242,7 +244,7 @@ def _with_adapter(model: Any, folder: Path) -> Any:
 
 def policy_device(folder: Path) -> Device:
     """The device on which a policy folder is loaded."""
-    lineage = read_json(folder / "lineage.json", Lineage)
+    lineage = read_json(folder / LINEAGE, Lineage)
     return device_of(str(folder) if "weights" in lineage.holds else lineage.base)
 
 
@@ -262,8 +264,13 @@ def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str 
         return get_peft_model(model, config).eval()
 
 
-def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) -> Lineage:
-    """Write a policy folder atomically, with the model's weights only if no base has them."""
+def save_policy(
+    policy: Policy, folder: Path, parent: str | None, round: int, write_more: Callable[[Path], None] | None = None
+) -> Lineage:
+    """Write a policy folder atomically, with the model's weights only if no base has them.
+
+    `write_more`: called with the new folder, for files that belong to the policy, too.
+    """
     with atomic_folder(folder) as new, translate_disk_errors():
         holds = policy.holds
         if "weights" in holds:
@@ -278,17 +285,12 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
             policy.model.save_pretrained(new / "adapter", save_embedding_layers=False)
             (new / "adapter" / "README.md").unlink(missing_ok=True)  # a model card with machine-dependent text
             _stabilise(new / "adapter" / "adapter_config.json", None if "weights" in holds else policy.base)
-        lineage = Lineage(
-            version=compute_version(new, policy.base, policy.base_sha256, policy.quantize, policy.dtype),
-            parent=parent,
-            base=policy.base,
-            base_sha256=policy.base_sha256,
-            round=round,
-            holds=holds,
-            quantize=policy.quantize,
-            dtype=policy.dtype,
-        )
-        write_json(new / "lineage.json", lineage)
+        if write_more:
+            write_more(new)
+        lineage = Lineage(version="", parent=parent, base=policy.base, round=round, holds=holds)
+        made_of = {"base_sha256": policy.base_sha256, "quantize": policy.quantize, "dtype": policy.dtype}
+        lineage = digest_policy(new, lineage.model_copy(update=made_of))
+        write_json(new / LINEAGE, lineage)
     return lineage
 
 

@@ -6,12 +6,13 @@ the value head of the round before. One model is in memory: the reference scores
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from tasks.errors import GraftError
-from tasks.layout import Layout
+from tasks.layout import VALUE_HEAD, Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample, TokenTargets
 from tasks.model.scoring.scorer import Scorer, scorer_for
@@ -27,7 +28,7 @@ from tasks.objective.recorded_logprobs import (
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
 from tasks.ppo.gae import estimate_advantages, token_rewards, whiten
-from tasks.ppo.value_head import read_head
+from tasks.ppo.value_head import read_head, write_head
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class CriticRound:
     head: Any
     groups: GroupsBySplit
     reference: Logprobs | None  # of all samples by the reference; None where `update.beta` is 0
+
+    def write_head(self, folder: Path) -> None:
+        """Write the head into a policy's folder."""
+        write_head(folder / VALUE_HEAD, self.head)
 
 
 def start_round(layout: Layout, params: Params, round: int, policy: Policy, groups: GroupsBySplit) -> CriticRound:

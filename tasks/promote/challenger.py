@@ -16,14 +16,15 @@ from tempfile import TemporaryDirectory
 from tasks.artifacts import atomic_folder, read_json, remove_leftovers, restore_folder, write_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.version import verify_policy
 from tasks.promote.champion import (
     Challenger,
     champion_lock,
     champion_version,
+    check_beginning,
     copy_champion,
     read_history,
     replace_champion,
+    verify_champion,
 )
 from tasks.promotion_records import Promotion, Succession
 
@@ -69,9 +70,10 @@ def remove_challenger(layout: Layout) -> None:
 def approve_challenger(layout: Layout, version: str, remark: str, time: str) -> Succession:
     """Make the policy that waits, whose version begins with `version`, the champion, atomically.
 
-    `remark`: the person's reason, may be empty. Raises GraftError if another policy waits, or this one was compared
-    with another champion or is damaged.
+    `remark`: the person's reason, may be empty. Raises GraftError if `version` is too short, another policy waits, or
+    this one was compared with another champion or is damaged.
     """
+    check_beginning(version)
     with _lock(layout):
         decision, now = _waiting(layout, version), champion_version(layout.champion)
         if decision.champion_version != now:
@@ -79,7 +81,7 @@ def approve_challenger(layout: Layout, version: str, remark: str, time: str) -> 
                 f"{decision.version}: was compared with {decision.champion_version or 'no champion'}, but the champion "
                 f"is {now or 'gone'}; compare again: graft retrain, then graft stage promote --force"
             )
-        verify_policy(layout.challenger / "policy", decision.version)
+        verify_champion(layout.challenger, decision.version)
         approved = _approved(decision, remark)
 
         def fill(new: Path) -> None:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from tasks.artifacts import (
     atomic_folder,
     copy_folder,
+    open_file_itself,
     read_json,
     read_jsonl,
     remove_leftovers,
@@ -41,6 +42,8 @@ HISTORY = "history.jsonl"
 PROFILE = "profile.json"
 CHAMPION_FILES = ("champion.json", "policy", "outcomes.jsonl", "promotion.json", PROFILE)
 PREVIOUS_LIMIT = 3  # earlier champions kept with their weights; the history lists all
+SHORTEST = 4
+"""Fewest characters by which a version is named, as for git's commits."""
 
 
 def read_champion(folder: Path, environment: str) -> Champion | None:
@@ -66,6 +69,18 @@ def current_champion(folder: Path) -> Champion:
     if not (folder / "champion.json").exists():
         raise GraftError(f"{folder}: holds no champion.json; move the folder away to start without a champion")
     return read_json(folder / "champion.json", Champion)
+
+
+def verify_champion(place: Path, version: str) -> None:
+    """Raise GraftError unless the folder of a champion, or of one that is to become it, holds this policy undamaged."""
+    named = {
+        "champion.json": read_json(place / "champion.json", Champion).version,
+        "promotion.json": read_json(place / "promotion.json", Promotion).version,
+    }
+    for name, found in named.items():
+        if found != version:
+            raise GraftError(f"{place / name}: is of policy {found}, not of {version}; restore the folder from a copy")
+    verify_policy(place / "policy", version)
 
 
 def read_profile(folder: Path) -> ProblemProfile | None:
@@ -121,7 +136,7 @@ def champion_lock(folder: Path) -> Iterator[None]:
     """Exclusive lock on the champion; repairs what a killed writer left."""
     lock = folder.parent / ".graft" / "champion.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as stream:
+    with open(lock, "a", opener=open_file_itself) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         restore_folder(folder)
         remove_leftovers(folder)
@@ -172,16 +187,25 @@ def roll_back(folder: Path, version: str | None, reason: str, time: str) -> Succ
     """Restore the previous champion, or the one whose version starts with `version`, atomically.
 
     The replaced one stays in `previous/`, so that it can be restored the same way. Raises GraftError if there is none
-    to restore or its policy is damaged.
+    to restore, `version` is too short or its policy is damaged.
     """
+    check_beginning(version)
     with champion_lock(folder):
         now, others = current_champion(folder).version, previous_champions(folder)
-        chosen = _named(folder, others, now, version) if version else _before(folder, others)
+        chosen = _before(folder, others) if version is None else _named(folder, others, now, version)
         place = others[chosen]
-        verify_policy(place / "policy", chosen)
+        verify_champion(place, chosen)
         step = Succession(version=chosen, replaced=now, how="rolled back", reason=reason, time=time)
         replace_champion(folder, lambda new: copy_champion(place, new), step)
     return step
+
+
+def check_beginning(version: str | None) -> None:
+    """Raise GraftError if the beginning of a version, None for none, is too short to name one."""
+    if version is not None and len(version) < SHORTEST:
+        raise GraftError(
+            f"{version!r}: too short for a version; give {SHORTEST} characters of it or more, graft champion lists them"
+        )
 
 
 def _before(folder: Path, others: dict[str, Path]) -> str:

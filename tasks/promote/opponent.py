@@ -11,6 +11,7 @@ from tasks.environments.protocol import Gate
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
+from tasks.promote.champion import verify_champion
 from tasks.promote.gate import GateValues, kept_remarks
 from tasks.promotion_records import Champion
 from tasks.records import Problem, ProblemOutcome
@@ -49,6 +50,7 @@ def opponent_results(layout: Layout, params: Params, champion: Champion | None) 
             return known
     from tasks.model.rollouts.attempts import evaluate_policy  # imports torch; above, results are known
 
+    verify_champion(layout.champion, champion.version)
     problems = read_jsonl(layout.problems("test"), Problem)
     sampled = {} if environment.gate is None else params.evaluation.model_dump(include={"samples", "temperature"})
     rollouts = evaluate_policy(layout, params, layout.champion / "policy", problems, "promote", **sampled)

@@ -18,7 +18,6 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.ppo.critic import start_round
 from tasks.ppo.losses import with_ppo_objective
-from tasks.ppo.value_head import write_head
 from tasks.records import Selected
 from tasks.sources.fingerprint import fingerprint
 from tasks.statistics.collapse import collapse_remarks
@@ -68,9 +67,7 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
         return
     for remark in collapse_remarks(result.metrics):
         logger.warning("round %d: %s", round, remark)
-    save_policy(policy, layout.policy(round), parent=policy.version, round=round)
-    if critic:
-        write_head(layout.value_head(round), critic.head)
+    save_policy(policy, layout.policy(round), policy.version, round, critic.write_head if critic else None)
     write_text(layout.steps(round), to_csv(result.rows))
     write_json(layout.metrics("update", round), result.metrics)
     write_json(layout.speed(f"update@{round}"), {"tokens_per_second": result.tokens_per_second})

@@ -65,3 +65,18 @@ def test_more_rounds_and_a_preset_count_too(done: Path) -> None:
     assert steps["search@3"][1] == "never run"
     assert steps["validate@1"][1] == "param rounds.last: 2 → 3"
     assert "search@6" in told(done, "--preset", "small", "-S", "rounds=6", "-S", "policy.base=a/b")[0]
+
+
+def test_an_edited_stage_is_named_by_every_command_and_before_a_run(done: Path) -> None:
+    """`update` taken out of the params of its stage, then another learning rate: DVC sees no change."""
+    path = done / "dvc.yaml"
+    text = path.read_text()
+    before, after = "search.temperature, update, ppo]", "search.temperature, ppo]"
+    assert before in text
+    path.write_text(text.replace(before, after))
+    line = (
+        "dvc.yaml: update: params lacks update; git checkout dvc.yaml, or take the stage from the dvc.yaml that graft"
+    )
+    for command in (["status"], ["retrain", "--dry-run"], ["stage", "problems"]):
+        told = graft(done, *command).stderr
+        assert told.count(f"warning: {line}") == 1, command

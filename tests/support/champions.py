@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tasks.artifacts import write_json, write_text
+from tasks.artifacts import read_json, write_json, write_text
 from tasks.layout import Layout
-from tasks.model.version import compute_version
+from tasks.model.version import digest_policy
 from tasks.promote.challenger import ask_approval, keep_challenger
 from tasks.promote.champion import Challenger, champion_version, promote_policy
 from tasks.promotion_records import Champion
@@ -34,17 +34,29 @@ def promote_weights(root: Path, weights: str) -> str:
 def keep_weights(root: Path, weights: str) -> str:
     """Keep a policy of these weights for approval, by the stage's own function; returns its version."""
     challenger = _better(root, weights)
-    keep_challenger(Layout(root), challenger._replace(decision=ask_approval(challenger.decision)))
+    keep_challenger(Layout(root), waiting(challenger))
     return challenger.record.version
 
 
 def _better(root: Path, weights: str) -> Challenger:
     """A policy of these weights in `run/policy`, which is better than the champion."""
-    policy, outcomes = root / "run" / "policy", root / "outcomes.jsonl"
+    policy = root / "run" / "policy"
     write_text(policy / "adapter" / "adapter_model.safetensors", weights)
-    version = compute_version(policy, "scratch", None)
-    lineage = Lineage(version=version, parent=None, base="scratch", round=1, holds=["adapter"])
+    lineage = Lineage(version="", parent=None, base="scratch", round=1, holds=["adapter"])
+    lineage = digest_policy(policy, lineage)
     write_json(policy / "lineage.json", lineage)
+    return better_policy(root, weights)
+
+
+def waiting(challenger: Challenger) -> Challenger:
+    """As it waits for approval."""
+    return challenger._replace(decision=ask_approval(challenger.decision))
+
+
+def better_policy(root: Path, weights: str) -> Challenger:
+    """The policy in `run/policy` as one that is better than the champion; `weights` is its name in the decision."""
+    policy, outcomes = root / "run" / "policy", root / "outcomes.jsonl"
+    version = read_json(policy / "lineage.json", Lineage).version
     write_text(outcomes, f"outcomes of {weights}\n")
     reason, opponent = f"promoted: [{weights}] is better", champion_version(root / "champion")
     decision = make_promotion(reason=reason, version=version, champion_version=opponent)

@@ -17,6 +17,8 @@ class ChatServer:
     """`requests` holds the bodies as they came, `keys` what they were authorised with."""
 
     url: str
+    model: str = "tiny"  # as the server calls what it serves
+    root: str | None = None  # of that model in the list of models; None: there is no list
     requests: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
 
@@ -42,8 +44,15 @@ def chat_server(behave: Behave) -> Iterator[ChatServer]:
                 server.keys.append(self.headers.get("Authorization", ""))
             status, reply = behave(body["messages"][0]["content"], before)
             if isinstance(reply, str):
-                reply = json.dumps(_completion(reply) if status == 200 else {"error": {"message": reply}}).encode()
+                reply = json.dumps(
+                    _completion(reply, server.model) if status == 200 else {"error": {"message": reply}}
+                ).encode()
             self._answer(status, reply)
+
+        def do_GET(self) -> None:
+            cards = {"object": "list", "data": [{"id": "tiny", "object": "model", "root": server.root}]}
+            status = 404 if server.root is None or self.path != "/v1/models" else 200
+            self._answer(status, json.dumps(cards if status == 200 else {}).encode())
 
         def _answer(self, status: int, content: bytes) -> None:
             self.send_response(status)
@@ -67,12 +76,12 @@ def chat_server(behave: Behave) -> Iterator[ChatServer]:
             http.shutdown()
 
 
-def _completion(text: str) -> dict[str, Any]:
+def _completion(text: str, model: str) -> dict[str, Any]:
     return {
         "id": "1",
         "object": "chat.completion",
         "created": 0,
-        "model": "tiny",
+        "model": model,
         "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
         "usage": {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13},
     }

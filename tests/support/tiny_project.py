@@ -43,7 +43,8 @@ import time
 
 from tasks.artifacts import digest_path, atomic_folder, read_json, write_json, write_text
 from tasks.errors import GraftError, TransientError
-from tasks.model.version import compute_version
+from tasks.model.version import digest_policy
+from tasks.records import Lineage
 from tasks.tiny_results import write_results
 
 
@@ -97,7 +98,7 @@ def promote(layout, params, digest):
     from tasks.promote.challenger import ask_approval, keep_challenger
     from tasks.promote.champion import Challenger, champion_version
     from tasks.promotion_records import Champion, Promotion
-    from tasks.records import Lineage, Problem
+    from tasks.records import Problem
     from tasks.statistics.problem_profile import profile_of
 
     version = read_json(layout.run_policy / "lineage.json", Lineage).version
@@ -116,10 +117,9 @@ def write(path, digest):
     with atomic_folder(path) as folder:
         write_text(folder / "weights.bin", digest * 100)
         write_text(folder / "model.safetensors", digest)
-        version = compute_version(folder, "scratch", None)
-        lineage = {"version": version, "parent": None, "base": "scratch", "round": 0, "holds": []}
-        write_json(folder / "lineage.json", lineage)
         write_text(folder / "below" / "other.py", "same in every run")
+        lineage = Lineage(version="", parent=None, base="scratch", round=0, holds=[])
+        write_json(folder / "lineage.json", digest_policy(folder, lineage))
 
 
 def files(stage, layout, params, round):

@@ -1,7 +1,7 @@
 """Interface of the model behind the operators, on the host's side: prompts in, replies out."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tasks.errors import GraftError, TransientError
@@ -35,6 +35,7 @@ class Reply:
     failed: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    served: str | None = field(default=None, compare=False)  # what the server says of the model that wrote it
 
 
 class Model(Protocol):

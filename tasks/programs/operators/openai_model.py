@@ -1,11 +1,13 @@
 """A model on any server with OpenAI's chat completions API."""
 
 import asyncio
+import json
 import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -26,6 +28,9 @@ PARALLEL = 8
 
 GIVE_UP = 4
 """Failures in a row after which the rest of a batch fails without a request: each has cost all retries."""
+
+LONGEST_NAME = 1000
+"""Characters of what a server says of its model."""
 
 _PERMANENT = (400, 401, 403, 404, 422)  # a retry gives the same
 _TOO_LONG = re.compile(r"context.?length|maximum context|too long|too many tokens", re.IGNORECASE)
@@ -52,6 +57,25 @@ class _Answer(BaseModel):
 
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
+    model: str | None = None
+
+
+class _Sizes(BaseModel):
+    n_params: int | None = None
+    n_vocab: int | None = None
+    size: int | None = None  # bytes
+
+
+class _Card(BaseModel):
+    """A model in the server's list: its name, and what vLLM (root: the folder) and llama.cpp (meta: sizes) add."""
+
+    id: str
+    root: str | None = None
+    meta: _Sizes | None = None
+
+
+class _Cards(BaseModel):
+    data: list[_Card]
 
 
 class OpenAiModel:
@@ -149,7 +173,8 @@ class OpenAiModel:
             choice = answer.choices[0]
             text = choice.message.content
             if text and text.strip():
-                return Reply(text=text, prompt_tokens=spent[0], completion_tokens=spent[1])
+                served = self._served(answer.model)
+                return Reply(text=text, prompt_tokens=spent[0], completion_tokens=spent[1], served=served)
             reason = f" (finish_reason {choice.finish_reason})"
         return Reply(
             failed=f"{self._where} gave empty text {self._retries + 1} times{reason}; "
@@ -177,6 +202,26 @@ class OpenAiModel:
             raise GraftError(
                 f"operators: {self._where} does not answer with chat completions; operators.base_url mostly ends in /v1"
             ) from None
+
+    def _served(self, answered: str | None) -> str | None:
+        """What the server says of the model that answered: its name, and what the list of models adds; redacted."""
+        words = [answered or "", self._listed]
+        return redacted(", ".join(filter(None, words)))[:LONGEST_NAME] or None
+
+    @cached_property
+    def _listed(self) -> str:
+        """The model in the server's list of models; "" where there is none, since not every server has one."""
+        import openai
+
+        client = self._client.with_options(max_retries=0)
+        try:
+            listing: Any = client.models.with_raw_response.list()
+            answer: Any = asyncio.run_coroutine_threadsafe(listing, self._loop).result()
+            cards = _Cards.model_validate_json(answer.content).data
+        except (openai.OpenAIError, ValidationError, RecursionError):
+            return ""
+        card = next((card for card in cards if card.id == self._params.model), None)
+        return json.dumps(card.model_dump(exclude={"id"}, exclude_none=True), sort_keys=True) if card else ""
 
     @property
     def _where(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tasks.artifacts import digest_text, read_json, write_text
+from tasks.artifacts import digest_text, open_file_itself, read_json, write_json, write_text
 from tasks.errors import GraftError
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Model, Prompt, Reply
@@ -22,6 +22,12 @@ class StoredReply(Record):
     text: str
     prompt_tokens: int
     completion_tokens: int
+
+
+class ServedModel(Record):
+    """The model of the replies of one name and address, as its server calls it."""
+
+    served: str
 
 
 @dataclass
@@ -53,6 +59,7 @@ class CachedModel:
         self.ledger = Ledger()
         self._model, self._params, self._folder = model, params, folder
         self._replies: dict[str, Reply] = {}
+        self._served: str | None = None  # the model of the replies, by its server
 
     @property
     def max_calls(self) -> int:
@@ -60,7 +67,10 @@ class CachedModel:
         return self._params.calls
 
     def complete(self, prompts: Sequence[Prompt]) -> list[Reply]:
-        """A reply to each prompt, in order, from the cache where possible."""
+        """A reply to each prompt, in order, from the cache where possible.
+
+        Raises GraftError if a new one is of another model than those in the cache.
+        """
         self.ledger.calls += len(prompts)
         keys = [self._key(prompt) for prompt in prompts]
         new = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self._replies}
@@ -84,6 +94,8 @@ class CachedModel:
         return failed
 
     def _add(self, key: str, reply: Reply, remembered: bool) -> None:
+        if not remembered:
+            self._refuse_another(reply.served)
         self._replies[key] = reply
         self.ledger.add(reply, remembered)
         if not remembered and reply.text is not None:
@@ -91,6 +103,20 @@ class CachedModel:
                 text=reply.text, prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens
             )
             write_text(self._path(key), stored.model_dump_json(), durable=False)
+
+    def _refuse_another(self, served: str | None) -> None:
+        """Raise GraftError if a new reply is not of the model of the earlier ones of this name and address."""
+        if served is None:  # a server that says nothing
+            return
+        path = self._folder / "served" / f"{digest_text(self._model.name)}.json"
+        if self._served is None:
+            self._served = read_json(path, ServedModel).served if path.exists() else served
+            write_json(path, ServedModel(served=self._served))
+        if served != self._served:
+            raise GraftError(
+                f"operators.model: {self._params.model} was {self._served} and is {served}; serve one of them under "
+                f"another name, or remove {self._folder}, with all replies so far"
+            )
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -118,7 +144,7 @@ class CachedModel:
         """Append this run's ledger to a `.jsonl` file that no stage reads."""
         entry = {"stage": stage, "model": self._model.name, **asdict(self.ledger), "cost": self.cost}
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as stream:
+        with open(path, "a", encoding="utf-8", opener=open_file_itself) as stream:
             stream.write(json.dumps(entry, sort_keys=True) + "\n")
 
     def _key(self, prompt: Prompt) -> str:

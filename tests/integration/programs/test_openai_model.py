@@ -1,5 +1,6 @@
 """The `openai` backend against servers on loopback: a small one that misbehaves as told, and `transformers serve`."""
 
+import shutil
 import socket
 import time
 from pathlib import Path
@@ -120,6 +121,34 @@ def test_a_workflows_cost_is_what_the_server_was_paid(tmp_path: Path) -> None:
             costs.append(mean_cost(results, (1.0, 2.0)))
             assert 2 * costs[-1] == pytest.approx(served.cost)
     assert costs == pytest.approx([16e-6, 32e-6])
+
+
+@pytest.mark.parametrize("what", ["model", "root"])
+def test_replies_of_another_model_behind_the_same_address_and_name_are_not_mixed(what: str, tmp_path: Path) -> None:
+    """What a server says of its model: the name in its replies, and vLLM's folder in the list of models."""
+    with chat_server(lambda prompt, _: (200, prompt.upper())) as server:
+
+        def ask(*texts: str) -> list[str | None]:
+            cached = CachedModel(OpenAiModel(params(server.url)), params(server.url), tmp_path / "replies")
+            return [reply.text for reply in cached.complete([Prompt("ask", text) for text in texts])]
+
+        setattr(server, what, "/models/first")
+        assert ask("a") == ["A"]
+        assert ask("a", "b") == ["A", "B"]
+        setattr(server, what, "/models/second")
+        assert ask("a", "b") == ["A", "B"]  # all of them of one model, which is not asked
+        before = sorted(path.name for path in (tmp_path / "replies").rglob("*.json"))
+        message = r"^operators\.model: tiny was .*/models/first.* and is .*/models/second.*; serve one .*, or remove "
+        for texts in (["a", "c"], ["c"]):
+            with pytest.raises(GraftError, match=message) as error:
+                ask(*texts)
+            assert "\n" not in str(error.value)
+        assert sorted(path.name for path in (tmp_path / "replies").rglob("*.json")) == before
+        setattr(server, what, "/models/first")
+        assert ask("c") == ["C"]
+        shutil.rmtree(tmp_path / "replies")
+        setattr(server, what, "/models/second")
+        assert ask("a", "c") == ["A", "C"]
 
 
 @pytest.mark.parametrize(("answer", "at_once"), ANSWERS)

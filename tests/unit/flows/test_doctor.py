@@ -47,6 +47,13 @@ def test_a_sound_project_has_nothing_wrong(sound: Path) -> None:
     assert {f.thing for f in examine(sound)} == {"Python", "packages", "git", "dvc", "params.yaml"} | MACHINE
 
 
+def test_an_edited_stage_is_a_warning(sound: Path) -> None:
+    path = sound / "dvc.yaml"
+    path.write_text(path.read_text().replace("search.temperature, update, ppo]", "search.temperature, ppo]"))
+    (found,) = wrong(sound).values()
+    assert (found.thing, found.found, found.state) == ("dvc.yaml", "update: params lacks update", "warning")
+
+
 @pytest.mark.parametrize(
     ("python", "tried"),
     [((3, 10, 14), False), *(((3, minor, 1), True) for minor in (11, 12, 13, 14)), ((3, 15, 0), False)],

@@ -1,5 +1,6 @@
 """Plain libraries load an exported policy of any kind, with the policy's logits."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,16 +9,17 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from flows.champion import export
-from tasks.artifacts import digest_path, write_json, write_text
+from tasks.artifacts import digest_path, write_bytes, write_json, write_text
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
 from tasks.model.policy import Policy, encode_prompt, load_policy, problem_prompt, save_policy
+from tasks.model.version import digest_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora, PolicyParams
 from tasks.promotion_records import Promotion
@@ -66,8 +68,7 @@ def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | N
 def test_what_only_training_needs_is_left_out(tmp_path: Path, make_policy: MakePolicy) -> None:
     folder, _ = make("scratch", tmp_path, make_policy)
     left_out = {"value_head.safetensors"}
-    for name in left_out:
-        (folder / name).write_bytes(b"of a round")
+    save_policy(load_policy(folder), folder, None, 1, lambda new: write_bytes(new / "value_head.safetensors", b"head"))
     export_policy(folder, tmp_path / "merged", "merged", None)
     assert not left_out & {path.name for path in (tmp_path / "merged").iterdir()}
 
@@ -104,6 +105,36 @@ def test_plain_libraries_give_the_same_logits(
     assert not list(out.rglob("lineage.json"))
 
 
+@pytest.mark.parametrize("lora", [LORA, None], ids=["adapter", "full"])
+@pytest.mark.parametrize("older", [False, True])
+def test_two_matrices_are_not_exported_as_tied(
+    lora: Lora | None, older: bool, tmp_path: Path, make_policy: MakePolicy
+) -> None:
+    """transformers loads what the checkpoint has, whatever `tie_word_embeddings` says; others go by the flag."""
+    from safetensors.torch import load_file, save_file
+
+    base = save_base(make_policy, tmp_path / "hub")
+    weights = load_file(base / "model.safetensors")
+    weights["lm_head.weight"] = weights["model.embed_tokens.weight"].flip(0)
+    save_file(weights, base / "model.safetensors", {"format": "pt"})
+    assert '"tie_word_embeddings": true' in (base / "config.json").read_text()
+    form, folder = params(base, lora), tmp_path / "policy"
+    policy, _ = load_start(form)
+    lineage = save_policy(attach_lora(policy, form, 0), folder, None, 0)
+    assert not AutoConfig.from_pretrained(folder).tie_word_embeddings
+    if older:  # as it was saved before: the flag is the base's
+        config = json.loads((folder / "config.json").read_bytes())
+        write_json(folder / "config.json", config | {"tie_word_embeddings": True})
+        write_json(folder / "lineage.json", digest_policy(folder, lineage))
+    expected = logits(load_policy(folder).model)
+    export_policy(folder, tmp_path / "out", "merged", None)
+    config = AutoConfig.from_pretrained(tmp_path / "out")
+    assert not config.tie_word_embeddings
+    found: Any = AutoModelForCausalLM.from_config(config)  # as a library builds it that goes by the flag
+    found.load_state_dict(load_file(tmp_path / "out" / "model.safetensors"))
+    assert float((logits(found.eval()) - expected).abs().max()) < MERGED
+
+
 def test_float32_keeps_what_bfloat16_rounds(tmp_path: Path, make_policy: MakePolicy) -> None:
     policy, _ = make("bf16", tmp_path, make_policy)
     expected = logits(load_policy(policy).model)
@@ -125,11 +156,15 @@ CHANGED = r"hub, is changed since the policy was trained from it; restore"
             DAMAGED + " or belong to another policy .*; name another policy",
         ),
         (lambda root: (root / WEIGHTS).unlink(), DAMAGED),
-        (lambda root: ((root / "policy/tokenizer.json").unlink(), (root / "hub/config.json").write_text("{")), CHANGED),
+        (
+            lambda root: (root / "policy/tokenizer.json").unlink(),
+            r"tokenizer.json: is missing, by the digests",
+        ),
+        (lambda root: (root / "hub/config.json").write_text("{"), CHANGED),
         (lambda root: write_text(root / "hub/config.json", (root / "hub/config.json").read_text() + " "), CHANGED),
         (lambda root: shutil.rmtree(root / "hub"), r"hub, is gone; restore"),
     ],
-    ids=["full", "damaged", "without weights", "half config", "other base", "no base"],
+    ids=["full", "damaged", "without weights", "without tokenizer", "half config", "other base", "no base"],
 )
 def test_a_damaged_policy_or_base_is_an_error_and_nothing_is_written(
     damage: Callable[[Path], object], message: str, tmp_path: Path, make_policy: MakePolicy

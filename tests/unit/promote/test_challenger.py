@@ -127,6 +127,23 @@ def test_what_cannot_be_approved_is_refused_and_nothing_changes(tmp_path: Path) 
     assert champion_version(layout.champion) == second
 
 
+def test_an_empty_shell_variable_approves_and_restores_nothing(tmp_path: Path) -> None:
+    promote_weights(tmp_path, "one")
+    first = promote_weights(tmp_path, "two")
+    waits = keep_weights(tmp_path, "three")
+    layout, before = Layout(tmp_path), digest_path(tmp_path)
+    for short in ("", waits[:1], waits[:3], first[:3]):
+        message = rf"^'{short}': too short for a version; give 4 characters of it or more, graft champion lists them$"
+        for act in (
+            lambda: approve_challenger(layout, short, "", NOW),  # noqa: B023
+            lambda: roll_back(layout.champion, short, "", NOW),  # noqa: B023
+        ):
+            with pytest.raises(GraftError, match=message):
+                act()
+    assert digest_path(tmp_path) == before
+    assert approve_challenger(layout, waits[:4], "", NOW).version == waits
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("exchange", nightly_but_first([True, False]))
 def test_killed_at_any_moment_the_policy_waits_or_is_champion(tmp_path: Path, exchange: bool) -> None:

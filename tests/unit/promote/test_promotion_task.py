@@ -8,7 +8,7 @@ from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, wri
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.version import compute_version
+from tasks.model.version import digest_policy
 from tasks.params.environment import EnvironmentChoice
 from tasks.promote.champion import (
     CHAMPION_FILES,
@@ -129,10 +129,10 @@ def test_a_better_policy_becomes_champion_and_the_last_champions_are_kept(tmp_pa
 def with_weights(layout: Layout, weights: str) -> str:
     """Write a policy of these weights; returns its version, which a rollback computes again."""
     write_text(layout.run_policy / "adapter" / "adapter_model.safetensors", weights)
-    version = compute_version(layout.run_policy, "scratch", None)
-    lineage = Lineage(version=version, parent=None, base="scratch", round=6, holds=["adapter"])
+    lineage = Lineage(version="", parent=None, base="scratch", round=6, holds=["adapter"])
+    lineage = digest_policy(layout.run_policy, lineage)
     write_json(layout.run_policy / "lineage.json", lineage)
-    return version
+    return lineage.version
 
 
 def test_a_policy_rolled_back_is_not_promoted_again_and_the_next_is_compared_with_the_current_champion(

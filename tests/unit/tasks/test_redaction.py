@@ -1,16 +1,20 @@
 """Secrets are removed from every text that leaves; any other text is unchanged."""
 
 import base64
+import html
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 import traceback
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
+from xml.sax import saxutils
 
+import markupsafe
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +93,32 @@ def test_no_form_of_a_secret_variable_is_left(name: str, value: str, monkeypatch
         bare = form.strip('"')
         assert bare not in redacted(f"it says <{form}> to {form}")
         assert "it says" in redacted(f"it says <{form}> to {form}")
+
+
+@pytest.mark.parametrize("value", ["g3heim-k4Zq", "a&b<c>d'e\"f", "s3cr3t", "hunter2hunter2", "pässwört&1"])
+@pytest.mark.parametrize("user", ["", "u:", "me:", "admin:", "x" * 40 + ":"])
+def test_no_encoded_form_within_more_is_left(value: str, user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`user:VALUE` in base64, as in a header of HTTP, whatever the user is, and what may stand behind it."""
+    monkeypatch.setenv("OPENAI_API_KEY", value)
+    for behind in ("", "@host", ":more", "\n"):
+        content = f"{user}{value}{behind}".encode()
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            encoded = encode(content).decode()
+            for form in (encoded, encoded.rstrip("=")):
+                assert redacted(f"it says <{form}>, {form}") == "it says <***>, ***"
+                assert redacted(f"sent as Basic {form} there") == "sent as Basic *** there"
+
+
+@pytest.mark.parametrize(
+    "value", ["a&b<c>d'e\"f", "k4Zq&g3heim", "it's-a-k3y", '"quoted"1', "<tag>4711", "a\\\\b&c", "two words/x"]
+)
+def test_no_form_of_a_page_is_left(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", value)
+    forms = {html.escape(value), html.escape(value, quote=False), str(markupsafe.escape(value)), saxutils.escape(value)}
+    forms |= {quote_plus(value), re.sub("%..", lambda x: x[0].lower(), quote(value)), repr(value)[1:-1]}
+    forms |= {saxutils.escape(value, {"'": "&apos;", '"': "&quot;"}), html.escape(json.dumps(value)[1:-1])}
+    for form in forms:
+        assert redacted(f"<b>{form}</b>") == "<b>***</b>"
 
 
 def test_a_secret_variable_may_hold_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

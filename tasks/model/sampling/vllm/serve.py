@@ -25,7 +25,7 @@ from tasks.model.policy import Policy, ServedModel, load_policy, load_tokenizer
 from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
 from tasks.model.sampling.vllm.run_server import awake_server
 from tasks.model.sampling.vllm.server import KEY, server_command, server_params, started_server
-from tasks.model.version import ADAPTER, WEIGHTS
+from tasks.model.version import ADAPTER, WEIGHTS, verify_policy
 from tasks.params.fields import VllmDtype
 from tasks.records import Engine, Lineage
 
@@ -52,13 +52,14 @@ def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id
     """The policy in `folder` on the server of `machine.vllm`, during the block; None where Graft samples itself.
 
     `dtype`: the param `vllm`, in which the server computes. A server that Graft starts ends with the block, or sleeps
-    until the run ends (run_server.py). Raises GraftError where the server has another base, or cannot load the adapter.
+    until the run ends (run_server.py). Raises GraftError where the policy is damaged, or the server has
+    another base or cannot load the adapter.
     """
     if dtype is None:
         yield None
         return
     params = server_params()
-    lineage = read_json(folder / "lineage.json", Lineage)
+    lineage = verify_policy(folder)
     base, trusted = base_to_serve(folder, lineage)
     adapter = folder.resolve() / ADAPTER if "adapter" in lineage.holds else None
     rank = read_json(adapter / "adapter_config.json", _AdapterConfig).r if adapter else None

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
+from tasks.artifacts import open_file_itself
 from tasks.core.child_process import kill_tree, last_line, spawn
 from tasks.core.loopback import HOST, answers, free_port
 from tasks.core.terminal import print_remark
@@ -64,7 +65,7 @@ def started_server(
     command = server_command(program, dtype, base, rank, trusted, port)
     environment = ENVIRONMENT | (SLEEP_ENVIRONMENT if SLEEP in program else {})
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as stream:
+    with open(log, "wb", opener=open_file_itself) as stream:
         process = spawn(
             "tasks.model.sampling.vllm.supervisor", *command, env=environment, stdout=stream, stderr=subprocess.STDOUT
         )
