@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from flows.reports.run_record import RunRecord, When
+from flows.reports.run_record import WHENS, RunRecord, When
 from tasks.errors import GraftError
 from tasks.evaluate.summary import measures
 from tasks.records import ProblemOutcome
@@ -67,7 +67,7 @@ class Contrast(NamedTuple):
 
 
 def make_sides(named: Sequence[tuple[str, RunRecord]]) -> list[Side]:
-    """Letter the runs A, B, … in the order given. Raises GraftError if two were tested on different problems."""
+    """Letter the runs A, B, … in the order given. Raises GraftError if outcomes are of different problems."""
     sides = [Side(chr(ord("A") + i), name, record) for i, (name, record) in enumerate(named)]
     first = sides[0]
     for side in sides[1:]:
@@ -77,11 +77,13 @@ def make_sides(named: Sequence[tuple[str, RunRecord]]) -> list[Side]:
                 f"{first.record.test_sha256[:12]}… and {side.record.test_sha256[:12]}…), so their numbers cannot be "
                 "compared; run one again with the other's seed and problems params"
             )
-        if side.record.tested("after") != first.record.tested("after"):
-            raise GraftError(
-                f"{first.name} and {side.name}: outcomes of different problems, though run/problems/test.jsonl is the "
-                "same; one of the two was edited: run graft stage evaluate there"
-            )
+    for side in sides:
+        for other, when in ((side, WHENS[0]), (first, WHENS[1])):
+            if not side.record.tested(WHENS[1]) & other.record.tested(when):
+                raise GraftError(
+                    f"{side.name}: none of the problems of its outcomes after the run is among those of {other.name} "
+                    f"{when} it; one of the two was edited: run graft stage evaluate there"
+                )
     return sides
 
 

@@ -112,8 +112,6 @@ class RunRecord(Record):
         most = max(self.evaluation.ks)
         if missing := set(WHENS) - set(self.outcomes):
             raise ValueError(f"outcomes: none {' and '.join(sorted(missing))}")
-        if self.tested(WHENS[0]) != self.tested(WHENS[1]):
-            raise ValueError("outcomes: those before and after are of different problems")
         for outcome in (outcome for listed in self.outcomes.values() for outcome in listed):
             counts = [outcome.correct, *outcome.wrong]
             if min(counts) < 0 or max(sum(counts), most) > outcome.samples:
