@@ -12,7 +12,7 @@ import json
 import time
 from importlib import import_module
 
-PARTS = ("expressions", "programs", "models", "records", "access", "bf16")
+PARTS = ("expressions", "programs", "surroundings", "models", "records", "access", "bf16")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Layers of protection that a child applies before it runs a program: user, landlock, memory, seccomp, limits.
+"""Layers of protection that a child applies before it runs a program: user, landlock, memory, clock, seccomp, limits.
 
 The zygote prepares them once (`Lockdown`); every child applies the steps. Landlock is called by raw system calls
 (Linux `Documentation/userspace-api/landlock.rst`; their numbers are the same on x86-64 and aarch64). Standard library
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
 
+from tasks.programs.sandbox import clocks
 from tasks.programs.sandbox.seccomp import build_filter, load_step
 
 _NOBODY = 65534
@@ -52,8 +53,14 @@ def prepare_memory(limit: int) -> list[Step]:
     return [partial(resource.setrlimit, resource.RLIMIT_AS, (limit, limit))]
 
 
+def prepare_clock() -> list[Step]:
+    """No clock without a system call, here and in all children."""
+    clocks.use_system_calls()
+    return []
+
+
 def prepare_seccomp() -> list[Step]:
-    """No system calls except for memory, clock, open pipes and exit."""
+    """No system calls except for memory, pauses, open pipes and exit."""
     return [load_step(build_filter())]
 
 
@@ -63,6 +70,7 @@ def preparations(memory_limit: int) -> dict[str, Callable[[], list[Step]]]:
         "user": prepare_user,
         "landlock": prepare_landlock,
         "memory": partial(prepare_memory, memory_limit),
+        "clock": prepare_clock,
         "seccomp": prepare_seccomp,
     }
 
@@ -192,6 +200,8 @@ def _is_enforced(name: str, memory_limit: int) -> bool:
         return {os.getuid(), os.geteuid(), os.getgid(), os.getegid()} == {_NOBODY} and _is_final()
     if name == "memory":
         return _is_refused(memory_limit)
+    if name == "clock":
+        return clocks.is_closed()
     try:
         os.close(os.open("/", os.O_RDONLY))
     except OSError as error:
