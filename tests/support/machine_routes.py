@@ -1,7 +1,7 @@
 """Programs that look for the real time or for this machine, and the answers that they get here and elsewhere.
 
 Elsewhere is another process: later, with Python and Graft in other folders, another home, user, host name and language,
-one processor, and, as root, clocks since the start of the machine that are a day ahead.
+one processor, a larger stack, and, as root, clocks since the start of the machine that are a day ahead.
 """
 
 import getpass
@@ -202,6 +202,9 @@ MACHINE = {
     "thread": solve("return str([_thread.get_ident(), _thread.get_native_id()])", "_thread"),
     "main thread": solve("return str(threading.main_thread().native_id)", "threading"),
     "limits": solve("return str([resource.getrlimit(n) for n in range(16)])", "resource"),
+    "stack": "import functools, sys\n@functools.cache\ndef f(n): return n and 1 + f(n - 1)\n"
+    + solve("sys.setrecursionlimit(10**6)\nreturn f(40000)"),
+    "size of a cache by its number": solve("return os.sysconf(194)", "os"),
     "root folder": solve("return str(os.stat('/')) + str(os.statvfs('/'))", "os"),
     "list of a folder": solve("return str(os.listdir('/'))", "os"),
     "processors by the kernel": solve("return open('/proc/cpuinfo').read()[:999]"),
@@ -218,7 +221,8 @@ MACHINE = {
         "return str(sorted({t for t in find(lambda x: type(x) is str) if t[:1] == '/'}))[:3000]"
     ),
     "all texts": _FIND + solve("return sum(map(len, {t for t in find(lambda x: type(x) is str)}))"),
-    "main module": solve("return str(sorted(vars(sys.modules['__main__'])))", "sys"),
+    "main module": solve("return str(sorted((k, v) for k, v in vars(sys.modules['__main__']).items()"
+                         " if type(v) in (str, int)))", "sys"),
     "classes with files": solve(
         "return str([vars(sys.modules[c.__module__]).get('__file__') for c in object.__subclasses__()"
         " if c.__module__ in sys.modules][-9:])", "sys"
@@ -228,13 +232,15 @@ MACHINE = {
 """Programs that look for something of this machine: folders, processors, memory, names, language."""
 
 _ELSEWHERE = """
-import contextlib, ctypes, json, os, socket, sys
+import contextlib, ctypes, json, os, resource, socket, sys
 libc = ctypes.CDLL(None)
 if libc.unshare(0x04000000) == 0:  # CLONE_NEWUTS
     socket.sethostname("elsewhere")
 if libc.unshare(0x80) == 0:  # CLONE_NEWTIME, for children
     with contextlib.suppress(OSError), open("/proc/self/timens_offsets", "w") as offsets:
         offsets.write("monotonic 86400 0\\nboottime 86400 0\\n")
+with contextlib.suppress(ValueError):
+    resource.setrlimit(resource.RLIMIT_STACK, (64 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]))
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 sys.executable, sys.base_prefix = sys.argv[1:]
 from tasks.programs.sandbox.sandbox import Program, Sandbox

@@ -20,6 +20,7 @@ _NOBODY = 65534
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _SIGKILL = 1, 38, 9
 _CREATE_RULESET, _RESTRICT_SELF, _VERSION_FLAG = 444, 446, 1
 _NOT_ENFORCED = 255
+_STACK = 8 << 20  # bytes, Linux's own default: how deep calls of C may go should not be the shell's choice
 _DESCRIPTORS = 256  # more than the zygote ever has open
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -87,7 +88,9 @@ class Lockdown:
 
     def __init__(self, memory_mb: int, wanted: Iterable[str]) -> None:
         zero = (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE, resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE)
-        self._limits = [(name, (0, 0)) for name in zero]
+        hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
+        self._limits = [*((name, (0, 0)) for name in zero), (resource.RLIMIT_STACK, (stack, stack))]
         forbid_new_privileges()
         self._layers: dict[str, list[Step]] = {}
         self.reasons: dict[str, str] = {}

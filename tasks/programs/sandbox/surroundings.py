@@ -131,7 +131,7 @@ def fill_free_memory(most: int | None = None) -> None:
             objects += [_object_of(size) for _ in range(1 + places // 8)]
         for _ in range(places):
             objects.append(_object_of(size))
-            if _address(objects[-1]) % _POOL == _POOL_HEAD:
+            if _address(objects[-1]) % _POOL == _POOL_HEAD and not _share_a_pool(*objects[-2:]):
                 break
         _kept.append(objects)
     gc.freeze()  # the collector shows a program its own objects alone
@@ -140,6 +140,11 @@ def fill_free_memory(most: int | None = None) -> None:
 def _fill_a_pool(objects: list[object], places: int) -> bool:
     """Whether a pool has no other objects: it was new, and a new one is begun where no other has a free place."""
     return places in Counter(_address(value) // _POOL for value in objects[-2 * places :]).values()
+
+
+def _share_a_pool(first: object, second: object) -> bool:
+    """Whether two objects lie in one pool: the first place of a pool that is not new may have been free too."""
+    return _address(first) // _POOL == _address(second) // _POOL
 
 
 def _object_of(size: int) -> object:

@@ -37,11 +37,12 @@ _ENVIRONMENT = {
 _LINKS = ("/proc/self", "/proc/thread-self")
 _START = """
 import os, sys
-given, place = int(sys.argv[1]), 3
-if given != place:
-    os.dup2(given, place)
+given = int(sys.argv.pop())
+if given != 3:
+    os.dup2(given, 3)
     os.close(given)
-sys.path.append(f"{os.path.dirname(sys.prefix)}/fd/{place}")
+del given
+sys.path.append(f"{os.path.dirname(sys.prefix)}/fd/3")
 from tasks.programs.sandbox import surroundings
 surroundings.use_python_datetime()  # before the operators import it
 from tasks.programs.sandbox.zygote import main
@@ -126,7 +127,7 @@ class ZygoteClient:
         python = os.path.relpath(os.path.realpath(sys.executable), os.path.realpath(sys.base_prefix))
         with theirs, their_tests, fixed_layout(self._upward), _open_folder(_SOURCES) as sources:
             self._process = subprocess.Popen(
-                ["python", *_FLAGS, "-c", _START, str(sources)],  # without a folder, so that sys.executable is empty
+                ["python", *_FLAGS, "-c", _START, f"{sources:09}"],
                 executable=f"{links}/cwd/{python}",
                 pass_fds=(sources,),
                 stdin=theirs.fileno(),

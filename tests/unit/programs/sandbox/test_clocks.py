@@ -22,10 +22,11 @@ clocks.use_system_calls()
 found = [before, clocks.is_closed(), time.time(), time.monotonic(), libc.time(0), len(os.urandom(5))]
 print(json.dumps(found), flush=True)
 child = os.fork()
+if child:
+    os.wait()
 print(json.dumps([child > 0, clocks.is_closed()]), flush=True)
 if child == 0:
     os._exit(0)
-os.wait()
 """
 READ = "print(ctypes.string_at(libc.getauxval(33) - {}, 8))"
 CYCLES = r"""
