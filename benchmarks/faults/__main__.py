@@ -16,6 +16,7 @@ PARTS = (
     "expressions",
     "completions",
     "programs",
+    "surroundings",
     "prompts",
     "models",
     "records",

@@ -114,7 +114,7 @@ def strays() -> set[int]:
         for process in alive
         if process.info["ppid"] == 1
         and process.info["status"] != psutil.STATUS_ZOMBIE
-        and any("zygote.py" in part for part in process.info["cmdline"] or ())
+        and any("sandbox.zygote" in part for part in process.info["cmdline"] or ())
     }
 
 

@@ -13,6 +13,8 @@ from tasks.programs.sandbox.lockdown import Step, apply_steps
 _QUEUE_SECONDS = 5.0  # longest wait for a processor that does not count as running time; below the host's timeout
 _MEMORY_CHECK_SECONDS = 0.005  # between two checks of a child's memory where the kernel enforces no limit
 
+_PAGE = os.sysconf("SC_PAGE_SIZE")  # bytes
+
 _TICK_SECONDS = 0.02  # the kernel updates its accounts of a process more often than that
 
 _fork: Callable[[], int] = getattr(ctypes.PyDLL(None), "_Fork", os.fork)
@@ -150,7 +152,7 @@ def resident_bytes(process: int) -> int:
     """
     try:
         with open(f"/proc/{process}/statm") as sizes:
-            return int(sizes.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            return int(sizes.read().split()[1]) * _PAGE
     except (FileNotFoundError, ProcessLookupError):
         return 0
 

@@ -1,4 +1,4 @@
-"""Layers of protection that a child applies before it runs a program: user, landlock, memory, seccomp, limits.
+"""Layers of protection that a child applies before it runs a program: user, landlock, memory, clock, seccomp, limits.
 
 The zygote prepares them once (`Lockdown`); every child applies the steps. Landlock is called by raw system calls
 (Linux `Documentation/userspace-api/landlock.rst`; their numbers are the same on x86-64 and aarch64). Standard library
@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
 
+from tasks.programs.sandbox import clocks
 from tasks.programs.sandbox.seccomp import build_filter, load_step
 
 _NOBODY = 65534
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _SIGKILL = 1, 38, 9
 _CREATE_RULESET, _RESTRICT_SELF, _VERSION_FLAG = 444, 446, 1
 _NOT_ENFORCED = 255
+_STACK = 8 << 20  # bytes, Linux's own default: how deep calls of C may go should not be the shell's choice
 _DESCRIPTORS = 256  # more than the zygote ever has open
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -52,8 +54,14 @@ def prepare_memory(limit: int) -> list[Step]:
     return [partial(resource.setrlimit, resource.RLIMIT_AS, (limit, limit))]
 
 
+def prepare_clock() -> list[Step]:
+    """No clock without a system call, here and in all children."""
+    clocks.use_system_calls()
+    return []
+
+
 def prepare_seccomp() -> list[Step]:
-    """No system calls except for memory, clock, open pipes and exit."""
+    """No system calls except for memory, pauses, open pipes and exit."""
     return [load_step(build_filter())]
 
 
@@ -63,6 +71,7 @@ def preparations(memory_limit: int) -> dict[str, Callable[[], list[Step]]]:
         "user": prepare_user,
         "landlock": prepare_landlock,
         "memory": partial(prepare_memory, memory_limit),
+        "clock": prepare_clock,
         "seccomp": prepare_seccomp,
     }
 
@@ -79,7 +88,9 @@ class Lockdown:
 
     def __init__(self, memory_mb: int, wanted: Iterable[str]) -> None:
         zero = (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE, resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE)
-        self._limits = [(name, (0, 0)) for name in zero]
+        hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
+        self._limits = [*((name, (0, 0)) for name in zero), (resource.RLIMIT_STACK, (stack, stack))]
         forbid_new_privileges()
         self._layers: dict[str, list[Step]] = {}
         self.reasons: dict[str, str] = {}
@@ -192,6 +203,8 @@ def _is_enforced(name: str, memory_limit: int) -> bool:
         return {os.getuid(), os.geteuid(), os.getgid(), os.getegid()} == {_NOBODY} and _is_final()
     if name == "memory":
         return _is_refused(memory_limit)
+    if name == "clock":
+        return clocks.is_closed()
     try:
         os.close(os.open("/", os.O_RDONLY))
     except OSError as error:

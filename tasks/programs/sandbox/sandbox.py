@@ -242,7 +242,9 @@ def tier_of(layers: Sequence[str]) -> Tier:
 def describe_tier(client: ZygoteClient) -> str:
     """The enforced layers, and the reason for each missing one."""
     held = " and ".join(layer for layer in BARRIERS if layer in client.layers) or "resource limits alone"
-    missing = [f"no {name}: {client.reasons[name]}" for name in (*BARRIERS, "memory") if name in client.reasons]
+    missing = [
+        f"no {name}: {client.reasons[name]}" for name in (*BARRIERS, "memory", "clock") if name in client.reasons
+    ]
     return "; ".join([f"programs are held by {held}", *missing])
 
 

@@ -1,6 +1,6 @@
 """The zygote: a small Python process with all modules loaded that forks a locked-down child for each program.
 
-The host runs this file in a fresh interpreter (zygote_client.py) and talks to it over a socket, its standard input.
+The host runs `main` in a fresh interpreter (zygote_client.py) and talks to it over a socket, its standard input.
 Another one, its standard output, is for the children that run unit tests (unit_tests/processes.py) alone. The zygote
 never runs a program itself. Two more kinds of children do:
 
@@ -23,23 +23,13 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-_FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(
-    os.path.dirname(os.path.dirname(os.path.dirname(_FOLDER)))
-)  # the folder of the package `tasks`, after the standard library
-
-from tasks.programs.sandbox import surroundings  # noqa: E402
-
-if __name__ == "__main__":
-    surroundings.use_python_datetime()  # before the operators import it
-
-from tasks.programs.operators.model_calls import Conversation, set_conversation  # noqa: E402
-from tasks.programs.sandbox import protocol  # noqa: E402
-from tasks.programs.sandbox.children import Children, HostClosed, TimeLimit  # noqa: E402
-from tasks.programs.sandbox.lockdown import Lockdown, apply_steps  # noqa: E402
-from tasks.programs.sandbox.modules import MODULES  # noqa: E402
-from tasks.programs.sandbox.run_program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
-from tasks.programs.sandbox.unit_tests.processes import TestProcesses  # noqa: E402
+from tasks.programs.operators.model_calls import Conversation, set_conversation
+from tasks.programs.sandbox import protocol, surroundings
+from tasks.programs.sandbox.children import Children, HostClosed, TimeLimit
+from tasks.programs.sandbox.lockdown import Lockdown, apply_steps
+from tasks.programs.sandbox.modules import MODULES
+from tasks.programs.sandbox.run_program import Ending, compile_program, ending_json, error_ending, guarded, run_program
+from tasks.programs.sandbox.unit_tests.processes import TestProcesses
 
 _LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.idna")
 if sys.version_info >= (3, 12):
@@ -173,10 +163,12 @@ def _load_modules() -> None:
     """Import all modules that programs may import, as a child can open no file, then clear the import path: a later
     import fails at once."""
     surroundings.seed_generators()
+    surroundings.replace_clocks()
     for name in (*MODULES, *_LAZY):
         importlib.import_module(name)
-    surroundings.replace_clocks()
+    surroundings.restart_clocks()
     surroundings.hide_addresses()
+    surroundings.hide_machine()
     sys.path.clear()
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()
@@ -222,12 +214,9 @@ def main() -> None:
     _clear_environment()
     _become_subreaper()
     _load_modules()
+    os.chdir("/")
     _, settings = protocol.read_frame(control)
     _warm_up()
     zygote = Zygote(control, tests, json.loads(settings))
     surroundings.fill_free_memory()
     zygote.serve()
-
-
-if __name__ == "__main__":
-    main()

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 from tasks.errors import GraftError
 from tasks.programs.sandbox import protocol
 
-_ZYGOTE = Path(__file__).with_name("zygote.py")
+_SOURCES = Path(__file__).parents[3]  # the folder of the package `tasks`
 _START_SECONDS = 60.0
 _START_ATTEMPTS = 5  # a process killed from outside is no reason to give up
 _GRACE_SECONDS = 10.0
@@ -24,9 +25,30 @@ _LARGEST = 1 << 25  # bytes of an answer
 # No user site, no site, no current folder, no bytecode, no warnings: as -I (with -S -B), except that -I would ignore
 # PYTHONHASHSEED, by which sets of texts have the same order in every run. LD_BIND_NOW lets the loader resolve symbols
 # when the zygote starts instead of in every child.
-_COMMAND = ("-s", "-P", "-S", "-B", "-Wignore")
+_FLAGS = ("-s", "-P", "-S", "-B", "-Wignore")
+_ENVIRONMENT = {
+    **{"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LC_ALL": "C", "TZ": "UTC", "LD_BIND_NOW": "1"},
+    "GLIBC_TUNABLES": "glibc.pthread.rseq=0",  # otherwise the kernel writes into memory which processor this is
+}
+
+# A program finds the folders of Python and of Graft in modules, tracebacks, `sys.prefix` and more. They have the same
+# names on every machine: links of the kernel to the zygote's current folder and to a descriptor. In the second run of a
+# program the same links have other names, so that an answer with such a name is found out.
+_LINKS = ("/proc/self", "/proc/thread-self")
+_START = """
+import os, sys
+given = int(sys.argv.pop())
+if given != 3:
+    os.dup2(given, 3)
+    os.close(given)
+del given
+sys.path.append(f"{os.path.dirname(sys.prefix)}/fd/3")
+from tasks.programs.sandbox import surroundings
+surroundings.use_python_datetime()  # before the operators import it
+from tasks.programs.sandbox.zygote import main
+main()
+"""
 _ADDR_NO_RANDOMIZE, _ADDR_COMPAT_LAYOUT, _ASK = 0x0040000, 0x0200000, 0xFFFFFFFF  # linux/personality.h
-_ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LD_BIND_NOW": "1"}
 
 
 def require_linux() -> None:
@@ -48,6 +70,16 @@ def fixed_layout(upward: bool) -> Iterator[None]:
         yield
     finally:
         libc.personality(before)
+
+
+@contextlib.contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
+    """A descriptor of a folder, by which it can be found but not read."""
+    descriptor = os.open(folder, os.O_PATH)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 class ZygoteDied(Exception):
@@ -84,20 +116,25 @@ class ZygoteClient:
             with contextlib.suppress(ZygoteDied):
                 self._start()
         if self._process is None:
-            command = " ".join([sys.executable, *_COMMAND, str(_ZYGOTE)])
-            raise GraftError(f"sandbox: its process does not start; see what this prints: {command}")
+            command = shlex.join([sys.executable, *_FLAGS, "-c", "import tasks.programs.sandbox.zygote"])
+            shown = f"cd {shlex.quote(str(_SOURCES))} && PYTHONPATH=. {command}"
+            raise GraftError(f"sandbox: its process does not start; see what this prints: {shown}")
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
         tests, their_tests = socket.socketpair()
-        with theirs, their_tests, fixed_layout(self._upward):
+        links = _LINKS[self._upward]
+        python = os.path.relpath(os.path.realpath(sys.executable), os.path.realpath(sys.base_prefix))
+        with theirs, their_tests, fixed_layout(self._upward), _open_folder(_SOURCES) as sources:
             self._process = subprocess.Popen(
-                [sys.executable, *_COMMAND, str(_ZYGOTE)],
+                ["python", *_FLAGS, "-c", _START, f"{sources:09}"],
+                executable=f"{links}/cwd/{python}",
+                pass_fds=(sources,),
                 stdin=theirs.fileno(),
                 stdout=their_tests.fileno(),
                 stderr=subprocess.DEVNULL,
-                env=_ENVIRONMENT,
-                cwd="/",
+                env=_ENVIRONMENT | {"PYTHONHOME": f"{links}/cwd"},
+                cwd=sys.base_prefix,
                 start_new_session=True,
             )
         self._socket, self._tests = ours, tests

@@ -14,6 +14,7 @@ from tasks.params.sections import Operators
 from tasks.programs.operators.model import Prompt, Reply
 from tasks.programs.operators.model_calls import MAX_PROMPT, MODEL_OPERATORS, NOT_REPEATABLE
 from tasks.programs.operators.reply_cache import CachedModel
+from tasks.programs.sandbox.lockdown import LAYERS
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Result
 from tests.support.stage_params import SHIPPED
@@ -46,9 +47,10 @@ def solving(body: str) -> str:
     return f"def solve(problem):\n{lines}"
 
 
-def value(body: str, model: Function, folder: Path, **changes: Any) -> Result:
+def value(body: str, model: Function, folder: Path, layers: Sequence[str] = LAYERS, **changes: Any) -> Result:
     """The result of a workflow of these lines on "q"."""
-    with Sandbox(2.0, 256, allow_weak=True, workers=1, model=served(model, folder, **changes)) as sandbox:
+    served_model = served(model, folder, **changes)
+    with Sandbox(2.0, 256, allow_weak=True, workers=1, layers=layers, model=served_model) as sandbox:
         ((result,),) = sandbox.run([Program(solving(body), ("q",))])
     return result
 
@@ -139,7 +141,8 @@ def test_mistakes_of_a_program_are_its_errors(tmp_path: Path) -> None:
     for text in (f"'x' * {MAX_PROMPT}", f"'\\u20ac' * {MAX_PROMPT}"):
         assert value(f"return ask({text})", fine, tmp_path).value == "x"
     body = "import sys\na = ask(str(sys.modules['ctypes'].CDLL(None).clock()))\nreturn ask('b')"
-    assert value(body, fine, tmp_path) == Result(status="error", error=NOT_REPEATABLE)
+    with_clock = ("user", "landlock", "memory")
+    assert value(body, fine, tmp_path, with_clock) == Result(status="error", error=NOT_REPEATABLE)
     with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
         ((result,),) = sandbox.run([Program(solving("return ask('a')"), ("q",))])
     assert result == Result(status="error", error="ask() has no model here: operators.backend is none")

@@ -300,3 +300,23 @@ def test_the_params_reach_the_sandbox() -> None:
     with make_sandbox(SandboxParams(seconds=2.0, memory_mb=128, allow_weak=False)) as sandbox:
         assert run_one(sandbox, "import time\ndef solve(problem): time.sleep(0.4)").error == "returned NoneType"
         assert run_one(sandbox, eat.format(64)).value == 64 << 20
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        ("import time\n    time.sleep(0.01)\n    return time.time()", 1735689600.001),
+        ("import time\n    time.sleep(0)\n    return time.monotonic_ns()", 1_000_000),
+        ("import time\n    try: time.sleep(-1)\n    except ValueError as error: return str(error)",
+         "sleep length must be non-negative"),
+        ("import _thread\n    lock = _thread.allocate_lock()\n    return lock.acquire() + lock.acquire(True, 9)", 1),
+        ("import random\n    class R(random.Random): pass\n"
+         "    return int(random.Random().random() == R().random() == random.Random(0).random() != R(1).random())", 1),
+        ("return '/home/ann/notes'", "/home/ann/notes"),
+        ("return '/proc/self/cwd/lib'", "/proc/self/cwd/lib"),
+        ("import time\n    return time.strftime('%Y年')", "2025年"),
+    ],
+)  # fmt: skip
+def test_pauses_locks_generators_and_paths_of_a_problem(sandbox: Sandbox, body: str, value: float | str) -> None:
+    """Neither the refusal of clocks nor the names of folders reach a program that asks for neither."""
+    assert run_one(sandbox, f"def solve(problem):\n    {body}") == Result(status="ok", value=value)
