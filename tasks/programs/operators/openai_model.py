@@ -66,7 +66,7 @@ class _Sizes(BaseModel):
     size: int | None = None  # bytes
 
 
-class _Card(BaseModel):
+class _ListedModel(BaseModel):
     """A model in the server's list: its name, and what vLLM (root: the folder) and llama.cpp (meta: sizes) add."""
 
     id: str
@@ -74,8 +74,8 @@ class _Card(BaseModel):
     meta: _Sizes | None = None
 
 
-class _Cards(BaseModel):
-    data: list[_Card]
+class _ModelList(BaseModel):
+    data: list[_ListedModel]
 
 
 class OpenAiModel:
@@ -217,7 +217,7 @@ class OpenAiModel:
         try:
             listing: Any = client.models.with_raw_response.list()
             answer: Any = asyncio.run_coroutine_threadsafe(listing, self._loop).result()
-            cards = _Cards.model_validate_json(answer.content).data
+            cards = _ModelList.model_validate_json(answer.content).data
         except (openai.OpenAIError, ValidationError, RecursionError):
             return ""
         card = next((card for card in cards if card.id == self._params.model), None)

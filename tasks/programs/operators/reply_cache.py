@@ -24,7 +24,7 @@ class StoredReply(Record):
     completion_tokens: int
 
 
-class ServedModel(Record):
+class ReplyingModel(Record):
     """The model of the replies of one name and address, as its server calls it."""
 
     served: str
@@ -110,8 +110,8 @@ class CachedModel:
             return
         path = self._folder / "served" / f"{digest_text(self._model.name)}.json"
         if self._served is None:
-            self._served = read_json(path, ServedModel).served if path.exists() else served
-            write_json(path, ServedModel(served=self._served))
+            self._served = read_json(path, ReplyingModel).served if path.exists() else served
+            write_json(path, ReplyingModel(served=self._served))
         if served != self._served:
             raise GraftError(
                 f"operators.model: {self._params.model} was {self._served} and is {served}; serve one of them under "

@@ -49,7 +49,7 @@ def test_no_field_of_the_lineage_can_be_changed(field: str, tmp_path: Path) -> N
 
 def test_the_tokens_of_a_champion_cannot_be_swapped_wherever_it_is_taken(tmp_path: Path) -> None:
     project_of_policies(tmp_path)
-    for name, (place, take) in {**TAKERS, "before a run": BEFORE_A_RUN}.items():
+    for name, (place, take) in TAKERS.items():
         file = tmp_path / place / "tokenizer.json"
         content = file.read_bytes()
         file.unlink()
@@ -57,6 +57,15 @@ def test_the_tokens_of_a_champion_cannot_be_swapped_wherever_it_is_taken(tmp_pat
         assert refuses(take, tmp_path, file), name
         file.write_bytes(content)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_damaged_start_is_refused_before_a_run(tmp_path: Path) -> None:
+    place, take = BEFORE_A_RUN
+    save_whole_policy(tmp_path / place)
+    file = tmp_path / place / "tokenizer.json"
+    file.write_bytes(WAYS["two tokens swapped"](file.read_bytes()))
+    assert refuses(take, tmp_path, file)
 
 
 def test_an_older_policy_without_digests_is_verified_by_its_version(tmp_path: Path) -> None:
