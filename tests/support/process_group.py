@@ -30,6 +30,15 @@ def in_processes(count: int, folder: Path, work: Callable[..., Any], *given: Any
     return [torch.load(folder / f"{number}.pt", weights_only=False) for number in range(count)]
 
 
+def in_process(work: Callable[..., Any], *given: Any) -> None:
+    """Call work(*given) in a process alone, which has no part of what other tests left in this one."""
+    worker = SERVER.Process(target=work, args=given)
+    worker.start()
+    worker.join(timeout=120)
+    worker.kill()
+    assert worker.exitcode == 0
+
+
 def _process(
     number: int, count: int, variables: dict[str, str], folder: Path, work: Callable[..., Any], given: tuple[Any]
 ) -> None:

@@ -34,7 +34,7 @@ from tasks.update.gradient import TokenSums, accumulate_gradient
 from tests.support.critics import critic_scorer, random_head, with_token_targets
 from tests.support.models import logits
 from tests.support.ppo_params import ppo_params
-from tests.support.process_group import in_processes
+from tests.support.process_group import in_process, in_processes
 from tests.support.tiers import nightly_but_first
 from tests.support.update_params import grpo_params
 from tests.support.updates import gradient_of, groups_of, random_logprobs
@@ -115,7 +115,8 @@ def saved(folder: Path, base: str, sharded: bool) -> None:
 
 
 def work(folder: Path, samples: list[Sample], sharded: bool) -> tuple[dict[str, Step], dict[str, Influence]]:
-    saved(folder, "tied", sharded)
+    if sharded:
+        saved(folder, "tied", sharded)
     return steps(folder, samples, sharded), measured(folder, samples, sharded)
 
 
@@ -147,6 +148,7 @@ def test_two_processes_with_a_sharded_base_do_what_one_does(
 ) -> None:
     save_policies(tmp_path, save_tiny)
     samples = make_samples(problems=7)
+    in_process(saved, tmp_path, "tied", False)
     steps_alone, influence_alone = work(tmp_path, samples, False)
     found = in_processes(2, tmp_path, work, tmp_path, samples, True)
     for steps, influence in found:
