@@ -112,3 +112,16 @@ def _is_of_leaf(model: Any, key: str) -> bool:
     if not path or module is None or any(module.children()):
         return False
     return any(True for _ in module.parameters())
+
+
+def correct_tie_flag(model: Any) -> None:
+    """Say in the configuration that the embeddings are not tied if the input and the output matrix are two.
+
+    transformers loads a checkpoint with two different ones as it is, with a warning, whatever `tie_word_embeddings`
+    says; other libraries, and other versions of it, tie them by that flag.
+    """
+    inputs, outputs = model.get_input_embeddings(), model.get_output_embeddings()
+    if outputs is None or getattr(outputs, "weight", None) is getattr(inputs, "weight", None):
+        return
+    for config in (model.config, model.config.get_text_config()):
+        config.tie_word_embeddings = False

@@ -287,16 +287,3 @@ def deterministic_operations(device: Any) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(False)
         settings.fill_uninitialized_memory = filled
-
-
-def correct_tie_flag(model: Any) -> None:
-    """Say in the configuration that the embeddings are not tied if the input and the output matrix are two.
-
-    transformers loads a checkpoint with two different ones as it is, with a warning, whatever `tie_word_embeddings`
-    says; other libraries, and other versions of it, tie them by that flag.
-    """
-    inputs, outputs = model.get_input_embeddings(), model.get_output_embeddings()
-    if outputs is None or getattr(outputs, "weight", None) is getattr(inputs, "weight", None):
-        return
-    for config in (model.config, model.config.get_text_config()):
-        config.tie_word_embeddings = False

@@ -27,9 +27,8 @@ from tasks.errors import GraftError
 from tasks.model.chat_template import fix_date, render_chat
 from tasks.model.control_tokens import encode, quote
 from tasks.model.device import device_of
-from tasks.model.foreign_files import check_report, check_weight_files, is_trusted
+from tasks.model.foreign_files import check_report, check_weight_files, correct_tie_flag, is_trusted
 from tasks.model.gguf import resolve_base
-from tasks.model.hf_model import correct_tie_flag
 from tasks.model.load_errors import translate_disk_errors, translate_errors
 from tasks.model.lora import ALL_LINEAR, keep_weights, linear_modules, nf4_options
 from tasks.model.version import LINEAGE, WEIGHTS, digest_policy

@@ -3,7 +3,7 @@
 The kernel maps its clocks, and since Linux 6.11 a random generator, into every process (`vdso(7)`): the C library reads
 them there without a system call, so no filter sees it. Here each function of that mapping becomes the system call of
 its name, and the pages with the time are unmapped. Python's own names for clocks are replaced in surroundings.py; this
-is for whoever finds the originals.
+is for a program that finds the originals.
 """
 
 import ctypes
@@ -55,7 +55,7 @@ def use_system_calls() -> None:
     for name, begin, size in mappings:
         if name == "[vdso]":
             _call("mprotect", begin, size, 7)  # refused here, with nothing changed, where it would be refused below
-            _call("mprotect", begin, size, 3)  # to read and write: meanwhile nothing here reads a clock
+            _call("mprotect", begin, size, 3)  # to read and write; until the end nothing here reads a clock
             for number, function in functions.items():
                 if function is not None:
                     code = machine_code(number)

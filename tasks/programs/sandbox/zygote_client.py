@@ -52,9 +52,11 @@ _ADDR_NO_RANDOMIZE, _ADDR_COMPAT_LAYOUT, _ASK = 0x0040000, 0x0200000, 0xFFFFFFFF
 
 
 def require_linux() -> None:
-    """Raise GraftError on other systems, which have neither landlock nor seccomp."""
+    """Raise GraftError on other systems, which have neither landlock nor seccomp, and where /proc is missing."""
     if sys.platform != "linux":
         raise GraftError(f"sandbox: runs on Linux only, not on {sys.platform}; use a Linux machine or container")
+    if not Path("/proc/self").exists():
+        raise GraftError("sandbox: there is no /proc, by which it finds Python; run mount -t proc proc /proc")
 
 
 @contextlib.contextmanager

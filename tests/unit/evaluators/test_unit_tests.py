@@ -96,7 +96,7 @@ FORMS = {
 }  # fmt: skip
 
 
-BY_AN_ADDRESS = "import ctypes\nplace = ctypes.addressof(ctypes.c_int()) // 4096 % 1000\ndef f(x): return x <= place\n"
+BY_AN_ADDRESS = "import ctypes\nplace = ctypes.addressof(ctypes.c_int()) // 4096 % 997\ndef f(x): return x <= place\n"
 """Passes as many tests as an address says, which is another one in each run."""
 
 

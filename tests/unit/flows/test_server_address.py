@@ -45,8 +45,8 @@ def server(begin: bytes, more: bytes = b"", pause: float = 0.0) -> Iterator[str]
 
 
 @pytest.mark.parametrize(("begin", "more", "pause", "why"), [
-    (b"[0", b",0" * 10_000, 0.0, "is no Prefect server, it never ends; start that server, or unset"),
-    (b"[0", b",0", 0.02, "is no Prefect server, it never ends; start that server, or unset"),
+    (b"[0", b",0" * 10_000, 0.0, "is no Prefect server: its answer has no end; start that server, or unset"),
+    (b"[0", b",0", 0.02, "is no Prefect server: its answer has no end; start that server, or unset"),
     (b"[" * 100_000, b"", 0.0, "is no Prefect server; start that server, or unset"),
     (b"<html>", b"", 0.0, "is no Prefect server; start that server, or unset"),
     (b'{"detail": "Not Found"}', b"", 0.0, "is no Prefect server; start that server, or unset"),

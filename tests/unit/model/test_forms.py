@@ -100,6 +100,11 @@ def test_in_each_run_the_folder_loads_plainly_and_its_lineage_is_right(
     assert (prompt_of("How many?", back.base) == "How many?\n") == (root == "scratch")
 
 
+def origin(folder: Path) -> Lineage:
+    """The lineage without the digests of files: transformers gives a tokenizer that it loads another class."""
+    return read_json(folder / "lineage.json", Lineage).model_copy(update={"files": None})
+
+
 @pytest.mark.parametrize("root", ["scratch", "hub"])
 def test_full_fine_tuning_is_a_plain_model_whose_weights_are_written(
     root: str, tmp_path: Path, first_champion: FirstChampion
@@ -114,8 +119,9 @@ def test_full_fine_tuning_is_a_plain_model_whose_weights_are_written(
     assert not back.model.training
     assert all(p.requires_grad for p in back.model.parameters())
     save_policy(load_policy(folder), tmp_path / "again", parent="p", round=3)
-    for name in ("model.safetensors", "lineage.json", "config.json"):
+    for name in ("model.safetensors", "config.json"):
         assert digest_path(folder / name) == digest_path(tmp_path / "again" / name)
+    assert origin(tmp_path / "again") == origin(folder)
     version = read_json(folder / "lineage.json", Lineage).version
     with torch.no_grad():
         next(policy.model.parameters()).view(-1)[0] += 0.01
@@ -139,7 +145,7 @@ def test_a_policy_loaded_instead_of_another_is_the_same_as_loaded_alone(
     states = [{name: p.requires_grad for name, p in each.model.named_parameters()} for each in (after, alone)]
     assert states[0] == states[1]
     save_policy(after, tmp_path / "2", parent="p", round=1)
-    assert (tmp_path / "2" / "lineage.json").read_bytes() == (tmp_path / "1" / "lineage.json").read_bytes()
+    assert origin(tmp_path / "2") == origin(tmp_path / "1")
 
 
 # --- an adapter can only be continued in the form that it has
