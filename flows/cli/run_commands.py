@@ -61,7 +61,9 @@ def retrain(
         chosen += choose_size(minutes, params, given, print_text)
         text, params, _ = proposed_params(root, chosen)
     read_champion(Layout(root).champion, params.environment.name)  # an error here would stop the last stage
-    check_base(params.policy, questions_of(root, params))
+    questions = questions_of(root, params)
+    if questions or not dry_run:  # a forecast alone does not need the base
+        check_base(params.policy, questions)
     if dry_run:
         from flows.dvc_stages.dry_run import print_forecast
 

@@ -48,7 +48,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "random search": (TREE, "search.rule=random"),
     "a user's rule": (TREE, "search.rule=tasks.search.rules:Uniform"),
     "exploration": (TREE, "search.exploration=0"),
-    "easiest first": ("search.order=easiest_first", "search.problems=4"),
+    "easiest first": ("search.order=easiest_first", "search.problems=4", TREE),
     "PPO, same batch": (*PPO, "influence.validation=same_batch"),
     "PPO, top half": (*PPO, "influence.selection=top"),
 }  # fmt: skip
