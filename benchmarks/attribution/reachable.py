@@ -4,7 +4,9 @@ A choice is reachable where the round ends and what it selects or learns is not 
 """
 
 import sys
+from functools import cache
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 
 from flows.stages.dvc_yaml import MODULES, ROUND, declared_params
@@ -14,22 +16,23 @@ from tasks.layout import Layout
 from tasks.params.file import restrict
 from tasks.params.params import Params
 from tests.support import real_project
-from tests.support.choices import CHOICES, PPO, TINY, TREE, tiny_params
+from tests.support.choices import CHOICES, TINY, tiny_params
 from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY
-
-WITHOUT: tuple[tuple[str, ...], ...] = ((), (TREE,), PPO)
-"""Rounds without a choice: each choice is compared with the last of them whose assignments it has."""
 
 
 def reachable_choices(folder: Path) -> dict[str, bool]:
     """Name of each choice → whether it is reachable; `folder`: a new one, for the projects."""
-    plain = {own: results_of(folder / f"without-{place}", own) for place, own in enumerate(WITHOUT)}
+    places = map(str, count())
+
+    @cache
+    def without(beside: tuple[str, ...]) -> tuple[str, str]:
+        return results_of(folder / next(places), beside)
+
     found = {}
-    for place, (name, own) in enumerate(CHOICES.items()):
-        without = [results for given, results in plain.items() if set(given) <= set(own)][-1]
+    for name, choice in CHOICES.items():
         try:
-            found[name] = results_of(folder / f"{place}", own) != without
+            found[name] = results_of(folder / next(places), choice.assignments) != without(choice.beside)
         except GraftError as error:
             print(f"{name}: {error}", file=sys.stderr)
             found[name] = False

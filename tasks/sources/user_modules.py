@@ -55,7 +55,6 @@ def check_arguments(root: Path, name: str, key: str, arguments: str) -> None:
     `arguments`: names of what it is called with, separated by commas. What the source text does not show, such as a
     name that is imported, is accepted.
     """
-    check_function_exists(root, name, key)
     module, _, function = name.partition(":")
     file = _file_of(root, module)
     if file is None or file.suffix != ".py":

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from flows.cli.presets import preset
 from tasks.artifacts import read_text
@@ -25,33 +26,46 @@ TREE = "search.simulations=8"
 
 PPO = ("algorithm=ppo", "influence.similarity=dot")
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "same batch": ("influence.validation=same_batch",),
-    "same batch with own votes": ("influence.validation=same_batch", "influence.own_vote=true",
-                                  "influence.similarity=dot"),
-    "top half": ("influence.selection=top",),
-    "bottom half": ("influence.selection=bottom",),
-    "random half": ("influence.selection=random",),
-    "all samples": ("influence.selection=none",),
-    "highest rewards": ("influence.sampling=highest", "influence.k=4"),
-    "lowest rewards": ("influence.sampling=lowest", "influence.k=4"),
-    "reward loss": ("influence.loss=seqloss-reward", "influence.similarity=dot"),
-    "contrastive loss": ("influence.loss=contrastive", "influence.similarity=dot"),
-    "constant prompts": ("influence.prompts=constant",),
-    "control": ("influence.fdr_control=true",),
-    "advantages of the batch": ("update.advantages=global", "update.negative_weight=1.0"),
-    "adaptive beta": ("update.kl_target=0.5",),
-    "preset published": tuple(preset("published")),
-    "preset manual": tuple(preset("manual")),
-    "preset improved": tuple(preset("improved")),
-    "UCT": (TREE, "search.rule=uct"),
-    "random search": (TREE, "search.rule=random"),
-    "a user's rule": (TREE, "search.rule=tasks.search.rules:Uniform"),
-    "exploration": (TREE, "search.exploration=0"),
-    "easiest first": ("search.order=easiest_first", "search.problems=4", TREE),
-    "PPO, same batch": (*PPO, "influence.validation=same_batch"),
-    "PPO, top half": (*PPO, "influence.selection=top"),
-}  # fmt: skip
+DOT = "influence.similarity=dot"
+
+SAME_BATCH = "influence.validation=same_batch"
+
+
+class Choice(NamedTuple):
+    """Assignments that make a choice, and those that have to stand beside them for it to do something."""
+
+    own: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+
+    @property
+    def assignments(self) -> tuple[str, ...]:
+        return (*self.beside, *self.own)
+
+
+CHOICES: dict[str, Choice] = {
+    "same batch": Choice((SAME_BATCH,)),
+    "same batch with own votes": Choice(("influence.own_vote=true",), (SAME_BATCH, DOT)),
+    "top half": Choice(("influence.selection=top",)),
+    "bottom half": Choice(("influence.selection=bottom",)),
+    "random half": Choice(("influence.selection=random",)),
+    "all samples": Choice(("influence.selection=none",)),
+    "highest rewards": Choice(("influence.sampling=highest",), ("influence.k=4",)),
+    "lowest rewards": Choice(("influence.sampling=lowest",), ("influence.k=4",)),
+    "reward loss": Choice(("influence.loss=seqloss-reward",), (DOT,)),
+    "contrastive loss": Choice(("influence.loss=contrastive",), (DOT,)),
+    "constant prompts": Choice(("influence.prompts=constant",)),
+    "control": Choice(("influence.fdr_control=true",)),
+    "advantages of the batch": Choice(("update.advantages=global",), ("update.negative_weight=1.0",)),
+    "adaptive beta": Choice(("update.kl_target=0.5",)),
+    **{f"preset {name}": Choice(tuple(preset(name))) for name in ("published", "manual", "improved")},
+    "UCT": Choice(("search.rule=uct",), (TREE,)),
+    "random search": Choice(("search.rule=random",), (TREE,)),
+    "a user's rule": Choice(("search.rule=tasks.search.rules:Uniform",), (TREE,)),
+    "exploration": Choice(("search.exploration=0",), (TREE,)),
+    "easiest first": Choice(("search.order=easiest_first",), (TREE, "search.problems=4")),
+    "PPO, same batch": Choice((SAME_BATCH,), PPO),
+    "PPO, top half": Choice(("influence.selection=top",), PPO),
+}
 
 
 def tiny_params(assignments: Sequence[str]) -> Params:

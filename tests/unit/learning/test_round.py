@@ -87,7 +87,7 @@ def drawn(params: Params) -> list[SplitProblem]:
     "choice", [pytest.param(choice, marks=pytest.mark.slow if place else ()) for place, choice in enumerate(CHOICES)]
 )
 def test_a_round_ends_with_each_choice_of_the_notes(choice: str, tmp_path: Path) -> None:
-    asked, layout = tiny_params(CHOICES[choice]), Layout(tmp_path)
+    asked, layout = tiny_params(CHOICES[choice].assignments), Layout(tmp_path)
     save_policy(adder(TRAIN), layout.policy(0), parent=None, round=0)
     policy, reference = load_policy(layout.policy(0)), load_policy(layout.policy(0))
     head = zero_head(policy) if asked.algorithm == "ppo" else None

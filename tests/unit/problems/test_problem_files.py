@@ -17,10 +17,10 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
-from tasks.problems.jsonl import Reader, read_files, split_problems
+from tasks.problems.jsonl import LONGEST, Reader, longest_questions, read_files, split_problems
 from tasks.problems.task import run
 from tasks.records import Problem
-from tests.support.stage_params import stage_params
+from tests.support.stage_params import SHIPPED, stage_params
 
 
 def params_of(path: str, train: int = 4, validation: int = 3, test: int = 3) -> Params:
@@ -128,3 +128,12 @@ def test_added_problems_never_turn_a_learnt_problem_into_a_test_problem(old: int
     after = split_problems("data", read_files(grown, Reader()), params, seed)
     learnt = {problem.problem_id for split in ("train", "validation") for problem in before[split]}
     assert learnt.isdisjoint(problem.problem_id for problem in after["test"])
+
+
+def test_the_longest_questions_are_named_by_their_places(tmp_path: Path) -> None:
+    lines = [{"question": f"{n} " + "pens " * n, "answer": n} for n in range(1, LONGEST + 3)]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = longest_questions(tmp_path, SHIPPED.problems.model_copy(update={"path": "own.jsonl", "source": "jsonl"}))
+    assert len(found) == LONGEST
+    assert next(iter(found)) == f"own.jsonl:{LONGEST + 2}"
+    assert "own.jsonl:2" not in found
