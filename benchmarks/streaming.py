@@ -1,13 +1,12 @@
-"""Peak memory of collect, reward and the reading of select for up to a million problems.
+"""Peak memory of the stages collect and reward for up to a million problems.
 
     python -m benchmarks.streaming
 
 A round's search is made up: problems, and for each two workflows with two completions each, in the tokens of a tiny
-policy. Then the stages collect and reward run as they are, and of select what comes before it holds samples: every
-trajectory with its rewards is read and checked against the policy. Each runs in its own process, which reports its peak
-and time. `whole` is the same with all problems in one shard, as before there were shards, of `--whole` problems; what
-it needs grows with them. The last line of standard output is one JSON object, of all problems: the highest peak of a
-stage, in MiB, and the seconds of all three.
+policy. Then the stages run as they are, each in its own process, which reports its peak and time. `whole` is the same
+with all problems in one shard, as before there were shards, of `--whole` problems; what it needs grows with them. The
+last line of standard output is one JSON object, of all problems: the highest peak of a stage, in MiB, and the seconds
+of both.
 """
 
 import argparse
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING
 from flows.process import settings
 from flows.process.exit_codes import exit_code
 from flows.stages.dvc_yaml import declared_params
-from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl
+from tasks.artifacts import read_json, write_json, write_jsonl
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
@@ -144,17 +143,7 @@ def reward(layout: Layout, shard: int | None) -> None:
     run(layout, _params("reward", shard), ROUND)
 
 
-def select(layout: Layout, shard: int | None) -> None:
-    """Its reading: as it is, or into a list."""
-    from tasks.objective.groups import read_trajectories
-
-    read = read_trajectories(layout, ROUND, ["train"])
-    found = sum(len(each.rewards) for each in (list(read) if shard else read))
-    expected = 4 * sum(1 for _ in stream_jsonl(_problems(layout), AskedProblem))
-    assert found == expected, f"{found} completions came through, not {expected}"
-
-
-STAGES: dict[str, Callable[[Layout, int | None], None]] = {"collect": collect, "reward": reward, "select": select}
+STAGES: dict[str, Callable[[Layout, int | None], None]] = {"collect": collect, "reward": reward}
 
 
 def _params(stage: str, shard: int | None) -> Params:

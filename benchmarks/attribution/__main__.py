@@ -48,11 +48,11 @@ from flows.process import settings
 from flows.process.exit_codes import exit_code
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.learning.rollout import roll_out
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.objective.groups import SampleGroup, groups_by_split, samples_in
 from tasks.params.params import Params
+from tasks.rollout import roll_out
 from tasks.select.certificate import certify, validation_loss
 from tasks.select.losses import Validation
 from tasks.select.tracin import influences

@@ -15,10 +15,10 @@ from benchmarks.support.short_runs import draw_problems, make_start, params_of, 
 from flows.cli.presets import preset
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.learning.rollout import roll_out
 from tasks.model.policy import load_policy
 from tasks.model.scoring.scorer import scorer_for
 from tasks.objective.groups import groups_by_split
+from tasks.rollout import roll_out
 from tasks.select.select_samples import select_samples
 
 DRAWS, PROBLEMS = 10, 4

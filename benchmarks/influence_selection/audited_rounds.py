@@ -15,10 +15,11 @@ from benchmarks.support import short_runs
 from benchmarks.support.short_runs import Figures
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
-from tasks.learning.rollout import roll_out
-from tasks.learning.round import learn
 from tasks.model.policy import load_policy
 from tasks.records import Problem
+from tasks.rollout import roll_out
+from tasks.round import learn
+from tasks.round_start import HeldModels
 from tasks.search.draw import draw_problems
 from tasks.seeds import derive_seed
 from tasks.select.reward_audit import audit_rewards
@@ -72,7 +73,8 @@ class AuditedRounds:
 
         torch.set_num_threads(1)
         params, layout = short_runs.params_of(self.start), Layout(self.folder)
-        policy, reference = load_policy(layout.policy(0)), load_policy(layout.policy(0))
+        policy = load_policy(layout.policy(0))
+        models = HeldModels(policy, load_policy(layout.policy(0)))
         train, validation = (read_jsonl(layout.problems(split), Problem) for split in ("train", "validation"))
         answers, detected = Counter[str](), {share: set[int]() for share in INVERTED}
         with short_runs.setting_of(self.folder, params) as setting:
@@ -92,7 +94,7 @@ class AuditedRounds:
                         if answer == "err":
                             detected[share].add(run)
                 if round < ROUNDS:
-                    learn(params, policy, reference, [*searched, *sets[0]], round)
+                    learn(params, models, searched, short_runs.sampler_of(sets[0]), round)
         counts = {"exact": ROUNDS * SETS, "runs": RUNS} | answers
         return {**counts, **{f"detected_{share}": len(runs) for share, runs in detected.items()}}
 

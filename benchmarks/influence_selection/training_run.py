@@ -20,16 +20,20 @@ from benchmarks.support.short_runs import Figures
 from tasks.artifacts import read_jsonl
 from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.layout import Layout
-from tasks.learning.rollout import roll_out
-from tasks.learning.round import learn
 from tasks.model.policy import load_policy
 from tasks.params.params import Params
 from tasks.programs.answer_check import number_of
 from tasks.records import Problem, Sibling
+from tasks.rollout import roll_out
+from tasks.round import learn
+from tasks.round_start import HeldModels
 from tasks.search.policy_search import SplitProblem
+from tasks.select.select_round import select_round
 from tasks.trajectories import RewardedTrajectory, Trajectory
 
 ROUNDS = 2
+
+SPLITS = ("train", "validation")
 
 TEST, TEST_SAMPLES = 100, 8
 
@@ -110,14 +114,17 @@ class TrainingRun:
         torch.set_num_threads(1)
         params, layout = short_runs.params_of(self.assignments), Layout(self.folder)
         policy = load_policy(layout.policy(0))
+        models = HeldModels(policy, None)
         kept, steps, err = list[float](), 0, 0.0
         with short_runs.setting_of(self.folder, params) as setting:
             started = time.process_time()
             for round in range(1, ROUNDS + 1):
                 searched = roll_out(setting, policy, self._problems(params, round), round)
                 trusted = {trajectory.problem_id: trusted_rewards(trajectory) for trajectory, _ in searched}
-                select = partial(select_helpful, trusted) if self.variant.rule == "oracle" else None
-                learnt = learn(params, policy, None, self._rewarded(searched, round), round, select=select)
+                select = partial(select_helpful, trusted) if self.variant.rule == "oracle" else select_round
+                rewarded = self._rewarded(searched, round)
+                train, held_out = ([own for own in rewarded if own.trajectory.split == split] for split in SPLITS)
+                learnt = learn(params, models, train, short_runs.sampler_of(held_out), round, select)
                 signals = [line for line in learnt.selection.lines if line.split == "train" and line.advantage > 0]
                 kept.append(fmean(line.selected for line in signals) if signals else 0.0)
                 steps += len(learnt.update.rows)

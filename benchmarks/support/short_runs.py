@@ -1,6 +1,6 @@
 """Short runs: rounds in memory, from problems and a first policy that several runs share.
 
-The rounds are those of `graft retrain` (tasks/learning/round.py); a policy is measured on the test problems as in the
+The rounds are those of `graft retrain` (tasks/round.py); a policy is measured on the test problems as in the
 stage `evaluate`. The figures of a run are a line of a results file, by a digest of what differs from the shipped
 params, so that what stands there is not computed again.
 """
@@ -27,17 +27,20 @@ from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
 from tasks.evaluate.measure import evaluate_problems
 from tasks.layout import Layout
-from tasks.learning.rollout import Setting, roll_out
-from tasks.learning.round import learn
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import overridden
 from tasks.params.params import Params
 from tasks.ppo.value_head import zero_head
 from tasks.records import Problem
 from tasks.reward.metrics import RewardTotals
+from tasks.rollout import Setting
+from tasks.round import run_round
+from tasks.round_start import HeldModels
 from tasks.search.draw import draw_problems as draw_some
 from tasks.search.draw import draw_train_problems
 from tasks.search.policy_search import SplitProblem
+from tasks.select.select_round import Sample
+from tasks.trajectories import RewardedTrajectory
 
 Figures = dict[str, float]
 
@@ -79,19 +82,24 @@ def compute_rounds(start: Path, params: Params) -> ShortRun:
     folder, problems = Layout(start).policy(0), read_problems(start, params)
     policy = load_policy(folder)
     reference = load_policy(folder) if params.update.beta > 0 else None
-    head = zero_head(policy) if params.algorithm == "ppo" else None
+    models = HeldModels(policy, reference, zero_head(policy) if params.algorithm == "ppo" else None)
     rounds, begun = [], time.process_time()
     with setting_of(start, params) as setting:
         for round in range(1, params.rounds.last + 1):
-            rewarded = roll_out(setting, policy, draw_problems(params, *problems, round), round)
-            learnt = learn(params, policy, reference, rewarded, round, head)
+            drawn = draw_problems(params, *problems, round)
+            train, validation = ([pair for pair in drawn if pair[0] == split] for split in ("train", "validation"))
+            learnt = run_round(setting, models, train, validation, round)
             with RewardTotals(setting.environment) as totals:
-                for group in rewarded:
-                    if group.trajectory.split == "train":
-                        totals.add(group)
+                for group in learnt.rewarded:
+                    totals.add(group)
                 metrics = {"reward": totals.metrics, "select": learnt.selection.metrics}
             rounds.append(metrics | {"update": learnt.update.metrics})
     return ShortRun(policy, rounds, time.process_time() - begun)
+
+
+def sampler_of(held_out: Sequence[RewardedTrajectory]) -> Sample:
+    """A function that gives completions which are there as if it rolled them out."""
+    return lambda first, last: held_out[first:last]
 
 
 @contextmanager

@@ -27,7 +27,6 @@ from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.learning.rollout import Setting, roll_out, roll_out_split, without_tree
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempt_problems
@@ -40,6 +39,7 @@ from tasks.params.sections import Rewards
 from tasks.programs.answer_check import failure_reason
 from tasks.records import Lineage, Problem
 from tasks.reward.compute import RewardedShard
+from tasks.rollout import Setting, roll_out, roll_out_split, without_tree
 from tasks.search.draw import draw_problems, draw_train_problems
 from tasks.search.policy_search import SplitProblem
 from tasks.seeds import derive_seed

@@ -38,11 +38,6 @@ GroupsBySplit = dict[Split, list[SampleGroup]]
 """Groups by split; each split is a batch of its own."""
 
 
-def read_groups(policy: Policy, layout: Layout, round: int, splits: Sequence[Split], update: Update) -> GroupsBySplit:
-    """`groups_by_split` of the round's files. Raises GraftError as `read_trajectories` does."""
-    return groups_by_split(policy, read_trajectories(layout, round, splits), splits, update)
-
-
 def read_trajectories(layout: Layout, round: int, splits: Sequence[Split]) -> Iterator[RewardedTrajectory]:
     """The round's trajectories of these splits with their rewards, one at a time.
 

@@ -1,19 +1,16 @@
 """The critic of a round: values of its completions, and from them the advantages and returns of their tokens.
 
-Stages `select` and `update` both compute them, as they do GRPO's advantages: from the round's files, at the policy and
-the value head of the round before. One model is in memory: the reference scores first.
+They are those at the policy and the value head of the round before.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from tasks.errors import GraftError
-from tasks.layout import VALUE_HEAD, Layout
-from tasks.model.policy import Policy, load_policy
+from tasks.model.policy import Policy
 from tasks.model.sample import Sample, TokenTargets
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.groups import GroupsBySplit, SampleGroup, samples_in
@@ -28,31 +25,6 @@ from tasks.objective.recorded_logprobs import (
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
 from tasks.ppo.gae import estimate_advantages, token_rewards, whiten
-from tasks.ppo.value_head import read_head, write_head
-
-
-@dataclass(frozen=True)
-class CriticRound:
-    """A round at its start: its policy, its value head, its groups with the targets of their tokens."""
-
-    policy: Policy
-    head: Any
-    groups: GroupsBySplit
-    reference: Logprobs | None  # of all samples by the reference; None where `update.beta` is 0
-
-    def write_head(self, folder: Path) -> None:
-        """Write the head into a policy's folder."""
-        write_head(folder / VALUE_HEAD, self.head)
-
-
-def start_round(layout: Layout, params: Params, round: int, policy: Policy, groups: GroupsBySplit) -> CriticRound:
-    """`criticise` with the round's value head. `policy`: the reference where `update.beta` is above 0."""
-    reference = None
-    if params.update.beta > 0:
-        reference = score_splits(policy, groups, params)
-        policy = load_policy(layout.policy(round - 1), instead_of=policy)
-    head = read_head(layout.value_head(round - 1), policy)
-    return criticise(policy, head, groups, reference, params)
 
 
 def score_splits(reference: Policy, groups: GroupsBySplit, params: Params) -> Logprobs:
@@ -65,7 +37,7 @@ def score_splits(reference: Policy, groups: GroupsBySplit, params: Params) -> Lo
 
 def criticise(
     policy: Policy, head: Any, groups: GroupsBySplit, reference: Logprobs | None, params: Params
-) -> CriticRound:
+) -> GroupsBySplit:
     """The groups with the targets of their tokens, from the values of the head.
 
     Raises GraftError where a train completion is no independent sample of the policy.
@@ -79,7 +51,7 @@ def criticise(
             kl = {key: row - reference[key] for key, row in behaviour_logprobs(scorer, samples).items()}
         values = score_samples(scorer, samples, "values")
         found[split] = with_targets(own, values, kl, params.update.beta, params.ppo)
-    return CriticRound(policy, head, found, reference)
+    return found
 
 
 def with_targets(

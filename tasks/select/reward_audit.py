@@ -125,19 +125,21 @@ class Scale(NamedTuple):
 
 
 def audit_in_steps(
-    train: Callable[[], Iterable[RewardedTrajectory]],
-    validation: Callable[[int], Sequence[RewardedTrajectory]],
+    train: Sequence[RewardedTrajectory],
+    sample: Callable[[int, int], Sequence[RewardedTrajectory]],
     most: int,
-) -> tuple[RewardAudit, int]:
-    """The audit with AUDITED validation problems or, unless rewards look right by these, with `most`; and how many.
+) -> tuple[RewardAudit, list[RewardedTrajectory]]:
+    """The audit with AUDITED validation problems or, unless rewards look right by these, with `most`; and validation.
 
-    `validation(n)` gives the first n.
+    `sample(first, last)` gives the completions of the problems from first up to last.
     """
-    for count in sorted({min(AUDITED, most), most}):
-        audit = audit_rewards(train(), validation(count))
-        if audit.answer == "right":
-            break
-    return audit, count
+    first = min(AUDITED, most)
+    held_out = list(sample(0, first))
+    audit = audit_rewards(train, held_out)
+    if audit.answer != "right" and (more := sample(first, most) if first < most else []):
+        held_out += more
+        audit = audit_rewards(train, held_out)
+    return audit, held_out
 
 
 def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[RewardedTrajectory]) -> RewardAudit:

@@ -1,6 +1,6 @@
 """Completions of the round's validation problems: samples of the round's policy, on which influence is measured."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from tasks.core.sharding import fan_out, shards_of
 from tasks.environments.lookup import environment_in
 from tasks.environments.runner import make_runner
 from tasks.layout import REWARDS, Layout
-from tasks.learning.rollout import Setting, roll_out_split
 from tasks.model.policy import LOAD_LOCK, ServedModel
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.model.sampling.vllm.serve import load_sampled_policy, serve_policy
@@ -20,32 +19,33 @@ from tasks.programs.answer_check import FAILED_LIMIT
 from tasks.records import Problem
 from tasks.reward.compute import RewardedShard
 from tasks.reward.weighted_sum import Failures
+from tasks.rollout import Setting, roll_out_split
 from tasks.search.draw import draw_problems
 from tasks.search.policy_search import SplitProblem
 from tasks.search.tally import Tally, show_tally
 from tasks.trajectories import RewardedTrajectory
 
 
-def write_validation(layout: Layout, params: Params, round: int, count: int) -> None:
-    """Write the folder `validation` of the round: trajectories and rewards of the first `count` problems that it draws.
-
-    Raises GraftError where more rewards failed than the stage `reward` allows.
-    """
-    rewarded = list(sample_validation(layout, params, round, count)) if count else []
+def write_validation(layout: Layout, round: int, rewarded: Sequence[RewardedTrajectory]) -> None:
+    """Write the folder `validation` of the round: trajectories and rewards."""
     with atomic_folder(layout.validation(round)) as folder:
         write_jsonl(folder / layout.trajectories(round, "validation").name, [trajectory for trajectory, _ in rewarded])
         write_jsonl(folder / REWARDS, [reward for _, rewards in rewarded for reward in rewards])
 
 
-def sample_validation(layout: Layout, params: Params, round: int, count: int) -> Iterator[RewardedTrajectory]:
-    """`influence.completions` samples, with rewards, of each of the first `count` problems that the round draws.
+def sample_validation(layout: Layout, params: Params, round: int, first: int, last: int) -> list[RewardedTrajectory]:
+    """`influence.completions` samples, with rewards, of each problem that the round draws, from first up to last.
 
-    Shards are sampled as those of the stage `search` are, by its runner or its server.
+    Shards are sampled as those of the stage `search` are, by its runner or its server. Raises GraftError where more
+    rewards failed than the stage `reward` allows.
     """
     listed = read_jsonl(layout.problems("validation"), Problem)
-    problems = draw_problems(listed, params.influence.n, params.seed, "validation", round)[:count]
+    problems = draw_problems(listed, params.influence.n, params.seed, "validation", round)[first:last]
+    if not problems:
+        return []
     tally = Tally({problem.problem_id: params.influence.completions for _, problem in problems})
     stage_id, failures = f"select@{round}", Failures()
+    sampled = list[RewardedTrajectory]()
     with (
         serve_policy(layout, params.vllm, layout.policy(round - 1), stage_id) as served,
         show_tally(tally, stage_id, Console(stderr=True)),
@@ -55,8 +55,9 @@ def sample_validation(layout: Layout, params: Params, round: int, count: int) ->
             failures.add_failure(shard.failure)
             for rewarded in shard.rewarded:
                 failures.add(rewarded)
-                yield rewarded
+                sampled.append(rewarded)
     failures.check(f"{stage_id}: validation", FAILED_LIMIT)
+    return sampled
 
 
 def sample_shard(

@@ -1,21 +1,36 @@
-"""The update of one round without its files: policy, groups and params → trained policy and metrics."""
+"""The update of a round over values: models, completions and their selection → trained policy and metrics."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tasks.core.metrics_files import LiveRows
+from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
+from tasks.ppo.losses import with_ppo_objective
+from tasks.records import Selected, Split
+from tasks.round_start import Models, RoundStart, start_round
 from tasks.seeds import derive_seed
+from tasks.trajectories import RewardedTrajectory
 from tasks.update.checkpoint import Checkpoint
+from tasks.update.groups import selected_groups
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.sampler_correction import correct_groups
 from tasks.update.step_plan import UpdateGroup, plan_steps
 from tasks.update.update import train
+
+
+class RoundUpdate(NamedTuple):
+    """The trained policy of a round, its start with the trained value head, and how the update went."""
+
+    policy: Policy
+    start: RoundStart
+    result: "UpdateResult"
 
 
 @dataclass(frozen=True)
@@ -25,6 +40,37 @@ class UpdateResult:
     rows: list[Metrics]
     metrics: Metrics
     tokens_per_second: float
+
+
+def update_round(
+    models: Models,
+    rewarded: Iterable[RewardedTrajectory],
+    lines: Sequence[Selected],
+    params: Params,
+    round: int,
+    checkpoint: Checkpoint | None = None,
+    live: LiveRows | None = None,
+) -> RoundUpdate:
+    """Train the policy that the round starts from on the selected samples, and with algorithm ppo its value head.
+
+    In several processes all call it together. The reference scores before the policy is trained, so that one model is
+    in memory. Raises GraftError where the lines are of other completions.
+    """
+    params = with_ppo_objective(params)
+    splits: list[Split] = list(dict.fromkeys(["train", *(line.split for line in lines)]))
+    with explain_out_of_memory(params.update.micro_batch_tokens):
+        start = start_round(models, rewarded, splits, params)
+        groups = selected_groups(
+            [group for split in splits for group in start.groups[split]],
+            lines,
+            TokenWeights(params.update.loss, params.policy.max_new_tokens),
+        )
+        reference = start.reference
+        if reference is None and params.update.beta > 0:
+            reference = reference_scores(models.reference(), groups, params)
+        policy = models.policy()
+        result = update_policy(policy, groups, reference, params, round, checkpoint, live, start.head)
+    return RoundUpdate(policy, start, result)
 
 
 def update_policy(

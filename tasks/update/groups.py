@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tasks.errors import GraftError
 from tasks.objective.groups import SampleGroup
 from tasks.objective.samples import merge_equal_samples
 from tasks.objective.token_weights import TokenWeights
@@ -9,14 +10,18 @@ from tasks.records import Selected
 from tasks.update.step_plan import UpdateGroup
 
 
+class SelectionError(GraftError):
+    """A selection that is of other completions."""
+
+
 def selected_groups(
     groups: Sequence[SampleGroup], selection: Sequence[Selected], averaging: TokenWeights
 ) -> list[UpdateGroup]:
-    """The update's view of each group. Raises ValueError where the selection is of other groups."""
+    """The update's view of each group. Raises SelectionError where it is of other groups."""
     lines = {(line.problem_id, line.member): line for line in selection}
     members = {(g.problem_id, member): name for g in groups for member, name in enumerate(g.workflow_ids)}
     if {key: line.workflow_id for key, line in lines.items()} != members:
-        raise ValueError("does not name the samples of trajectories.jsonl")
+        raise SelectionError("does not name the samples of trajectories.jsonl")
     return [
         selected_group(g, [lines[g.problem_id, member].selected for member in range(len(g.samples))], averaging)
         for g in groups

@@ -18,7 +18,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records import AskedProblem
 from tasks.search.task import run
-from tasks.select.validation_rollout import write_validation
+from tasks.select.validation_rollout import sample_validation, write_validation
 from tasks.trajectories import Trajectory
 from tests.support import real_project
 from tests.support.params_file import override
@@ -36,7 +36,7 @@ def test_a_short_run_draws_the_problems_that_the_stages_do(tmp_path: Path) -> No
     assert len(validation) > params.influence.n
     for round in (1, 2):
         run(layout, params, round)
-        write_validation(layout, params, round, params.influence.n)
+        write_validation(layout, round, sample_validation(layout, params, round, 0, params.influence.n))
         recorded = [layout.workflows(round) / "problems.jsonl", layout.trajectories(round, "validation")]
         asked = [*read_jsonl(recorded[0], AskedProblem), *read_jsonl(recorded[1], Trajectory)]
         drawn = draw_problems(params, train, validation, round)

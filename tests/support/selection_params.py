@@ -7,6 +7,10 @@ from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records import Selected
+from tasks.select.select_round import HeldOut, hold_out
+from tasks.select.task import select
+from tasks.trajectories import RewardedTrajectory
+from tests.support.groups import read_rewarded
 from tests.support.stage_params import stage_params
 
 
@@ -25,6 +29,17 @@ def params(update: dict[str, Any] | None = None, **influence: Any) -> Params:
         "truncated": "learn",
     }
     return stage_params("select", influence=by_dot | influence, update=plain | (update or {}))
+
+
+def recorded(layout: Layout, params: Params) -> tuple[list[RewardedTrajectory], HeldOut]:
+    """The training completions of round 1, and its validation from the file as if it were sampled."""
+    train, validation = (list(read_rewarded(layout.trajectories(1, split))) for split in ("train", "validation"))
+    return train, hold_out(train, lambda first, last: validation[first:last], params)
+
+
+def run_selection(layout: Layout, params: Params) -> None:
+    """Select in round 1 with the validation that is there."""
+    select(*recorded(layout, params), layout, params, 1)
 
 
 def numbers(layout: Layout) -> dict[str, Any]:

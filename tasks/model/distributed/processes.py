@@ -42,15 +42,18 @@ LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 """In what gloo raises where another process is gone: that one's error is the one to show, or that it was ended."""
 
 Work = Callable[[Layout, Params, int], None]
-"""The part of a stage that all processes compute: a function of a module that each of them imports."""
+"""The part of a stage that all processes compute: a top-level function of a module, or a partial of one."""
 
 
-def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> None:
-    """Run the round's work in `update.processes` processes.
+def run_in_processes(work: Work, count: int, layout: Layout, params: Params, round: int) -> None:
+    """Run the round's work in so many processes: one is this one.
 
     An exception in one of them is raised here, its traceback in a note. None of them outlives this process.
     """
-    count, context = params.update.processes, multiprocessing.get_context("spawn")
+    if count == 1:
+        work(layout, params, round)
+        return
+    context = multiprocessing.get_context("spawn")
     device = policy_device(layout.policy(round - 1))
     check_devices(count, device)
     threads = str(max(torch.get_num_threads() // count, 1))

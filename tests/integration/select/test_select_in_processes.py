@@ -10,18 +10,16 @@ import pytest
 
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
+from tasks.model.distributed import processes
 from tasks.model.distributed.processes import run_in_processes
 from tasks.params.params import Params
-from tasks.records import Selected, Split
-from tasks.select import task
-from tasks.select.reward_audit import audit_rewards
-from tasks.select.task import run, run_selection
+from tasks.records import Selected
+from tasks.select.task import run, select
 from tasks.trajectories import RewardedTrajectory
-from tests.support.groups import read_rewarded
+from tests.support.selection_params import recorded, run_selection
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
 
-SPLITS: tuple[Split, ...] = ("train", "validation")
 MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
@@ -40,11 +38,12 @@ def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
 def test_two_processes_select_what_one_selects(
     sharded: bool, layout: Layout, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run_selection(layout, params(1), 1)
+    run_selection(layout, params(1))
     alone, numbers_alone = written(layout)
     capfd.readouterr()
     layout.selection(1).unlink()
-    run_in_processes(run_selection, layout, params(2, sharded), 1)
+    asked = params(2, sharded)
+    run_in_processes(partial(select, *recorded(layout, asked)), 2, layout, asked, 1)
     assert capfd.readouterr().err == ""
     together, numbers = written(layout)
     assert {line.selected for line in together} == {True, False}
@@ -64,15 +63,12 @@ def test_two_processes_select_what_one_selects(
 def test_two_processes_audit_as_one_does(layout: Layout) -> None:
     """What they measure next to an audit that finds nothing, and what influence drops where rewards err."""
     written_by: dict[str, list[Any]] = {}
-    train, validation = (list(read_rewarded(layout.trajectories(1, split))) for split in SPLITS)
-    audit = audit_rewards(train, validation)
-    for answer, processes in product(("right", "err"), (1, 2)):
-        asked = params(processes, selection="audit")
-        select = partial(run_selection, audit=audit.model_copy(update={"answer": answer}))
-        if processes == 1:
-            select(layout, asked, 1)
-        else:
-            run_in_processes(select, layout, asked, 1)
+    for answer, count in product(("right", "err"), (1, 2)):
+        asked = params(count, selection="audit")
+        train, held_out = recorded(layout, asked)
+        assert held_out.audit is not None
+        held_out = held_out._replace(audit=held_out.audit.model_copy(update={"answer": answer}))
+        run_in_processes(partial(select, train, held_out), count, layout, asked, 1)
         lines, numbers = written(layout)
         measured = {line.problem_id for line in lines if line.influence is not None}
         written_by.setdefault(answer, []).append(([line.selected for line in lines], measured))
@@ -84,6 +80,6 @@ def test_two_processes_audit_as_one_does(layout: Layout) -> None:
 
 
 def test_where_nothing_is_measured_no_process_is_started(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "run_in_processes", None)
+    monkeypatch.setattr(processes, "multiprocessing", None)
     run(layout, params(2, selection="none"), 1)
     assert any(line.selected for line in written(layout)[0])

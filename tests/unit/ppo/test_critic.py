@@ -11,8 +11,10 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import SampleGroup, sample_groups, samples_in
 from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
-from tasks.ppo.critic import start_round, with_targets
+from tasks.ppo.critic import with_targets
 from tasks.ppo.value_head import write_head
+from tasks.round_start import StoredModels, start_round
+from tasks.trajectories import RewardedTrajectory
 from tests.support.critics import critic_scorer, random_head
 from tests.support.groups import changed
 from tests.support.policies import MakeTrajectory
@@ -83,10 +85,10 @@ def test_all_tokens_are_whitened_together(policy: Policy, make_trajectory: MakeT
 @pytest.fixture
 def round_of(
     tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
-) -> Callable[..., tuple[Layout, list[SampleGroup]]]:
-    """round_of(): a folder with the policies of rounds 0 and 1, and the groups of round 2."""
+) -> Callable[..., tuple[Layout, list[RewardedTrajectory]]]:
+    """round_of(): a folder with the policies of rounds 0 and 1, and the completions of round 2."""
 
-    def make() -> tuple[Layout, list[SampleGroup]]:
+    def make() -> tuple[Layout, list[RewardedTrajectory]]:
         layout = Layout(tmp_path)
         save_tiny(layout.policy(0), fresh=True)
         save_tiny(layout.policy(1), round=1)
@@ -94,21 +96,21 @@ def round_of(
         write_head(layout.value_head(1), random_head(policy))
         recorded = {"logprobs": [[-1.0] * len(tokens) for tokens in TOKENS]}
         trajectories = [changed(make_trajectory(f"p{n}", [1.0, 0.0, 0.5], tokens=TOKENS), **recorded) for n in range(2)]
-        return layout, sample_groups(policy, trajectories, grpo_params())
+        return layout, trajectories
 
     return make
 
 
 def test_the_kl_of_each_token_is_taken_from_its_reward(round_of: Callable[..., Any]) -> None:
     """With λ = γ = 1 a token's return is the reward minus beta times the KL from it on."""
-    layout, groups = round_of()
+    layout, rewarded = round_of()
     params = shipped_params(
         algorithm="ppo", ppo=ppo_params().model_dump(), update={"beta": 0.5}, search={"temperature": 0.7}
     )
-    found = start_round(layout, params, 2, load_policy(layout.policy(0)), {"train": groups})
+    found = start_round(StoredModels(layout, params, 2), rewarded, ["train"], params)
     assert found.head.weight.any()
     assert found.reference is not None
-    assert found.reference.keys() == {sample_key(s) for s in samples_in(groups)}
+    assert found.reference.keys() == {sample_key(s) for s in samples_in(found.groups["train"])}
     for sample, reward in zip(samples_in(found.groups["train"]), [1.0, 0.0, 0.5] * 2, strict=True):
         assert sample.targets is not None
         returns = torch.tensor(sample.targets.returns)
@@ -121,10 +123,10 @@ def test_the_kl_of_each_token_is_taken_from_its_reward(round_of: Callable[..., A
 def test_the_round_starts_with_the_zero_head_where_there_is_none_and_with_the_policy_of_the_round_before(
     round_of: Callable[..., Any],
 ) -> None:
-    layout, groups = round_of()
+    layout, rewarded = round_of()
     layout.value_head(1).unlink()
     params = shipped_params(algorithm="ppo", ppo=ppo_params().model_dump(), update={"beta": 0.0})
-    found = start_round(layout, params, 2, load_policy(layout.policy(1)), {"train": groups})
+    found = start_round(StoredModels(layout, params, 2), rewarded, ["train"], params)
     assert not found.head.weight.any()
     assert found.reference is None
     assert [s.advantage for s in samples_in(found.groups["train"])] == [1.0, 0.0, 0.5] * 2

@@ -17,12 +17,11 @@ from tasks.ppo.losses import first_step_losses
 from tasks.ppo.value_head import write_head
 from tasks.records import Selected
 from tasks.select.certificate import certify
-from tasks.select.task import run_selection
 from tasks.select.tracin import Influences, influences
 from tests.support.critics import critic_scorer, random_head, with_token_targets
 from tests.support.influence import BY_TOKEN, gradient_of, stepped
 from tests.support.ppo_params import ppo_params
-from tests.support.selection_params import kept, numbers, params
+from tests.support.selection_params import kept, numbers, params, run_selection
 from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
 
@@ -83,7 +82,7 @@ def ppo_select(update: dict[str, Any] | None = None, ppo: dict[str, Any] | None 
 
 def test_the_stage_selects_by_it_with_a_certificate(layout: Layout) -> None:
     write_head(layout.value_head(0), random_head(load_policy(layout.policy(0))))
-    run_selection(layout, ppo_select(), 1)
+    run_selection(layout, ppo_select())
     assert numbers(layout)["certificate_slope"] == pytest.approx(-1, abs=0.05)
     assert numbers(layout)["certificate_signs"] == 1
     lines = read_jsonl(layout.selection(1), Selected)
@@ -95,6 +94,6 @@ def test_the_stage_selects_by_it_with_a_certificate(layout: Layout) -> None:
 
 @pytest.mark.usefixtures("plain_advantages")
 def test_without_a_measure_every_sample_whose_reward_is_known_is_kept(layout: Layout) -> None:
-    run_selection(layout, ppo_select(selection="none"), 1)
+    run_selection(layout, ppo_select(selection="none"))
     assert sum(kept(layout)) == 14
     assert numbers(layout)["samples"] == 18

@@ -35,19 +35,20 @@ def test_the_share_of_inverted_rewards_is_noticed_and_estimated(share: float, no
     assert fmean(within) >= 0.85
 
 
-@pytest.mark.parametrize(("share", "counts"), [(0.0, [64]), (0.3, [64, 128])])
+@pytest.mark.parametrize(("share", "counts"), [(0.0, [64]), (0.3, [64, 64])])
 def test_more_validation_is_asked_for_unless_rewards_look_right(share: float, counts: list[int]) -> None:
     train, validation = invert(simulate_round(0, TRAIN), share, 0), simulate_round(0, 128, "validation")
     asked = list[int]()
 
-    def first(count: int) -> list[RewardedTrajectory]:
-        asked.append(count)
-        return validation[:count]
+    def sample(first: int, last: int) -> list[RewardedTrajectory]:
+        asked.append(last - first)
+        return validation[first:last]
 
-    found, count = audit_in_steps(lambda: train, first, 128)
-    assert (asked, count) == (counts, counts[-1])
-    assert found == audit_rewards(train, validation[:count])
-    assert audit_in_steps(lambda: train, first, 40)[1] == 40
+    found, held_out = audit_in_steps(train, sample, 128)
+    assert asked == counts  # those of the first step are not sampled again
+    assert held_out == validation[: sum(counts)]
+    assert found == audit_rewards(train, held_out)
+    assert len(audit_in_steps(train, sample, 40)[1]) == 40
 
 
 def test_few_validation_problems_cannot_tell_and_more_are_asked_for() -> None:

@@ -5,17 +5,16 @@ import pytest
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
 from tasks.records import Selected
-from tasks.select.task import run_selection
 from tasks.trajectories import Trajectory
 from tests.support.groups import write_round
 from tests.support.policies import MakeTrajectory
-from tests.support.selection_params import kept, numbers, params
+from tests.support.selection_params import kept, numbers, params, run_selection
 
 
 def test_similarity_changes_influence_and_no_norm(layout: Layout) -> None:
     found = []
     for similarity in ("dot", "local"):
-        run_selection(layout, params(similarity=similarity), 1)
+        run_selection(layout, params(similarity=similarity))
         found.append(read_jsonl(layout.selection(1), Selected))
     assert [line.influence for line in found[0]] != [line.influence for line in found[1]]
     assert [line.gradient_norm for line in found[0]] == pytest.approx([line.gradient_norm for line in found[1]])
@@ -36,14 +35,14 @@ def test_what_validation_contradicts_is_dropped(
             [make_trajectory(f"t{n}", rewards, tokens=RIGHT + WRONG) for n in range(6)]
             + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
         )
-        run_selection(layout, params(similarity=similarity), 1)
+        run_selection(layout, params(similarity=similarity))
         assert (sum(kept(layout)), numbers(layout)["all_kept"]) == (kept_count, 0)
 
 
 def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -> None:
-    run_selection(layout, params(), 1)
+    run_selection(layout, params())
     alone, before = read_jsonl(layout.selection(1), Selected), numbers(layout)
-    run_selection(layout, params(train_on_validation=True), 1)
+    run_selection(layout, params(train_on_validation=True))
     lines = read_jsonl(layout.selection(1), Selected)
     assert lines[: len(alone)] == alone
     trajectories = read_jsonl(layout.trajectories(1, "validation"), Trajectory)
@@ -61,6 +60,6 @@ def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -
 
 
 def test_where_nothing_is_measured_nothing_is_mixed(layout: Layout) -> None:
-    run_selection(layout, params(train_on_validation=True, selection="none"), 1)
+    run_selection(layout, params(train_on_validation=True, selection="none"))
     assert {line.split for line in read_jsonl(layout.selection(1), Selected)} == {"train"}
     assert numbers(layout)["mixed"] == 0

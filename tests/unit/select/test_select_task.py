@@ -12,14 +12,13 @@ from tasks.objective.advantages import advantages_of
 from tasks.records import Selected
 from tasks.select import measure, tracin
 from tasks.select.gradient_algebra import products
-from tasks.select.task import run_selection
 from tests.support.groups import write_round
 from tests.support.policies import MakeTrajectory
-from tests.support.selection_params import numbers, params
+from tests.support.selection_params import numbers, params, run_selection
 
 
 def test_every_training_sample_has_a_line_and_positive_influence_is_what_is_kept(layout: Layout) -> None:
-    run_selection(layout, params(), 1)
+    run_selection(layout, params())
     lines = read_jsonl(layout.selection(1), Selected)
     expected = [(f"t{i}", f"t{i}-{m}", m) for i in range(4) for m in range(4)]
     expected += [("solved", f"solved-{m}", m) for m in range(2)]
@@ -38,7 +37,7 @@ def test_every_training_sample_has_a_line_and_positive_influence_is_what_is_kept
     assert product == pytest.approx(sum(line.influence or 0 for line in lines), rel=1e-3)
     assert abs(found["gradient_cosine"]) < 0.999
     written = [path.read_bytes() for path in (layout.selection(1), layout.metrics("select", 1))]
-    run_selection(layout, params(), 1)
+    run_selection(layout, params())
     assert [path.read_bytes() for path in (layout.selection(1), layout.metrics("select", 1))] == written
 
 
@@ -47,7 +46,7 @@ def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
 ) -> None:
     monkeypatch.setattr(tracin, "products", lambda scores, direction: -products(scores, direction))
     with pytest.raises(GraftError, match="cannot be trusted to select"):
-        run_selection(layout, params(), 1)
+        run_selection(layout, params())
     assert not layout.selection(1).exists()
     assert not layout.metrics("select", 1).exists()
 
@@ -64,7 +63,7 @@ def test_a_small_budget_of_memory_is_kept_to_and_changes_nothing(
     monkeypatch.setattr(measure, "influences", influences)
     monkeypatch.setattr(measure, "MEBIBYTE", 10_000)  # one gradient has more: a row at a time
     for budget in (1, 10_000):
-        run_selection(layout, params(similarity="local", memory_budget=budget), 1)
+        run_selection(layout, params(similarity="local", memory_budget=budget))
         found.append(read_jsonl(layout.selection(1), Selected))
     assert budgets == [10_000, 100_000_000]
     for line, other in zip(*found, strict=True):
@@ -75,7 +74,7 @@ def test_selection_none_keeps_all_that_have_a_signal_and_measures_nothing(
     layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
     write_round(layout, [make_trajectory("t", [1.0, 0.0, None]), make_trajectory("solved", [1.0, 1.0])])
-    run_selection(layout, params(selection="none"), 1)  # nor does it need validation problems
+    run_selection(layout, params(selection="none"))  # nor does it need validation problems
     lines = read_jsonl(layout.selection(1), Selected)
     assert [line.selected for line in lines] == [True, True, False, False, False]
     assert {(line.influence, line.gradient_norm) for line in lines} == {(None, None)}
@@ -83,11 +82,11 @@ def test_selection_none_keeps_all_that_have_a_signal_and_measures_nothing(
 
 
 def test_a_failure_that_the_update_will_not_see_is_not_selected(layout: Layout) -> None:
-    run_selection(layout, params({"negative_weight": 0.0}, selection="none"), 1)
+    run_selection(layout, params({"negative_weight": 0.0}, selection="none"))
     lines = read_jsonl(layout.selection(1), Selected)
     assert any(line.advantage < 0 for line in lines)
     assert all(line.selected == (line.advantage > 0) for line in lines)
-    run_selection(layout, params({"negative_weight": 0.0}), 1)
+    run_selection(layout, params({"negative_weight": 0.0}))
     lines = read_jsonl(layout.selection(1), Selected)
     assert all(line.influence == 0 for line in lines if line.advantage < 0)
 
@@ -98,7 +97,7 @@ def test_a_lone_reward_is_compared_with_the_batch_and_that_is_said(
     train = [make_trajectory("t0", [1.0, 0.0]), make_trajectory("t1", [None, 1.0])]
     write_round(layout, [*train, make_trajectory("v", [0.0, 1.0], split="validation")])
     with caplog.at_level(logging.WARNING):
-        run_selection(layout, params({"advantages": "none"}), 1)
+        run_selection(layout, params({"advantages": "none"}))
     assert "groups with a single known reward, which is compared with the whole batch: 1" in caplog.text
     assert [line.advantage for line in read_jsonl(layout.selection(1), Selected)] == pytest.approx(
         [0.5, -0.5, 0, 1 / 3]
@@ -113,7 +112,7 @@ def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_aske
     write_round(layout, [cut, make_trajectory("v", [0.0, 1.0], split="validation")])
     found = {}
     for rule in ("learn", "leave_out"):
-        run_selection(layout, params({"truncated": rule}, selection="none"), 1)
+        run_selection(layout, params({"truncated": rule}, selection="none"))
         found[rule] = read_jsonl(layout.selection(1), Selected)
     assert [line.selected for line in found["learn"]] == [True, True, True]
     assert [line.selected for line in found["leave_out"]] == [True, True, False]
@@ -126,7 +125,7 @@ def test_a_loss_by_completion_changes_what_influence_measures(layout: Layout, ma
     write_round(layout, [uneven, make_trajectory("v", [0.0, 1.0], split="validation")])
     norms = {}
     for loss in ("dapo", "grpo", "dr_grpo"):
-        run_selection(layout, params({"loss": loss}), 1)
+        run_selection(layout, params({"loss": loss}))
         norms[loss] = [line.gradient_norm for line in read_jsonl(layout.selection(1), Selected) if line.advantage]
     assert norms["dr_grpo"] == pytest.approx(
         [norm * 7 / (2 * params().policy.max_new_tokens) for norm in norms["dapo"]]
@@ -140,7 +139,7 @@ def test_validation_without_signal_keeps_all_that_have_one_and_says_so(
     train = make_trajectory("t", [1.0, 0.0, 0.0])
     write_round(layout, [train, make_trajectory("v", [0.0, 0.0], split="validation")])
     with caplog.at_level(logging.WARNING):
-        run_selection(layout, params(), 1)
+        run_selection(layout, params())
     assert "no validation sample has a signal" in caplog.text
     lines = read_jsonl(layout.selection(1), Selected)
     assert [(line.selected, line.influence, line.gradient_norm) for line in lines] == [(True, None, None)] * 3
@@ -152,7 +151,7 @@ def test_training_without_signal_selects_nothing_and_computes_nothing(
 ) -> None:
     validation = make_trajectory("v", [0.0, 1.0], split="validation")
     write_round(layout, [make_trajectory("t", [1.0, 1.0]), validation])
-    run_selection(layout, params(), 1)
+    run_selection(layout, params())
     lines = read_jsonl(layout.selection(1), Selected)
     assert not any(line.selected or line.gradient_norm is not None for line in lines)
     assert "nothing is selected: the update of round 1 will change nothing" in caplog.text
@@ -162,5 +161,5 @@ def test_training_without_signal_selects_nothing_and_computes_nothing(
 def test_influence_without_validation_problems_is_an_error(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     write_round(layout, [make_trajectory("t", [1.0, 0.0])])
     with pytest.raises(GraftError, match=r"no validation problems to measure influence with; raise problems"):
-        run_selection(layout, params(), 1)
+        run_selection(layout, params())
     assert not layout.selection(1).exists()

@@ -1,7 +1,5 @@
 """The stage `select` samples the validation completions that it measures influence on."""
 
-from pathlib import Path
-
 import pytest
 
 from tasks.artifacts import digest_path, write_jsonl
@@ -11,7 +9,7 @@ from tasks.model.policy import save_policy
 from tasks.params.params import Params
 from tasks.search.draw import draw_problems
 from tasks.select import validation_rollout
-from tasks.select.validation_rollout import write_validation
+from tasks.select.validation_rollout import sample_validation, write_validation
 from tests.support.groups import read_rewarded
 from tests.support.real_project import HELD_OUT, TRAIN, adder
 from tests.support.stage_params import stage_params
@@ -40,8 +38,9 @@ def params(n: int, shard_size: int = 2048, selection: str = "positive") -> Param
 def test_the_problems_that_a_round_draws_have_their_independent_samples(layout: Layout) -> None:
     digests = []
     for round, size in ((1, 2048), (1, 1), (1, 1)):
-        write_validation(layout, params(len(HELD_OUT) - 1, size), round, len(HELD_OUT))
-        rewarded = list(read_rewarded(layout.trajectories(round, "validation")))
+        rewarded = sample_validation(layout, params(len(HELD_OUT) - 1, size), round, 0, len(HELD_OUT))
+        write_validation(layout, round, rewarded)
+        assert list(read_rewarded(layout.trajectories(round, "validation"))) == rewarded
         drawn = draw_problems(HELD_OUT, len(HELD_OUT) - 1, 0, "validation", round)
         assert [("validation", t.problem) for t, _ in rewarded] == [(split, p.rotated(round)) for split, p in drawn]
         assert {t.split for t, _ in rewarded} == {"validation"}
@@ -52,23 +51,15 @@ def test_the_problems_that_a_round_draws_have_their_independent_samples(layout: 
     assert digests[1] == digests[2]
 
 
-def test_a_smaller_count_gives_the_first_of_them(layout: Layout) -> None:
-    written = []
-    for count in (len(HELD_OUT), 2):
-        write_validation(layout, params(len(HELD_OUT), shard_size=1), 1, count)  # a shard's batches are its own
-        written.append([trajectory for trajectory, _ in read_rewarded(layout.trajectories(1, "validation"))])
-    assert written[1] == written[0][:2]
+def test_a_part_gives_those_of_the_whole(layout: Layout) -> None:
+    asked = params(len(HELD_OUT), shard_size=1)  # a shard's batches are its own
+    whole = sample_validation(layout, asked, 1, 0, len(HELD_OUT))
+    parts = [sample_validation(layout, asked, 1, *ends) for ends in ((0, 2), (2, len(HELD_OUT)))]
+    assert parts[0] + parts[1] == whole
+    assert sample_validation(layout, asked, 1, len(HELD_OUT), len(HELD_OUT) + 9) == []
 
 
-def test_without_a_selection_nothing_is_sampled(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)  # it has no policy and no problems
-    write_validation(layout, params(2, selection="none"), 1, 0)
-    assert list(read_rewarded(layout.trajectories(1, "validation"))) == []
-
-
-def test_rewards_that_cannot_be_known_stop_the_stage_before_it_writes(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rewards_that_cannot_be_known_stop_the_stage(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     sampled = validation_rollout.sample_shard
 
     def failing(*arguments: object) -> object:
@@ -79,8 +70,6 @@ def test_rewards_that_cannot_be_known_stop_the_stage_before_it_writes(
         ]
         return shard._replace(rewarded=lost, failure="the judge is away")
 
-    before = layout.validation(1).exists() and digest_path(layout.validation(1))
     monkeypatch.setattr(validation_rollout, "sample_shard", failing)
     with pytest.raises(GraftError, match=r"select@1: validation: .* could not be computed.* the judge is away"):
-        write_validation(layout, params(1), 1, 1)
-    assert (layout.validation(1).exists() and digest_path(layout.validation(1))) == before
+        sample_validation(layout, params(1), 1, 0, 1)

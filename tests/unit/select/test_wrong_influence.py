@@ -15,11 +15,10 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.records import Selected
 from tasks.select.certificate import Certificate, certify
 from tasks.select.losses import Validation
-from tasks.select.task import run_selection
 from tasks.select.tracin import influences
 from tests.support.influence import BY_TOKEN
 from tests.support.policies import MakeSamples
-from tests.support.selection_params import numbers, params
+from tests.support.selection_params import numbers, params, run_selection
 from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
 
@@ -83,7 +82,7 @@ def test_constant_prompts_are_shown_with_their_agreement_and_certified_by_exact_
     """Influence is that of constant prompts, the certificate that of exact ones of the same samples."""
     lines = []
     for prompts in ("exact", "constant"):
-        run_selection(layout, params(prompts=prompts), 1)
+        run_selection(layout, params(prompts=prompts))
         lines.append([line.influence for line in read_jsonl(layout.selection(1), Selected)])
         assert numbers(layout)["certificate_slope"] == pytest.approx(-1, abs=0.05)
         assert ("constant_prompts_signs" in numbers(layout)) == (prompts == "constant")

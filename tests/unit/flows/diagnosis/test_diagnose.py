@@ -26,7 +26,6 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.learning.rollout import Setting, roll_out, without_tree
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
@@ -36,6 +35,7 @@ from tasks.params.sections import UserTerm
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
 from tasks.records import Problem
+from tasks.rollout import Setting, roll_out, without_tree
 from tasks.update import task as update_task
 from tasks.update.diagnostics.health import COLLAPSE, DEGRADATION, Verdict
 from tests.support.groups import write_rewarded
