@@ -1,4 +1,4 @@
-"""Size of the project, counted from its tree: lines, files, params, words, and attributes of libraries it replaces.
+"""Size and structure of the project, read from its tree: lines, params, words, what is written twice, who names whom.
 
     python -m benchmarks.house
 
@@ -8,13 +8,14 @@ Prints a table of the largest folders and files, then one JSON object as the las
 import ast
 import json
 import statistics
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from flows.stages.dvc_yaml import MODULES
+from flows.stages.dvc_yaml import MODULES, ROUND
 from flows.stages.sources import sources_of
 from tasks.params.params import Params
 
@@ -73,6 +74,80 @@ def types_defined_twice(files: list[Path]) -> list[str]:
     return sorted(name for name, count in names.items() if count > 1)
 
 
+def calls(node: ast.AST) -> set[str]:
+    """Names of the functions that a piece of code calls, or hands over to be called."""
+    return {
+        name.id
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call)
+        for name in (call.func, *call.args)
+        if isinstance(name, ast.Name)
+    }
+
+
+def functions_of_the_loop() -> dict[str, str]:
+    """The functions of stages that a round in memory calls → the stage's package."""
+    found = dict[str, str]()
+    for module in ("round", "rollout"):
+        tree = ast.parse((ROOT / "tasks" / f"{module}.py").read_text(encoding="utf-8"))
+        packages = {
+            alias.name: str(node.module).split(".")[1]
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tasks.")
+            for alias in node.names
+            if str(node.module).split(".")[1] in ROUND
+        }
+        defaults = {
+            d.id
+            for f in ast.walk(tree)
+            if isinstance(f, ast.FunctionDef)
+            for d in f.args.defaults
+            if isinstance(d, ast.Name)
+        }
+        found |= {name: packages[name] for name in sorted((calls(tree) | defaults) & packages.keys()) if name.islower()}
+    return found
+
+
+def loop_faults() -> list[str]:
+    """Functions of the loop that no stage calls, and decisions of a stage's `task.py` by a param."""
+    found = []
+    stage_calls = {
+        stage: set[str]().union(*(calls(ast.parse(f.read_text(encoding="utf-8"))) for f in modules(f"tasks/{stage}")))
+        for stage in ROUND
+    }
+    for name, stage in functions_of_the_loop().items():
+        if name not in stage_calls[stage]:
+            found.append(f"{name}: not called by the stage {stage}")
+    for stage in ROUND:
+        path = ROOT / "tasks" / stage / "task.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.If | ast.IfExp | ast.Match):
+                test = node.subject if isinstance(node, ast.Match) else node.test
+                names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
+                if "params" in names:
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: decides by a param")
+    return found
+
+
+def imports_of(package: str, folder: str) -> list[str]:
+    """Modules below a folder that import a package."""
+    found = []
+    for file in modules(folder):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if any(name.split(".")[0] == package for name in names):
+                found.append(file.relative_to(ROOT).as_posix())
+                break
+    return found
+
+
+def broken_contracts() -> int:
+    """Contracts of `.importlinter` that do not hold; the first is that no module imports one above it."""
+    ended = subprocess.run(["lint-imports"], cwd=ROOT, capture_output=True, text=True)
+    return ended.stdout.count(" BROKEN") if ended.returncode in (0, 1) else -1
+
+
 def stages_of_recipes() -> list[str]:
     """Stages that an edit of a recipe makes stale in a run that does not use it."""
     folders = ("recipes/", "recipes/chess/", "recipes/civil/")
@@ -92,6 +167,9 @@ def main() -> None:
     print("patched attributes", *(patches or ["none"]), sep="\n  ")
     twice = types_defined_twice(product)
     print("types defined twice", *(twice or ["none"]), sep="\n  ")
+    faults = loop_faults()
+    print("the loop", *(faults or [f"{name}: {stage}" for name, stage in functions_of_the_loop().items()]), sep="\n  ")
+    named = [f for f in product if "tasks/tracking/" not in f.as_posix() and "mlflow" in f.read_text().lower()]
     counts = {
         "readme_lines": lines([readme]),
         "readme_words": words([readme]),
@@ -104,7 +182,12 @@ def main() -> None:
         "files": len(product),
         "median_file_lines": statistics.median(sizes.values()),
         "params": count_params(Params),
+        "benchmark_lines": lines(modules("benchmarks")),
         "type_names_defined_twice": len(twice),
+        "loop_written_once": int(not faults),
+        "upward_imports": broken_contracts(),
+        "tests_import_benchmarks": len(imports_of("benchmarks", "tests")),
+        "modules_that_name_mlflow": len(named),
         "stages_stale_by_a_recipe": len(stages_of_recipes()),
         "patched_attributes": len(patches),
     }

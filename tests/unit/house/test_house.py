@@ -6,7 +6,16 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.house import PRODUCT, ROOT, lines, modules, stages_of_recipes, types_defined_twice
+from benchmarks.house import (
+    PRODUCT,
+    ROOT,
+    functions_of_the_loop,
+    lines,
+    loop_faults,
+    modules,
+    stages_of_recipes,
+    types_defined_twice,
+)
 
 MODULES = modules(*PRODUCT)
 HEADLINES = ("What ", "Whether ", "Who ", "How ", "Which ", "Where ", "When ")
@@ -58,3 +67,9 @@ def test_init_files_are_empty() -> None:
 def test_a_type_has_one_definition_and_no_stage_knows_a_recipe() -> None:
     assert types_defined_twice(MODULES) == []
     assert stages_of_recipes() == []
+
+
+def test_the_loop_is_written_once() -> None:
+    """A round in memory calls what the stages call, and no `task.py` decides by a param."""
+    assert set(functions_of_the_loop().values()) == {"search", "collect", "reward", "select", "update"}
+    assert loop_faults() == []
