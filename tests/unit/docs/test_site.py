@@ -48,8 +48,8 @@ UNITS = dict(re.findall(r"user/([\w-]+\.service)`[^`]*```ini\n(.*?)```", PAGE, r
 
 def test_its_schedule_is_that_of_prefects_file() -> None:
     recipe = (REPOSITORY / "prefect.yaml").read_text()
-    assert "prefect deployment run scheduled/nightly" in PAGE
-    assert "- name: nightly" in recipe
+    assert "prefect deployment run scheduled/nightly-" in PAGE
+    assert '- name: "nightly-{{ project.name }}"' in recipe
     assert "flows/scheduling/scheduled_run.py:scheduled" in recipe
     assert "name: graft" in recipe
 
