@@ -86,7 +86,7 @@ def _missed(root: Path, schedules: Sequence[SCHEDULE_TYPES], begins: bool) -> li
         return []
     memory, now = _memory(root), _now()
     present = tuple(each.model_dump_json() for each in schedules)
-    is_same = [_rule(text) for text in memory.schedules] == [_rule(text) for text in present]
+    is_same = [rule_of(text) for text in memory.schedules] == [rule_of(text) for text in present]
     times = scheduled_times(memory.schedules, memory.until, now) if memory.until and is_same else []
     until = times[-1] - timedelta(microseconds=1) if times and not begins else now
     _write(root, memory.model_copy(update={"until": until, "schedules": present}))
@@ -104,7 +104,7 @@ def scheduled_times(schedules: Sequence[str], since: datetime, until: datetime) 
     return sorted(time for time in times if since < time <= until)
 
 
-def _rule(schedule: str) -> dict[str, object]:
+def rule_of(schedule: str) -> dict[str, object]:
     """A schedule without the moment at which it was made, from which an interval counts."""
     return {key: value for key, value in json.loads(schedule).items() if key != "anchor_date"}
 

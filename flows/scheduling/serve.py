@@ -8,26 +8,31 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import httpx
-from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, DeploymentSchedule
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
 from tzlocal import get_localzone_name
 
-from flows.alerts.scheduled_alerts import check_schedule
+from flows.alerts.scheduled_alerts import check_schedule, rule_of
 from flows.doctor import refuse_bad_pair
 from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
 from flows.prefect_runs.server_address import REMEDY
 from flows.prefect_runs.temporary_server import TemporaryServer
+from flows.scheduling.deployment import project_name
 from flows.scheduling.scheduled_run import scheduled
 from flows.scheduling.watch import run_on_arrival, watched
-from tasks.artifacts import digest_text
 from tasks.core.loopback import answers
 from tasks.errors import GraftError, TransientError
 from tasks.params.file import load_params
@@ -55,20 +60,22 @@ def serve(root: Path, cron: str | None, every: float | None, watch: str | None, 
     path = watched(root, watch) if watch else None
     schedule = None if path and cron is None and every is None else schedule_of(cron, every)
     refuse_bad_pair()
-    name = name or f"{root.name}-{digest_text(workspace_tag(root))[:6]}"  # two clones have a schedule each
+    name = name or project_name(root)
     with _server() as (url, ours):
-        try:
-            retry_while_restarting(ours, lambda: _register(root, name, schedule))
-            check_schedule(root, [schedule] if schedule else [])
-            when = [_described(schedule)] if isinstance(schedule, CronSchedule) else []
-            when += [] if every is None else [f"every {every:g} s"]
+
+        def work() -> None:
+            runner, commands = _register(root, name, schedule)
+            resume = " && ".join(f"PREFECT_API_URL={quote(url)} {command}" for command in commands)
+            paused = f"paused in Prefect (resume it there: {resume})" if resume else ""
+            check_schedule(root, [schedule] if schedule and not paused else [])
+            when = [_described(schedule, paused)] if schedule else []
             when += [f"when problems arrive in {watch}"] if watch else []
-            print(f"scheduled {' and '.join(when)} as scheduled/{name}; Prefect: {url}", flush=True)
+            print(f"scheduled {' and '.join(when)} as {scheduled.name}/{name}; Prefect: {url}", flush=True)
+            asyncio.run(_work(root, name, path, runner))
+
+        try:
             with suppress(KeyboardInterrupt):
-                # Prefect's runner ends after a few polls without an answer
-                retry_while_restarting(
-                    ours, lambda: asyncio.run(_work(root, name, path, _register(root, name, schedule)))
-                )
+                retry_while_restarting(ours, work)  # Prefect's runner ends after a few polls without an answer
         except (httpx.TransportError, RuntimeError, ExceptionGroup) as error:
             if not isinstance(error, httpx.TransportError) and answers(f"{url}/health"):
                 raise
@@ -86,21 +93,49 @@ async def _work(root: Path, name: str, path: Path | None, runner: Runner) -> Non
         task.result()
 
 
-def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule | None) -> Runner:
-    """Register the deployment; returns the runner that polls the server for its runs. May be repeated."""
+def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule | None) -> tuple[Runner, list[str]]:
+    """Register the deployment; returns the runner that polls the server for its runs, and the commands that resume what
+    is paused. May be repeated.
+
+    What a person has paused in Prefect stays paused, unless the schedule is another one now.
+    """
     crashed = mark_crashed(root, load_params(root / "params.yaml").machine.tracking)
     if crashed:
         print(f"marked as crashed, their processes being gone: {', '.join(crashed)}", flush=True)
+    before = _registered(name, schedule)
+    paused, active = (before[0].paused, before[1].active) if before else (False, True)
     runner = Runner(name)
     runner.add_flow(
         scheduled,
         name=name,
-        schedules=[schedule] if schedule else [],
+        schedules=[DeploymentScheduleCreate(schedule=schedule, active=active)] if schedule else [],
+        paused=paused,
         concurrency_limit=ONE_AT_A_TIME,
         tags=[workspace_tag(root)],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    return runner
+    after = _registered(name, schedule)
+    commands = []
+    if after and after[0].paused:
+        commands.append(f"prefect api POST /deployments/{after[0].id}/resume_deployment")
+    if after and not after[1].active:
+        commands.append(f"prefect deployment schedule resume {quote(f'{scheduled.name}/{name}')} {after[1].id}")
+    return runner, commands
+
+
+def _registered(
+    name: str, schedule: CronSchedule | IntervalSchedule | None
+) -> tuple[DeploymentResponse, DeploymentSchedule] | None:
+    """The deployment and the schedule in Prefect; None where it has not both."""
+    if not schedule:
+        return None
+    with get_client(sync_client=True) as client:
+        try:
+            found = client.read_deployment_by_name(f"{scheduled.name}/{name}")
+        except ObjectNotFound:
+            return None
+    rule = rule_of(schedule.model_dump_json())
+    return next(((found, each) for each in found.schedules if rule_of(each.schedule.model_dump_json()) == rule), None)
 
 
 def retry_while_restarting(ours: TemporaryServer | None, work: Callable[[], Value]) -> Value:
@@ -156,8 +191,12 @@ def _next_time(schedule: CronSchedule) -> datetime:
     return asyncio.run(ServerSchedule(cron=schedule.cron, timezone=schedule.timezone).get_dates(n=1))[0]
 
 
-def _described(schedule: CronSchedule) -> str:
-    return f'at "{schedule.cron}" ({schedule.timezone}), next on {_next_time(schedule):%Y-%m-%d at %H:%M},'
+def _described(schedule: CronSchedule | IntervalSchedule, paused: str = "") -> str:
+    """A schedule in words. `paused`: said instead of the next date."""
+    if isinstance(schedule, CronSchedule):
+        note = paused or f"next on {_next_time(schedule):%Y-%m-%d at %H:%M}"
+        return f'at "{schedule.cron}" ({schedule.timezone}), {note},'
+    return f"every {schedule.interval.total_seconds():g} s" + (f", {paused}," if paused else "")
 
 
 def _local_zone() -> str:

@@ -13,13 +13,15 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
-from prefect.client.schemas.schedules import IntervalSchedule
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.alerts.alert import Memory
 from flows.prefect_runs.crashed_runs import Note
 from flows.prefect_runs.temporary_server import TemporaryServer
-from flows.scheduling.serve import retry_while_restarting, serve
+from flows.scheduling.deployment import project_name
+from flows.scheduling.serve import _register, retry_while_restarting, serve
 from flows.scheduling.watch import STILL
 from tasks.artifacts import read_json, write_json
 from tasks.core.loopback import answers, free_port
@@ -27,7 +29,7 @@ from tasks.errors import TransientError
 from tests.support.flow_runs import mlflow_states, states, temporary_servers, wait_until
 from tests.support.params_file import override
 from tests.support.processes import is_alive
-from tests.support.tiny_project import begin, environment, ran
+from tests.support.tiny_project import begin, environment, ran, run
 from tests.support.webhooks import Webhook, webhook
 
 pytestmark = pytest.mark.slow
@@ -146,6 +148,40 @@ def test_a_run_that_is_killed_is_an_alert_at_once(done: Path, alerts: Webhook) -
         (note,) = (done / ".graft" / "flows").iterdir()
         psutil.Process(read_json(note, Note).process.pid).kill()
         wait_until(lambda: alerts.titles() == ["run killed"], process)
+
+
+def test_what_was_paused_in_prefect_stays_so_until_it_is_resumed_or_the_schedule_is_another(
+    done: Path, prefect_api: str
+) -> None:
+    """`graft serve` says by which commands it is resumed."""
+    name, log = project_name(done), done / "serve.log"
+    nightly, hourly = CronSchedule(cron="0 3 * * *", timezone="UTC"), IntervalSchedule(interval=timedelta(hours=1))
+
+    def is_on() -> tuple[bool, ...]:
+        """The deployment and its schedules."""
+        found = client.read_deployment_by_name(f"scheduled/{name}")
+        return (not found.paused, *(each.active for each in found.schedules))
+
+    def pause(deployment: bool, schedule: bool) -> None:
+        found = client.read_deployment_by_name(f"scheduled/{name}")
+        client.set_deployment_paused_state(found.id, deployment)
+        client.update_deployment_schedule(found.id, found.schedules[0].id, active=not schedule)
+
+    with temporary_settings({PREFECT_API_URL: prefect_api}), get_client(sync_client=True) as client:
+        for schedule, deployment, itself in [(hourly, True, False), (nightly, True, True)]:
+            _, commands = _register(done, name, schedule)
+            assert (is_on(), commands) == ((True, True), [])
+            pause(deployment, itself)
+            _, commands = _register(done, name, schedule)
+            assert (is_on(), len(commands)) == ((not deployment, not itself), deployment + itself)
+        with serving(done, "--cron", "0 3 * * *", PREFECT_API_URL=prefect_api, TZ="UTC") as process:
+            wait_until(lambda: "scheduled at" in log.read_text(), process)
+            start, _, rest = log.read_text().partition(", paused in Prefect (resume it there: ")
+            assert start == 'scheduled at "0 3 * * *" (UTC)'
+            run(done, "sh", "-c", rest.partition("), as scheduled/")[0])
+            assert is_on() == (True, True)
+        _register(done, name, None)
+        assert is_on() == (True,)  # only the watch
 
 
 def test_an_error_of_any_type_is_repeated_if_the_server_was_away(
