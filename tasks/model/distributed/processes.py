@@ -46,7 +46,7 @@ Work = Callable[[Layout, Params, int], None]
 
 
 def run_in_processes(work: Work, count: int, layout: Layout, params: Params, round: int) -> None:
-    """Run the round's work in so many processes: one is this one.
+    """Run the round's work in `count` processes, where that is 1 in this one.
 
     An exception in one of them is raised here, its traceback in a note. None of them outlives this process.
     """
