@@ -1,7 +1,7 @@
 """The selection of a round over values: completions and models → which samples the update may see.
 
-    hold_out         validation's completions by the policy of the round, and the audit of training's rewards
-    select_round     at the models that the update starts from, by influence on them (select_samples.py)
+hold_out         validation's completions by the policy of the round, and the audit of training's rewards
+select_round     at the models that the update starts from, by influence on them (select_samples.py)
 """
 
 import logging
