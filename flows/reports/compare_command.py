@@ -23,6 +23,9 @@ MAX_PARAMS = 300
 VALUE_WIDTH = 20
 """Characters of a param's value; the page shows all."""
 
+GAP = 2
+"""Blanks between the columns of a table."""
+
 
 def compare(names: Sequence[str], project: Path, html: Path | None, console: Console) -> None:
     """Print the differences between the runs `names`, and write the page to `html`.
@@ -70,13 +73,23 @@ def _print(sides: Sequence[Side], console: Console) -> None:
 
 
 def _print_params(rows: Mapping[str, Sequence[str]], sides: Sequence[Side], console: Console) -> None:
+    """A table with all runs, or several one below the other where the terminal has no room for all."""
     if not rows:
         console.print("All params are the same.")
         return
-    table = make_table("params that differ", *(side.letter for side in sides))
-    for name, values in islice(rows.items(), MAX_PARAMS):
-        table.add_row(name, *(shortened(value, VALUE_WIDTH) for value in values))
-    console.print(table)
+    title = "params that differ"
+    shown = {name: [shortened(value, VALUE_WIDTH) for value in rows[name]] for name in islice(rows, MAX_PARAMS)}
+    room = console.width - max(map(len, (title, *shown)))
+    widest = max(len(value) for values in shown.values() for value in values)
+    together = max(room // (widest + GAP), 1)
+    for start in range(0, len(sides), together):
+        part = slice(start, start + together)
+        table = make_table(title, *(side.letter for side in sides[part]), wrap=title)
+        for name, values in shown.items():
+            table.add_row(name, *values[part])
+        if start:
+            console.print()
+        console.print(table)
     if len(rows) > MAX_PARAMS:
         console.print(f"… and {len(rows) - MAX_PARAMS} more: --html FILE shows all", style="dim", highlight=False)
 
@@ -84,9 +97,10 @@ def _print_params(rows: Mapping[str, Sequence[str]], sides: Sequence[Side], cons
 def _changes(contrast: Contrast) -> Table:
     counts = {row.problems for row in contrast.changes}
     most = max(counts)
-    table = make_table(f"{most} test problems", contrast.first, contrast.second, "change", "p")
+    title = f"{most} test problems"
+    table = make_table(title, contrast.first, contrast.second, "change", "p", wrap=title)  # so that no number is cut
     for row in contrast.changes:
-        title = comparison.title_of(row.name) + ("" if row.problems == most else f" ({row.problems})")
+        measure = comparison.title_of(row.name) + ("" if row.problems == most else f" ({row.problems})")
         change, p = comparison.change(row.difference), comparison.p_value(row.p)
-        table.add_row(title, comparison.level(row.first), comparison.level(row.second), change, p)
+        table.add_row(measure, comparison.level(row.first), comparison.level(row.second), change, p)
     return table

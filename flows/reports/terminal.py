@@ -50,11 +50,12 @@ def print_report(
 def _learning(record: RunRecord) -> Table:
     """Measures on the test problems before and after, with their intervals; the change is paired."""
     first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
-    table = make_table(f"{len(record.outcomes['after'])} test problems", "before", "after", "change")
+    title = f"{len(record.outcomes['after'])} test problems"
+    table = make_table(title, "before", "after", "change", wrap=title)
     for found in changes(record):
-        title = title_of(found.name).replace("pass@1 greedy ", "  ")
+        measure = title_of(found.name).replace("pass@1 greedy ", "  ")
         levels = (level_with_interval(numbers, found.name) for numbers in (first, last))
-        table.add_row(title, *levels, change(found.difference))
+        table.add_row(measure, *levels, change(found.difference))
     return table
 
 
@@ -62,7 +63,7 @@ def _means(record: RunRecord) -> Table:
     """Shares of the samples without a result and cut at their length limit, costs, and the environment's measures."""
     first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
     measures = {name: name.removeprefix(PREFIX).replace("_", " ").replace("/", " ") for name in last if is_level(name)}
-    table = make_table("means", "before", "after", "change")
+    table = make_table("means", "before", "after", "change", wrap="means")
     for name, title in {"invalid": "invalid samples", "cut": "cut samples", **COSTS, **measures}.items():
         if name in first:
             levels = (level_with_interval(numbers, name) for numbers in (first, last))

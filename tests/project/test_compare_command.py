@@ -21,9 +21,10 @@ from tasks.core.console import PlainConsole
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.records import Problem
+from tasks.records import Problem, ProblemOutcome
 from tasks.tracking.recorder import Recorder
 from tests.support import finished_run
+from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY
 from tests.support.tiny_project import commit, dvc, run
 from tests.support.valid_files import ENTRY
@@ -66,6 +67,24 @@ def test_two_folders_side_by_side_and_on_a_page(runs: Path) -> None:
     assert lines[-1] == "The page: pages/compared.html"
     assert "2 runs on 24 test problems" in (runs / "pages" / "compared.html").read_text()
     assert sorted(path.name for path in runs.iterdir()) == ["first", "pages", "second"]
+
+
+def test_names_are_folded_or_a_table_parted_before_a_number_is_cut(runs: Path) -> None:
+    names = ["first", "second", "third"]
+    shutil.copytree(runs / "second", runs / "third")
+    for seed, name in enumerate(names):
+        override(runs / name / "params.yaml", [f"policy.base=models/{name * 5}", f"seed={seed}"])
+        for path in (runs / name).glob("run/evaluation/*/outcomes.jsonl"):
+            outcomes = read_jsonl(path, ProblemOutcome)
+            write_jsonl(path, [o.model_copy(update={"novelty": "composition"}) for o in outcomes[:12]] + outcomes[12:])
+    lines = compare(runs, *names).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("pass@1 greedy new composition") for line in lines) == 2
+    assert any("< 0.001" in line for line in lines)
+    cut = [line for line in lines if "…" in line.replace(" … ", " ")]
+    assert [line.split()[0] for line in cut] == ["policy.base"] * 2
+    assert [line.split()[-2:] for line in lines if line.startswith("params that")] == [["A", "B"], ["differ", "C"]]
+    assert [line.split()[1:] for line in lines if line.startswith("seed ")] == [["0", "1"], ["2"]]
 
 
 def test_one_run_alone_has_a_page_and_one_file_is_enough(runs: Path) -> None:

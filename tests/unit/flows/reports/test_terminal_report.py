@@ -104,7 +104,9 @@ def test_costs_and_measures_of_an_environment_have_rows_but_not_those_of_seen_an
         measures = {"measure/p_legal/sampled": legal, "measure/p_legal/sampled_unseen": 0.1}
         interval = {"measure/p_legal/sampled_low": legal - 0.1, "measure/p_legal/sampled_high": legal + 0.1}
         add(layout, "evaluate", when, measures | interval | dict.fromkeys(COSTS, 1.5))
-    shown = report(layout)
+        long = dict.fromkeys((f"measure/{'long_' * 9}name/sampled{end}" for end in ("", "_low", "_high")), legal)
+        add(layout, "evaluate", when, long)
+    shown = report(layout)  # which folds the long name
     assert all(title in shown for title in COSTS.values())
     rows = [" ".join(line.split()) for line in shown.splitlines() if line.startswith("p legal")]
     assert rows == ["p legal sampled 0.250 (0.15–0.35) 0.500 (0.40–0.60) +0.250"]
