@@ -1,5 +1,6 @@
 """The section `machine` of `params.yaml`, which a person sets once a machine: no stage depends on it."""
 
+from shlex import quote
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -20,8 +21,10 @@ class Tracking(Section):
     @classmethod
     def _check_store(cls, uri: str) -> str:
         if uri not in ("", "databricks") and urlsplit(uri).scheme in ("", "file"):
+            folder = quote(urlsplit(uri).path)
             raise ValueError(
-                "is a folder, in which MLflow keeps no runs any more; name a database: sqlite:///mlflow.db"
+                "is a folder, in which MLflow keeps no runs any more; name a database: sqlite:///mlflow.db; to fill a "
+                f"new one with the folder's runs: mlflow migrate-filestore --source {folder} --target sqlite:///mlflow.db"
             )
         return uri
 
