@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from tasks.core.terminal import answer_text, printable, shortened
 from tasks.errors import GraftError
+from tasks.evaluators.expression import has_value
 from tasks.evaluators.scores import BUILT_IN
 from tasks.params.convert import SHIPPED
 from tasks.params.file import load_params
@@ -32,7 +34,7 @@ class FileSummary(NamedTuple):
     name: str
     known: Format
     evaluator: str
-    problems: Sequence[Problem]
+    problems: Mapping[str, Problem]  # by place
     refused: Mapping[str, str]  # place → reason
     doubts: Mapping[str, str]  # place → what a run takes, but should be looked at
     repeated: int  # lines with a question, their siblings' included, that occurs before
@@ -79,15 +81,15 @@ def _summarise(name: str, text: str, evaluator: str, siblings: int, sandbox: San
         count = f" (the first of {len(refused)} lines, of which a run refuses all)"
         raise GraftError(next(iter(refused.values())) + (count if len(refused) > 1 else ""))
     used = known.evaluator if evaluator == BY_FORMAT else evaluator
-    return FileSummary(name, known, used, list(counted.values()), refused, doubts, repeated)
+    return FileSummary(name, known, used, counted, refused, doubts, repeated)
 
 
 def _lines_of(summary: FileSummary) -> Iterator[str]:
     """What a person wants to know before a run, a line each."""
-    problems = summary.problems
+    problems = [*summary.problems.values()]
     yield f"{summary.name}: {len(problems)} problems, format {summary.known.name}"
     yield f"  evaluator   {_evaluator(summary)}"
-    yield f"  answers     {_answers(summary.evaluator, [p.answer for p in problems])}"
+    yield f"  answers     {_answers(summary.evaluator, [p.answer for p in problems])}{_without_value(summary)}"
     yield f"  questions   {_lengths([without_context(p.question) for p in problems])}"
     yield f"  contexts    {_lengths([text for p in problems if (text := context(p.question))])}"
     yield f"  siblings    {_siblings([p for p in problems if p.siblings])}"
@@ -96,8 +98,7 @@ def _lines_of(summary: FileSummary) -> Iterator[str]:
     yield f"  duplicates  {summary.repeated or 'none'}{' (a run refuses them)' if summary.repeated else ''}"
     if summary.refused:
         count = f"{len(summary.refused)} of {len(summary.refused) + len(problems)} lines"
-        places = ", ".join(list(summary.refused)[:MOST_NAMED]) + (" …" if len(summary.refused) > MOST_NAMED else "")
-        yield f"  refused     {count}, so that a run refuses the file: {places}; the first:"
+        yield f"  refused     {count}, so that a run refuses the file: {_listed([*summary.refused])}; the first:"
         yield f"              {printable(next(iter(summary.refused.values())))}"
     for place, what in list(summary.doubts.items())[:MOST_NAMED]:
         yield f"  doubtful    {printable(where_of(summary.name, place))}: {printable(what, replacement=' ')}"
@@ -123,6 +124,19 @@ def _siblings(problems: Sequence[Problem]) -> str:
 def _answers(evaluator: str, answers: Sequence[Answer]) -> str:
     counts = Counter(map(str if evaluator == "choice" else kind_of_answer, answers))
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "none"
+
+
+def _without_value(summary: FileSummary) -> str:
+    """How many texts the evaluator `expression` cannot read; "" of another, which compares texts anyway."""
+    if summary.evaluator != "expression" or find_spec("math_verify") is None:
+        return ""
+    texts = {place: p.answer for place, p in summary.problems.items() if isinstance(p.answer, str)}
+    found = [place for place, text in texts.items() if not has_value(text)]
+    return f"; {len(found)} of them no expression, equal to the same letters alone: {_listed(found)}" if found else ""
+
+
+def _listed(places: Sequence[str]) -> str:
+    return ", ".join(places[:MOST_NAMED]) + (" …" if len(places) > MOST_NAMED else "")
 
 
 def _lengths(texts: Sequence[str]) -> str:

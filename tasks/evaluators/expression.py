@@ -52,8 +52,16 @@ def are_equal(given: str, expected: str) -> bool:
     return 0 < len(given) <= LONGEST and _CHILD.compare(given, expected)
 
 
+def has_value(text: str) -> bool:
+    """False for an answer that is not read as an expression: it equals the same words alone.
+
+    Raises GraftError without math-verify.
+    """
+    return _CHILD.has_value(text)
+
+
 class Comparer:
-    """A child process that compares expressions; started by the first comparison, and again after one was killed."""
+    """A child process that reads and compares expressions; started by the first comparison, and again after one was killed."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -63,7 +71,13 @@ class Comparer:
 
     def compare(self, given: str, expected: str) -> bool:
         """The child's verdict; False without one within the limits. Raises GraftError where it cannot start."""
-        message = [expected, given]
+        return self._is_true([expected, given])
+
+    def has_value(self, text: str) -> bool:
+        """Whether the child reads it as an expression; like `compare`."""
+        return self._is_true([text])
+
+    def _is_true(self, message: list[str]) -> bool:
         with self._lock:
             if self._child is None or self._owner != os.getpid() or not self._child.send(message):
                 self._child = self._started()

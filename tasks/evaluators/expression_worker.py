@@ -1,6 +1,6 @@
 """Child process that reads and compares expressions, started by tasks/evaluators/expression.py.
 
-A message is a comparison, [expected, given]; the answer is true or false.
+A message is a comparison, [expected, given], or one text, which may have a value; the answer is true or false.
 """
 
 import resource
@@ -22,7 +22,12 @@ def main() -> None:
     parent.send("ready")
     while True:
         try:
-            verdict = expression_equality.are_equal(*map(expression_reader.read, parent.receive()))
+            first, *others = map(expression_reader.read, parent.receive())
+            verdict = (
+                expression_equality.are_equal(first, *others)
+                if others
+                else not isinstance(first, expression_equality.PlainText)
+            )
         except (Exception, MemoryError):  # noqa: BLE001 (sympy raises anything for what it cannot compute)
             verdict = False
         parent.send(verdict)

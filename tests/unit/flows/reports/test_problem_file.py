@@ -72,6 +72,16 @@ def test_a_file_of_code_is_described_with_its_doubtful_lines() -> None:
     )
 
 
+def test_answers_that_the_evaluator_of_expressions_cannot_read_are_counted_with_their_lines() -> None:
+    answers = [r"\frac{1}{2}", r"\text{no solution}", 12, "x^2 + 1", "Evelyn"]
+    rows: list[dict[str, object]] = [{"question": f"{n}?", "answer": answer} for n, answer in enumerate(answers)]
+    Path("math.jsonl").write_text(text_of(rows))
+    told = "5 texts; 2 of them no expression, equal to the same letters alone: line 2, line 5\n"
+    assert f"  answers     {told}" in describe_files("math.jsonl", "expression", 0)
+    Path("math.jsonl").write_text(text_of(rows[:1]))
+    assert "  answers     1 texts\n" in describe_files("math.jsonl", "expression", 0)
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="GSM8K and HumanEval are not here")
 def test_real_files_are_recognised() -> None:
     gsm8k = describe_files(str(SHARED / "gsm8k/train.jsonl"), "format", 0).splitlines()
