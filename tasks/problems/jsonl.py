@@ -229,11 +229,24 @@ def longest_questions(root: Path, params: Problems) -> dict[str, str]:
 
     Raises GraftError where a file cannot be read.
     """
+    found = _by_place(root, params)
+    asked = ((place, max(problem.questions, key=_bytes)) for place, problem in found.items())
+    return dict(heapq.nlargest(LONGEST, asked, key=lambda pair: _bytes(pair[1])))
+
+
+def problem_places(root: Path, params: Problems) -> dict[str, str]:
+    """The place of each problem in the files of `problems.path`, by its id.
+
+    Raises GraftError where a file cannot be read.
+    """
+    return {problem.problem_id: place for place, problem in _by_place(root, params).items()}
+
+
+def _by_place(root: Path, params: Problems) -> dict[str, Problem]:
     reader = Reader(params.evaluator, root, siblings=params.siblings, loads=False)
     files = problem_files(root, params.path).items()
     problems = read_files(((name, problem_text(name, file), file.name) for name, file in files), reader)
-    asked = ((where_of(*reader.places[p.problem_id]), max(p.questions, key=_bytes)) for p in problems)
-    return dict(heapq.nlargest(LONGEST, asked, key=lambda pair: _bytes(pair[1])))
+    return {where_of(*reader.places[problem.problem_id]): problem for problem in problems}
 
 
 def _bytes(text: str) -> int:
