@@ -10,15 +10,18 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from tasks.core.terminal import shortened
 from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
 from tasks.problems.shown_answers import lookup_program
+from tasks.programs.code_blocks import syntax_tree
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Sandbox, make_sandbox
 from tasks.programs.sandbox.unit_tests.outcomes import (
     LATE,
     Outcome,
     TextVerdicts,
     UnitTests,
+    first_failures,
     run_unit_tests,
     text_verdicts,
 )
@@ -26,6 +29,9 @@ from tasks.records import UNIT_TESTS, Problem
 
 Texts = Sequence[TextVerdicts]
 """Verdicts of one program, for each text of tests."""
+
+LONGEST = 100
+"""Characters of a line of tests."""
 
 _FORMS = "asserts, a function check(candidate), functions test_… or a unittest.TestCase"
 _EMPTY = ("", "def {}(*args, **kwargs): pass\n", "def {0}(*args, **kwargs): return {0}\n")
@@ -103,8 +109,15 @@ def _reason(empty: Texts, none: Texts, some: Texts) -> str | None:
 def _try_solutions(sandbox: Sandbox, answers: Mapping[str, Any]) -> dict[str, str]:
     jobs = [(answer["solution"], UnitTests.of(answer, "hidden")) for answer in answers.values()]
     outcomes = run_unit_tests(sandbox, jobs)
-    reasons = {place: _failure(outcome) for place, outcome in zip(answers, outcomes, strict=True)}
-    return {place: reason for place, reason in reasons.items() if reason}
+    if None in outcomes:
+        raise GraftError(f"unit tests: {SANDBOX_DIED}; run: graft doctor")
+    tried = zip(answers, jobs, outcomes, strict=True)
+    failed = {place: (job, each) for place, job, each in tried if each and each.passed < each.total}
+    told = first_failures(sandbox, [job for job, _ in failed.values()])
+    return {
+        place: _failure(outcome, line, _reason_of_program(answers[place], error))
+        for (place, (_, outcome)), (line, error) in zip(failed.items(), told, strict=True)
+    }
 
 
 def _known_from_shown(sandbox: Sandbox, asked: Mapping[str, tuple[str, Any]]) -> dict[str, str]:
@@ -127,14 +140,23 @@ def _wrong_examples(sandbox: Sandbox, answers: Mapping[str, Any]) -> dict[str, l
     return {place: wrong for place, wrong in failed.items() if wrong}
 
 
-def _failure(outcome: Outcome | None) -> str | None:
-    if outcome is None:
-        raise GraftError(f"unit tests: {SANDBOX_DIED}; run: graft doctor")
-    if outcome.passed == outcome.total:
-        return None
-    ending = f" ({outcome.ending})" if outcome.ending else ""
+def _failure(outcome: Outcome, line: str, error: str) -> str:
+    """Why a solution is refused, with the line of the first test that it fails, and why."""
+    test, why = f", fails {shortened(line, LONGEST)}" if line else "", outcome.ending or error
     remedy = "raise sandbox.seconds, or remove the line" if outcome.ending == LATE else "correct it, or remove the line"
-    return f"solution: passes {outcome.passed} of the {outcome.total} hidden tests{ending}; {remedy}"
+    passed = f"passes {outcome.passed} of the {outcome.total} hidden tests"
+    return f"solution: {passed}{test}{f' ({why})' if why else ''}; {remedy}"
+
+
+def _reason_of_program(answer: Any, error: str) -> str:
+    """A program's exception or, where it lacks the function, what is wrong with its text."""
+    lacks_function = error == f"KeyError: {answer['entry_point']!r}"
+    if lacks_function or error == "SyntaxError":
+        try:
+            syntax_tree(answer["prompt"] + answer["solution"])
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as broken:
+            return f"{type(broken).__name__}: {broken}".replace("<unknown>, ", "")
+    return f"it defines no {answer['entry_point']}" if lacks_function else error
 
 
 def _passes(unit: TextVerdicts) -> bool:

@@ -12,7 +12,8 @@ HELLO = b"H"  # zygote → host, once: JSON {"layers", "reasons"}
 PROGRAM = b"P"  # host → zygote: pack_program(…), for a child of its own; host → tests → program
 # under test: JSON [prompt, code, name of the function, setup]
 BATCH = b"B"  # host → zygote: JSON [[code, [question, …]], …], plain programs for one child
-TESTS = b"U"  # host → zygote: SHARED or OWN; host → tests: JSON [prompt, setup, name of the function, texts]
+TESTS = b"U"  # host → zygote: SHARED or OWN; host → tests: JSON [prompt, setup, name of the function, texts,
+# whether to tell of the first failure, after the verdicts: a line feed and JSON [line of the tests, exception]]
 CALL = b"C"  # tests → program under test, after a PROGRAM: JSON [name, arguments, keywords]
 REPLY = b"R"  # program under test → tests: JSON ["ok", value] or ["error", exception], untrusted
 ENDINGS = b"E"  # reply: the bytes that the child wrote, untrusted
@@ -74,6 +75,13 @@ def read_frame(descriptor: int, most: int = 1 << 32) -> tuple[bytes, bytes]:
     if length > most:
         raise EOFError
     return kind, _read_exactly(descriptor, length)
+
+
+def parts_of_verdicts(written: bytes) -> tuple[bytes, bytes, bytes]:
+    """What a process with tests has written: its head, the verdicts, and the first failure; b"" if there is none."""
+    head, _, rest = written.partition(b"\n")
+    verdicts, _, told = rest.partition(b"\n")
+    return head, verdicts, told
 
 
 class Buffer:

@@ -77,12 +77,31 @@ def test_a_solution_of_the_file_has_to_pass() -> None:
     (right,) = read(lines(tests, solution="def f(x): return x + 1"))
     assert isinstance(right.answer, dict)
     assert right.answer["counts"] == [1, 1]
-    wrong = refusal(lines(tests, solution="def f(x): return 3"))
-    assert wrong == "own.jsonl:1: solution: passes 1 of the 2 hidden tests; correct it, or remove the line"
     late = refusal(lines(tests, solution="def f(x):\n    while x > 2: pass\n    return x + 1"))
+    assert late.endswith("fails assert f(3) == 4 (out of time); raise sandbox.seconds, or remove the line")
     lacking = refusal(lines(tests, solution="import queue\ndef f(x): return x + 1"))
-    assert "0 of the 2 hidden tests (module queue is not available in the sandbox; available: abc, " in lacking
-    assert late.endswith("1 of the 2 hidden tests (out of time); raise sandbox.seconds, or remove the line")
+    assert "fails assert f(2) == 3 (module queue is not available in the sandbox; available: abc, " in lacking
+
+
+FAILURES = [
+    ("assert f(3) == 4", "def f(x): return 3", "1 of the 2 hidden tests, fails assert f(3) == 4 (AssertionError)"),
+    ("assert f(3) == 4", "def f(x): return y", "0 of the 2 hidden tests, fails assert f(2) == 3 (NameError: name 'y' "),
+    ("assert f(3) == 4", "def f(x): return (x", "fails assert f(2) == 3 (SyntaxError: '(' was never closed (line 1))"),
+    ("assert f(3) == 4", "def g(x): return x", "fails assert f(2) == 3 (it defines no f)"),
+    ("y = [f(0)]\nassert y[0]", "def f(x): return 6 // x", "fails y = [f(0)] (ZeroDivisionError: integer division or "),
+    ("def check(f):\n    for x in 2, 3, 4:\n        assert f(x) == x + 1, x\n", "def f(x): return 3",
+     "2 of the 4 hidden tests, fails assert f(x) == x + 1, x (AssertionError: 3)"),
+    ("import unittest\nclass T(unittest.TestCase):\n    def test_f(self):\n        self.assertEqual([f(3)], [4])\n",
+     "def f(x): return 3", "fails self.assertEqual([f(3)], [4]) (AssertionError: Lists differ: [3] != [4])"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("test", "solution", "told"), FAILURES)
+def test_the_first_test_that_a_solution_fails_is_named_with_the_exception(test: str, solution: str, told: str) -> None:
+    wrong = refusal(lines(["assert f(2) == 3", test], solution=solution))
+    assert wrong.startswith("own.jsonl:1: solution: passes ")
+    assert told in wrong
+    assert wrong.endswith("; correct it, or remove the line")
 
 
 def test_tests_in_a_loop_are_counted_when_the_file_is_read() -> None:

@@ -13,7 +13,7 @@ CHECK = "check"
 """Name of a function that is called with the function under test, or without arguments."""
 
 Count = Callable[[bool], None]
-"""Called with True for a test that has passed, else with False."""
+"""Called with True for a test that has passed, else with False, while its exception is handled."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -70,11 +70,11 @@ class TestCases:
             test = namespace[name]
             cases: Sequence[dict[str, Any]] = getattr(test, "cases", ({},))
             for case in cases:
-                count(_passes(partial(test, **dict.fromkeys(takes, function) | case)))
+                _count(partial(test, **dict.fromkeys(takes, function) | case), count)
         for name, methods in self._methods.items():
             run = _run_unittest if name in self._unittest else _run_method
             for method in methods:
-                count(_passes(partial(run, namespace[name], method)))
+                _count(partial(run, namespace[name], method), count)
 
     def _add_check(self, node: _Function) -> None:
         required = len(_positional(node)) - len(node.args.defaults)
@@ -126,15 +126,16 @@ def _run_unittest(kind: Any, method: str) -> None:
     result = unittest.TestResult()
     unittest.TestSuite([kind(method)]).run(result)  # a suite calls setUpClass as well
     if result.skipped or not result.wasSuccessful():
-        raise AssertionError
+        raise AssertionError(*(text for _, text in (*result.errors, *result.failures, *result.skipped)))
 
 
-def _passes(test: Callable[[], object]) -> bool:
+def _count(test: Callable[[], object], count: Count) -> None:
     try:
         test()
     except Exception:  # noqa: BLE001 (of a test)
-        return False
-    return True
+        count(False)
+    else:
+        count(True)
 
 
 def _positional(node: _Function) -> list[ast.arg]:

@@ -14,6 +14,7 @@ from typing import Any
 from tasks.programs.code_blocks import parsed
 from tasks.programs.sandbox.determinism import Findings
 from tasks.programs.sandbox.unit_tests.cases import CANDIDATE, TestCases
+from tasks.programs.sandbox.unit_tests.failure import TESTS
 from tasks.programs.sandbox.unit_tests.program_parts import end_prompt
 
 COUNT = "__count_test__"
@@ -35,14 +36,15 @@ class Text:
         tree = ast.parse(text)
         self.keeps_state = Findings(tree).may_keep_state
         self._change(tree)
-        self._compiled = compile(tree, "<tests>", "exec", dont_inherit=True)
+        self._compiled = compile(tree, TESTS, "exec", dont_inherit=True)
         self.free_names = {name for name in _names(self._compiled) if not hasattr(builtins, name)}
 
-    def run(self, namespace: dict[str, Any]) -> bool:
-        """True if it ran to its end, tests that failed included; False if something else raised."""
+    def run(self, namespace: dict[str, Any], failed: Callable[[Exception], object]) -> bool:
+        """True if it ran to its end, tests that failed included; `failed` is called with what was raised elsewhere."""
         try:
             self._run(namespace)
-        except Exception:  # noqa: BLE001 (of a text of the tests)
+        except Exception as error:  # noqa: BLE001 (of a text of the tests)
+            failed(error)
             return False
         return True
 

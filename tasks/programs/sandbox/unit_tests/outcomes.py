@@ -4,11 +4,13 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.determinism import Findings
+from tasks.programs.sandbox.run_program import clean_error
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.programs.sandbox.unit_tests.missing_modules import imported_modules, missing_modules, reason_of
 from tasks.programs.sandbox.unit_tests.program_parts import program_parts
@@ -103,6 +105,12 @@ def _with_missing_modules(
     ]
 
 
+def first_failures(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> list[tuple[str, str]]:
+    """The line of the first test that each (code, tests) fails, and the exception's; "" of what is not known."""
+    answers = sandbox.run_tests([_request(code, tests, explains=True)[:2] for code, tests in jobs])
+    return [_told(payload) if kind in _WITH_VERDICTS else ("", "") for kind, payload in answers]
+
+
 def text_verdicts(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> list[list[TextVerdicts]]:
     """The verdicts on each text of tests, of each (code, tests); [] if they exceeded the limits of the sandbox."""
     answers = sandbox.run_tests([_request(code, tests)[:2] for code, tests in jobs])
@@ -116,13 +124,13 @@ def _outcomes(
     return [_outcome(tests, *answer) for (_, tests), answer in zip(jobs, answers, strict=True)]
 
 
-def _request(code: str, tests: UnitTests) -> OutcomeRequest:
+def _request(code: str, tests: UnitTests, explains: bool = False) -> OutcomeRequest:
     program = (tests.prompt, code, tests.entry_point, tests.setup)
     tree = _tree(program)
     found = Findings(tree) if tree else None
     may_differ, may_keep_state = (found.may_differ, found.may_keep_state) if found else (True, True)  # in doubt
     modules = tuple(imported_modules(tree)) if tree else ()
-    texts = json.dumps([tests.prompt, tests.setup, tests.entry_point, tests.texts]).encode()
+    texts = json.dumps([tests.prompt, tests.setup, tests.entry_point, tests.texts, explains]).encode()
     frames = protocol.pack(protocol.TESTS, texts) + protocol.pack(protocol.PROGRAM, json.dumps(program).encode())
     return OutcomeRequest(
         protocol.OWN if may_differ or may_keep_state else protocol.SHARED, frames, may_differ, modules
@@ -169,10 +177,18 @@ def _passed(unit: TextVerdicts, known: int | None) -> tuple[int, int]:
 
 def _read(payload: bytes) -> tuple[list[TextVerdicts], bytes]:
     """The verdicts on each text of tests, and their bytes."""
-    head, _, verdicts = payload.partition(b"\n")
+    head, verdicts, _ = protocol.parts_of_verdicts(payload)
     begun = [*_units(verdicts)]
     units = [*begun, *((0, 0, False),) * len(json.loads(head))]
     return [TextVerdicts(*unit, *text) for unit, text in zip(units, json.loads(head), strict=False)], verdicts
+
+
+def _told(payload: bytes) -> tuple[str, str]:
+    """The first failure, of which the exception's text may be by the program under test."""
+    with suppress(ValueError):  # it was killed before it had written all, or anything
+        line, error = json.loads(protocol.parts_of_verdicts(payload)[2])
+        return line, clean_error(error)
+    return "", ""
 
 
 def _units(verdicts: bytes) -> list[tuple[int, int, bool]]:

@@ -85,7 +85,7 @@ class TestProcesses:
         limit = TimeLimit(seconds, candidate.process, tester.process)
         os.write(tester.orders, bytes([candidate.place]))
         ended, verdicts = self._wait(tester, candidate, limit)
-        died = protocol.DEAD in verdicts
+        died = protocol.DEAD in protocol.parts_of_verdicts(verdicts)[1]
         was_well = ended in _WELL and not died
         was_too_big = False
         if not (shared and was_well):

@@ -18,6 +18,7 @@ from typing import Any
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.unit_tests.cases import CANDIDATE, parameters_in
 from tasks.programs.sandbox.unit_tests.counted_tests import COUNT, CountedTests, counted_tests, prompt_text, setup_text
+from tasks.programs.sandbox.unit_tests.failure import FirstFailure
 from tasks.programs.sandbox.unit_tests.remote import CandidateDied, RemoteProgram
 
 _LONG_REPLY = 1 << 16
@@ -61,34 +62,47 @@ class Report:
 
 
 def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Report) -> bool:
-    """Run each text of tests and report its verdicts; True if this process may have another state afterwards."""
-    prompt, setup, entry_point, texts = json.loads(tests)
+    """Run each text of tests and report its verdicts; True if this process may have another state afterwards.
+
+    Where it is wanted, the first failure follows.
+    """
+    prompt, setup, entry_point, texts, is_failure_wanted = json.loads(tests)
     units = [counted_tests(text, entry_point) for text in texts]
     report.write(json.dumps([(unit.count, unit.is_exact, unit.faults) for unit in units]).encode() + b"\n")
     before = [setup_text(setup)] if setup else []
     names = set[str]().union(*(text.free_names for text in (*before, *units))) - {entry_point}
     head = prompt_text(prompt if names else "")  # without free names they need nothing of it
     namespace: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins}
-    namespace[COUNT] = lambda passed: report.write(protocol.PASSED if passed else protocol.FAILED)
+    first = FirstFailure(is_failure_wanted)
+
+    def count(passed: bool) -> None:
+        if not passed:
+            first.keep(sys.exception())
+        report.write(protocol.PASSED if passed else protocol.FAILED)
+
+    namespace[COUNT] = count
     program = RemoteProgram(*pipes)
     try:
         program.start(payload)
-        head.run(namespace)
-        for text in (*before, *units):
+        head.run(namespace, lambda _: None)  # it need not run
+        for source, text in zip([setup] * len(before) + texts, (*before, *units), strict=True):
+            first.text = source
             for name in text.free_names - namespace.keys():  # a text may use a module without importing it
                 namespace[name] = sys.modules.get(name) or program.function(name)
             namespace[entry_point] = namespace[CANDIDATE] = program.function(entry_point)
             if isinstance(text, CountedTests):
                 text.imports.install(program.function)
-            ended = text.run(namespace)
+            ended = text.run(namespace, first.keep)
             if isinstance(text, CountedTests):
                 report.write(protocol.END if ended else protocol.ABORTED)
             elif not ended:
                 break  # of the setup; or code that makes it fail could define what it would have defined
-    except CandidateDied:
-        pass
+    except CandidateDied as death:
+        first.keep(death)
     if program.died:  # a test may have caught the exception
         report.write(protocol.DEAD)
+    if first.told:
+        report.write(b"\n" + json.dumps(first.told).encode())
     return program.largest_reply > _LONG_REPLY or any(text.keeps_state for text in (head, *before, *units))
 
 
