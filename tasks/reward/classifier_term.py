@@ -19,7 +19,7 @@ from tasks.core.sharding import shards_of
 from tasks.errors import GraftError
 from tasks.model.chat_template import fix_date
 from tasks.model.device import device_of
-from tasks.model.foreign_files import check_weight_files, is_trusted
+from tasks.model.foreign_files import check_weight_files, is_trusted, named
 from tasks.model.load_errors import error_reason, translate_errors
 from tasks.model.policy import LOAD_LOCK
 from tasks.params.sections import ModelReward
@@ -64,7 +64,7 @@ def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) ->
         _one_line_errors(f"rewards.model: {params.base!r} is no sequence-classification model with a tokenizer"),
     ):
         model, tokenizer = _model(base, params.base), _tokenizer(base, params.base)
-    label = label_index(model.config, params.label)
+    label = label_index(params.base, model.config, params.label)
     values = [math.nan] * len(pairs)
     with _one_line_errors(f"rewards.model: {params.base!r} could not read the completions"):
         config = model.config.get_text_config()
@@ -92,7 +92,7 @@ def probability(logits: "Tensor", label: int, problem_type: str | None) -> float
     return float((torch.sigmoid(wide) if alone else torch.softmax(wide, dim=0))[label])
 
 
-def label_index(config: Any, label: str | int | None) -> int:
+def label_index(base: str, config: Any, label: str | int | None) -> int:
     """Index of the label. Raises GraftError that lists the model's labels."""
     names: dict[int, str] = {place: str(config.id2label[place]) for place in sorted(config.id2label)}
     if label is None and len(names) == 1:
@@ -103,7 +103,11 @@ def label_index(config: Any, label: str | int | None) -> int:
     if len(found) == 1:
         return found[0]
     known = ", ".join(f"{name} ({place})" for place, name in names.items())
-    raise GraftError(f"rewards.model: label is {'null' if label is None else repr(label)}; name one of {known}")
+    given = "null" if label is None else repr(label)
+    raise GraftError(
+        f"rewards.model: {base!r} has {len(names)} labels, and label is {given}; set rewards.model.label to one of "
+        f"{known}"
+    )
 
 
 def _measured(value: float) -> TermValue:
@@ -124,10 +128,34 @@ def _model(base: str, named: str) -> Any:
         use_safetensors=True,
         trust_remote_code=is_trusted(named),
         output_loading_info=True,
+        ignore_mismatched_sizes=True,  # they are reported
     )
-    if found["missing_keys"]:  # transformers initialises them at random
-        raise ValueError(f"it has no {', '.join(sorted(found['missing_keys'])[:3])}")
+    _check_head(named, model, found)
     return model.to(device).eval()
+
+
+def _check_head(base: str, model: Any, found: Mapping[str, Any]) -> None:
+    """Raise GraftError for a head that the weights lack or have for other labels, ValueError for other weights.
+
+    transformers would initialise them at random.
+    """
+    body, missing = f"{model.base_model_prefix}.", sorted(found["missing_keys"])
+    if head := [key for key in missing if not key.startswith(body)]:
+        raise GraftError(
+            f"rewards.model: {base!r} is no trained classifier: its head ({named(head)}) is missing; name a model "
+            "that was trained to classify sequences, or train this one to"
+        )
+    if missing:
+        raise ValueError(f"its weights lack {named(missing)}")
+    sizes: dict[str, Sequence[int]] = {key: size for key, size, _ in found["mismatched_keys"]}
+    if of_body := [key for key in sorted(sizes) if key.startswith(body)]:
+        raise ValueError(f"its weights have other sizes of {named(of_body)} than config.json")
+    if sizes:
+        key, (labels, *_) = min(sizes.items())
+        raise GraftError(
+            f"rewards.model: {base!r} has {labels} labels in its weights ({key}), and {model.config.num_labels} in its "
+            "config.json; correct id2label and label2id there"
+        )
 
 
 def _tokenizer(base: str, named: str) -> Any:

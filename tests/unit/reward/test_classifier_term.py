@@ -123,17 +123,19 @@ def named(*names: str) -> Any:
 
 def test_a_label_by_name_or_place() -> None:
     config = named("rude", "polite", "1")
-    assert [label_index(config, label) for label in ("rude", "polite", 0, 1, 2, "1")] == [0, 1, 0, 1, 2, 2]
-    assert label_index(named("only"), None) == 0
+    assert [label_index("judge", config, label) for label in ("rude", "polite", 0, 1, 2, "1")] == [0, 1, 0, 1, 2, 2]
+    assert label_index("judge", named("only"), None) == 0
 
 
 @pytest.mark.parametrize("label", [None, "kind", 2, -1])
 def test_an_unknown_label_is_reported_with_the_known_ones(label: int | str | None) -> None:
-    message = r"rewards\.model: label is (null|'kind'|2|-1); name one of rude \(0\), polite \(1\)$"
+    message = (
+        r"rewards\.model: 'judge' has 2 labels, and label is (null|'kind'|2|-1); .* one of rude \(0\), polite \(1\)$"
+    )
     with pytest.raises(GraftError, match=message):
-        label_index(named("rude", "polite"), label)
-    with pytest.raises(GraftError, match="name one of same"):
-        label_index(named("same", "same"), "same")
+        label_index("judge", named("rude", "polite"), label)
+    with pytest.raises(GraftError, match="to one of same"):
+        label_index("judge", named("same", "same"), "same")
 
 
 NO_CLASSIFIER = r"is no sequence-classification model with a tokenizer \("
@@ -143,18 +145,18 @@ NO_CLASSIFIER = r"is no sequence-classification model with a tokenizer \("
     ("kind", "why"),
     [
         ("nothing", NO_CLASSIFIER),
-        ("no head", rf"{NO_CLASSIFIER}it has no score\.weight\)"),
+        ("no layer", rf"{NO_CLASSIFIER}its weights lack model\.layers\.1\."),
         ("no tokenizer", NO_CLASSIFIER),
         ("damaged", NO_CLASSIFIER),
         ("other tokens", r"could not read the completions \(its tokenizer has token \d+, the model a vocabulary of 40"),
     ],
 )
 def test_a_folder_without_a_classifier_is_reported_in_one_line(tmp_path: Path, kind: str, why: str) -> None:
-    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+    from transformers import AutoModelForSequenceClassification
 
     folder = tmp_path / "judge" if kind == "nothing" else make(tmp_path / "judge", "qwen2")
-    if kind == "no head":
-        AutoModelForCausalLM.from_pretrained(folder).save_pretrained(folder)
+    if kind == "no layer":
+        rewrite(folder, lambda weights: {key: own for key, own in weights.items() if "layers.1" not in key})
     if kind == "no tokenizer":
         for name in ("tokenizer.json", "tokenizer_config.json"):
             (folder / name).unlink()
@@ -167,6 +169,38 @@ def test_a_folder_without_a_classifier_is_reported_in_one_line(tmp_path: Path, k
     with pytest.raises(GraftError, match=rf"^rewards\.model: '{folder}' {why}.*; name a folder or") as error:
         classifier_values(tmp_path, params(folder), PAIRS)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "why"),
+    [
+        ("bert", 0, r"is no trained classifier: its head \(classifier\.bias, classifier\.weight\) is missing; name a "),
+        ("qwen2", 0, r"is no trained classifier: its head \(score\.weight\) is missing; name a model that was trained"),
+        ("qwen2", 3, r"has 3 labels in its weights \(score\.weight\), and 2 in its config\.json; correct id2label"),
+    ],
+)
+def test_a_head_that_is_missing_or_of_other_labels_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str, labels: int, why: str
+) -> None:
+    """Nor does the report of transformers, of weights that it would initialise at random, come between."""
+    folder = make(tmp_path / "judge", kind)
+
+    def change(weights: dict[str, Any]) -> dict[str, Any]:
+        rest = {key: own for key, own in weights.items() if not key.startswith(("score", "classifier"))}
+        return rest | ({"score.weight": weights["score.weight"].new_ones(labels, 32)} if labels else {})
+
+    rewrite(folder, change)
+    capfd.readouterr()
+    with pytest.raises(GraftError, match=rf"^rewards\.model: '{folder}' {why}"):
+        classifier_values(tmp_path, params(folder), PAIRS)
+    assert capfd.readouterr().err == ""
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    from safetensors.torch import load_file, save_file
+
+    file = folder / "model.safetensors"
+    save_file(change(load_file(file)), file, metadata={"format": "pt"})
 
 
 def test_a_column_has_the_value_of_each_completion(tmp_path: Path, make_trajectory: Make) -> None:
