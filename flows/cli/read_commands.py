@@ -156,12 +156,13 @@ def ui(
     """
     from flows.prefect_runs.server_address import check_settings
     from flows.preflight import project_root
-    from flows.ui import show
-    from tasks.params.file import load_params
 
     root = project_root()
     settings.set_prefect_home(root)
     check_settings()
+    from flows.ui import show
+    from tasks.params.file import load_params
+
     show(root, load_params(root / "params.yaml").machine.tracking, open_browser)
 
 

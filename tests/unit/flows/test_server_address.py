@@ -1,5 +1,8 @@
-"""What answers at PREFECT_API_URL may be no Prefect server: that is told in one line, and before a run begins."""
+"""A setting of Prefect that is wrong, or what answers at PREFECT_API_URL, is told in one line before a run begins."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +17,7 @@ from flows.prefect_runs import server_address
 from flows.prefect_runs.crashed_runs import mark_crashed
 from tasks.errors import GraftError
 from tasks.params.machine import Tracking
+from tests.support.stage_params import REPOSITORY
 
 
 @contextmanager
@@ -64,3 +68,41 @@ def test_what_is_no_prefect_server_is_told(
         mark_crashed(tmp_path, Tracking(uri="", experiment="none"))
     assert "\n" not in str(told.value)
     assert time.monotonic() - began < 5
+
+
+LOUD = 'active = "a"\n[profiles.a]\nPREFECT_LOGGING_LEVEL = "LOUD"'
+SETTINGS = [
+    (
+        "ui",
+        "PREFECT_SERVER_API_PORT=no",
+        "",
+        "PREFECT_SERVER_API_PORT: should be a valid integer, not 'no'; correct it, or",
+    ),
+    ("serve", "PREFECT_API_URL=8", "", "PREFECT_API_URL: should be an address like http://127.0.0.1:4200/api, not '8'"),
+    ("serve", "PREFECT_HOME=.", "[profiles", "profiles.toml: no TOML: Expected ']' at the end of a table declaration"),
+    (
+        "serve",
+        "PREFECT_HOME=.",
+        LOUD,
+        "PREFECT_LOGGING_LEVEL, in profiles.toml: should be 'DEBUG', 'INFO', 'WARNING', ",
+    ),
+]
+"""Command, variable, profiles, and the line."""
+
+
+@pytest.mark.slow
+def test_a_setting_that_prefect_refuses_is_one_line_with_variable_or_file_and_value(tmp_path: Path) -> None:
+    started = []
+    for number, (command, variable, profiles, told) in enumerate(SETTINGS):
+        root = tmp_path / str(number)
+        root.mkdir()
+        for file, text in (("params.yaml", ""), ("dvc.yaml", ""), ("profiles.toml", profiles)):
+            (root / file).write_text(text)
+        name, _, value = variable.partition("=")
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), name: value}
+        asked = [sys.executable, "-m", "flows.cli.main", command]
+        started.append((told, subprocess.Popen(asked, cwd=root, env=environment, stderr=subprocess.PIPE, text=True)))
+    for told, process in started:
+        _, error = process.communicate(timeout=120)
+        assert error.startswith(f"graft: {told}"), error
+        assert (error.count("\n"), process.returncode) == (1, 2), error
