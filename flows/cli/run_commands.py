@@ -16,10 +16,6 @@ def retrain(
     rounds: Annotated[
         int | None, typer.Option(min=1, max=1000, help="How many rounds of search and update; the same as -S rounds=N.")
     ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(metavar="N", help="Set problems, rounds and completions so that it takes N minutes here."),
-    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -51,15 +47,13 @@ def retrain(
     from tasks.promote.champion import read_champion
 
     root = project_root()
-    given = [*(assignments or []), *([f"rounds={rounds}"] if rounds else [])]
-    chosen = [*(assignments_of(preset) if preset else ()), *given]
+    chosen = [
+        *(assignments_of(preset) if preset else ()),
+        *(assignments or []),
+        *([f"rounds={rounds}"] if rounds else []),
+    ]
     text, params, _ = proposed_params(root, chosen)
     check_base_is_named(preset, params.policy.base)
-    if minutes is not None:
-        from flows.minutes import choose_size
-
-        chosen += choose_size(minutes, params, given, print_text)
-        text, params, _ = proposed_params(root, chosen)
     read_champion(Layout(root).champion, params.environment.name)  # an error here would stop the last stage
     questions = questions_of(root, params)
     if questions or not dry_run:  # a forecast alone does not need the base
