@@ -1,6 +1,6 @@
 """Writes what the pages take from the code: all params, all commands, examples of docs/contributing.md, and the loop.
 
-And the copy of params.yaml that `graft convert` fills with the values of an old one.
+And the copy of params.yaml that a project's file takes missing params from.
 
     python -m docs.reference
 
@@ -23,8 +23,8 @@ from pydantic.fields import FieldInfo
 
 from flows.cli.app import app
 from tasks.environments.lookup import environment_of
-from tasks.params.convert import SHIPPED
 from tasks.params.environment import BUILT_IN
+from tasks.params.missing import SHIPPED
 from tasks.params.params import Params
 
 DOCS = Path(__file__).parent

@@ -16,6 +16,7 @@ from tasks.errors import GraftError
 from tasks.model.device import check_device
 from tasks.model.out_of_memory import check_address_space
 from tasks.params.file import overridden
+from tasks.params.missing import completed, describe_added
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
 from tasks.problems.jsonl import longest_questions
@@ -43,19 +44,25 @@ def project_root() -> Path:
 
 
 def write_params(root: Path, assignments: Sequence[str], report: Callable[[str], None]) -> Params:
-    """Write `key=value` assignments into `params.yaml`, and report each change.
+    """Write `key=value` assignments, and params that are missing, into `params.yaml`, and report each change.
 
     Raises GraftError, with the file unchanged, if anything that the run needs is missing.
     """
-    check_address_space()
-    check_temporary_folder()
-    text, params, changes = proposed_params(root, assignments)
-    check_device(params.machine.device)
+    text, params, changes = checked_params(root, assignments)
     if changes:
         write_text(root / "params.yaml", text)
     for line in changes:
         report(line)
     return params
+
+
+def checked_params(root: Path, assignments: Sequence[str] = ()) -> tuple[str, Params, list[str]]:
+    """`proposed_params`. Raises GraftError, too, if the machine lacks what a run needs."""
+    check_address_space()
+    check_temporary_folder()
+    text, params, changes = proposed_params(root, assignments)
+    check_device(params.machine.device)
+    return text, params, changes
 
 
 def check_temporary_folder() -> None:
@@ -72,12 +79,14 @@ def check_temporary_folder() -> None:
 def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params, list[str]]:
     """The text that `write_params` would write, its params, and a line for each change. Writes nothing."""
     path = root / "params.yaml"
-    text, params, changes = overridden(path, read_text(path), assignments)
+    text, missing = completed(path, read_text(path))
+    text, params, changes = overridden(path, text, assignments)
     user_files(root, params)  # raises if one is missing
     problem_files(root, params.problems.path)  # whatever the source, it is a dependency of the first stage
     _check_limits(params)
     check_environment(root, params)
-    return text, params, [redacted(f"params.yaml: {key}: {old} → {new}") for key, (old, new) in changes.items()]
+    lines = [redacted(f"params.yaml: {key}: {old} → {new}") for key, (old, new) in changes.items()]
+    return text, params, [*([describe_added(missing)] if missing else []), *lines]
 
 
 def questions_of(root: Path, params: Params) -> dict[str, str]:

@@ -23,7 +23,7 @@ from flows.cli.read_commands import (
     ui,
     workflows,
 )
-from flows.cli.run_commands import clean, convert, new, retrain, serve, stage
+from flows.cli.run_commands import clean, new, retrain, serve, stage
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,7 +54,6 @@ COMMANDS: dict[Callable[..., None], str] = {
     operators: "List the functions that a workflow may call.",
     environments: "List the environments and the evaluators of answers.",
     problems: "Show what is in a file of problems.",
-    convert: "Write an older params.yaml in the present form.",
     doctor: "Check this machine and installation.",
     new: "Make a project that runs the installed Graft.",
 }

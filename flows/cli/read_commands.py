@@ -29,13 +29,13 @@ def history(
 
 def status() -> None:
     """Show which stages are up to date, and why the others are not: the input, param or source file that changed."""
-    from flows.preflight import project_root, write_params
+    from flows.preflight import checked_params, project_root
 
     root = project_root()
-    write_params(root, [], print_text)
+    text, _, _ = checked_params(root)
     from flows.dvc_stages.pipeline import DvcPipeline
 
-    for stage_id, reasons in DvcPipeline(root).stale().items():
+    for stage_id, reasons in DvcPipeline(root, params=text).stale().items():
         print_text(f"{stage_id:<16} {'; '.join(reasons) or 'up to date'}")
 
 
@@ -107,11 +107,11 @@ def diagnose(
     in memory, and measures the policy before and after it on the same prompts with the same seeds. The exit code is 0
     whatever it finds; the run is not changed. The same project, seed and options give the same output.
     """
-    from flows.preflight import project_root, write_params
+    from flows.preflight import checked_params, project_root, write_params
     from tasks.core.console import PlainConsole
 
     root = project_root()
-    params = write_params(root, assignments or [], print_text)
+    params = write_params(root, assignments, print_text) if assignments else checked_params(root)[1]
     from flows.diagnosis.diagnose import diagnose as examined
     from flows.diagnosis.terminal import print_diagnosis
     from tasks.layout import Layout

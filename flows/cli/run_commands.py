@@ -167,30 +167,3 @@ def new(
 
     new_project(folder)
     print_text(f"{folder}: a new project; go on with: cd {shlex.quote(str(folder))} && graft retrain")
-
-
-def convert(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="An older params.yaml.")] = Path("params.yaml"),
-) -> None:
-    """Write an older params.yaml in the present form: its values with the present names, comments and order.
-
-    The old file is kept as FILE.old. Params that were removed are listed with what happens instead. A value
-    that has no meaning any more is an error, and nothing is written.
-    """
-    from tasks.artifacts import read_text, write_text
-    from tasks.errors import GraftError
-    from tasks.params.convert import convert
-
-    text = read_text(file)
-    found = convert(file, text)
-    if found.text == text:
-        print_text(f"{file}: it has the present form")
-        return
-    kept = file.with_name(f"{file.name}.old")
-    if kept.exists():
-        raise GraftError(f"{kept}: it is there already; move it away, so that {file} can be kept under this name")
-    write_text(kept, text)
-    write_text(file, found.text)
-    print_text(f"{file}: written in the present form; the old one is {kept}")
-    for instead, names in found.removed.items():
-        print_text(f"removed: {', '.join(names)}: {instead}")

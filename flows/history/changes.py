@@ -99,7 +99,7 @@ def list_changes(before: RunInputs, now: RunInputs) -> str:
 def overrides(root: Path, params: Params) -> str:
     """The params that differ from the committed `params.yaml`: `rounds.last=2 update.beta=0.05`.
 
-    "" if none does, or the last commit has no such file, or one of another version of Graft.
+    "" if none does, or the last commit has no such file, or one with mistakes.
     """
     try:
         command = ["git", "show", "HEAD:./params.yaml"]

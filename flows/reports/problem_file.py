@@ -12,8 +12,8 @@ from tasks.core.terminal import answer_text, printable, shortened
 from tasks.errors import GraftError
 from tasks.evaluators.expression import has_value
 from tasks.evaluators.scores import BUILT_IN
-from tasks.params.convert import SHIPPED
 from tasks.params.file import load_params
+from tasks.params.missing import SHIPPED
 from tasks.params.sections import BY_FORMAT, EVALUATORS, SandboxParams
 from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, question_key

@@ -12,13 +12,11 @@ from pydantic import ValidationError
 
 from tasks.artifacts import read_text
 from tasks.errors import GraftError
+from tasks.params.missing import fill
 from tasks.params.params import Params, contradictions
-from tasks.params.renames import RENAMED_VALUES, present_name, removal_of
 from tasks.params.sections import MOST_ROUNDS, Section
-from tasks.params.strict_yaml import load_yaml
+from tasks.params.strict_yaml import load_yaml, value_at
 from tasks.params.synonyms import synonym_of
-
-CONVERT = "graft convert writes an old file in the present form"
 
 
 def load_params(path: Path) -> Params:
@@ -45,18 +43,18 @@ def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, 
     assignments = list(assignments)
     if not assignments:  # a round trip that keeps comments is slow
         return text, validate(path, text), {}
-    document = load_yaml(path, text, round_trip_yaml())
+    document = load_yaml(path, text, _round_trip_yaml())
     changes: dict[str, tuple[Any, Any]] = {}
     for assignment in assignments:
         key, separator, given = assignment.partition("=")
         if not separator:
             raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S update.beta=0.05")
         value = _value_of(key, given) if given else ""
-        old = assign(path, document, key.strip(), value)
+        old = _assign(path, document, key.strip(), value)
         if old != value:
             changes[key.strip()] = (old, value)
     stream = StringIO()
-    round_trip_yaml().dump(document, stream)
+    _round_trip_yaml().dump(document, stream)
     params = validate(path, stream.getvalue())
     return stream.getvalue() if changes else text, params, changes
 
@@ -77,10 +75,10 @@ def _value_of(key: str, text: str) -> Any:
     """The YAML value of `text`."""
     if "\n" in text or "\r" in text:
         raise GraftError(f"-S {key}: more than one line; write lists as [a, b] and mappings as {{a: 1}}")
-    return _plain(load_yaml(f"-S {key}", f"value: {text}", round_trip_yaml())["value"])
+    return _plain(load_yaml(f"-S {key}", f"value: {text}", _round_trip_yaml())["value"])
 
 
-def round_trip_yaml() -> Any:
+def _round_trip_yaml() -> Any:
     """A parser and writer that keeps comments, order and quotes."""
     from ruamel.yaml import YAML
     from ruamel.yaml.representer import RoundTripRepresenter
@@ -96,12 +94,12 @@ def round_trip_yaml() -> Any:
     return yaml
 
 
-def assign(path: Path, document: Any, key: str, value: Any) -> Any:
+def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
     """Set a dotted key and return the old value."""
     if key == "rounds" and isinstance(value, int) and not isinstance(value, bool):
         if value > MOST_ROUNDS:
             raise GraftError(f"{path}: rounds: {value} is more than {MOST_ROUNDS}; write a number from 1 to that")
-        old = assign(path, document, "rounds.last", value)
+        old = _assign(path, document, "rounds.last", value)
         start = document["rounds"].get("start")
         if isinstance(start, dict):  # changed in place, with its comments; anything else is not valid
             chain = {str(number): number - 1 for number in range(1, value + 1)}
@@ -114,16 +112,9 @@ def assign(path: Path, document: Any, key: str, value: Any) -> Any:
         return _assign_to_environment(document, leaf, value)
     place = value_at(document, folders)
     if not isinstance(place, dict) or leaf not in place:
-        raise GraftError(f"{path}: no param {key!r}{remedy(key, document)}")
+        raise GraftError(f"{path}: no param {key!r}{_remedy(key, document)}")
     old, place[leaf] = _plain(place[leaf]), _in_one_line(value)
     return old
-
-
-def value_at(document: Any, parts: Iterable[str]) -> Any:
-    """The value of a parsed file at the parts of a dotted key; None where there is none."""
-    for part in parts:
-        document = document.get(part) if isinstance(document, Mapping) else None
-    return document
 
 
 def _assign_to_environment(document: Any, leaf: str, value: Any) -> Any:
@@ -161,8 +152,9 @@ def _quoted(value: Any) -> Any:
 
 @lru_cache(maxsize=4)  # every stage reads the same
 def validate(path: Path, text: str) -> Params:
-    """The params of a text. Raises GraftError that names the line in `path`."""
+    """The params of a text, missing ones as shipped. Raises GraftError that names the line in `path`."""
     document = load_yaml(path, text)
+    fill(document)
     try:
         params = Params.model_validate(document)
     except ValidationError as error:
@@ -172,11 +164,9 @@ def validate(path: Path, text: str) -> Params:
         key = ".".join(str(part) for part in loc)
         where = f"{path}:{_line_of(text, loc)}"
         if first["type"] == "extra_forbidden":
-            raise GraftError(f"{where}: no param {key!r}{remedy(key, Params)}") from None
-        if renamed := RENAMED_VALUES.get((key, str(first["input"]))):
-            raise GraftError(f"{where}: {key}: {first['input']!r} was renamed; write {renamed}") from None
+            raise GraftError(f"{where}: no param {key!r}{_remedy(key, Params)}") from None
         if first["type"] == "missing":
-            raise GraftError(f"{where}: {key} is missing; add it ({CONVERT})") from None
+            raise GraftError(f"{where}: {key} is missing; add it") from None
         if first["type"] == "model_type":
             own = [k for k in keys_of(Params) if k.startswith(f"{key}.")]
             named = ", ".join(own[:3]) + ", …" * (len(own) > 3)
@@ -235,14 +225,8 @@ def section_of(annotation: Any) -> Any:
     )
 
 
-def remedy(key: str, valid: Any) -> str:
-    """The present name of an old param, or what happens instead; else `; did you mean …?`, our word for another
-    project's or what is spelt like it."""
-    present = present_name(key)
-    if instead := removal_of(present):
-        return f"; it was removed: {instead} ({CONVERT})"
-    if present != key:
-        return f"; it was renamed to {present!r} ({CONVERT})"
+def _remedy(key: str, valid: Any) -> str:
+    """`; did you mean …?`: our word for another project's, or what is spelt like it."""
     if ours := synonym_of(key):
         return f"; did you mean {ours}?"
     keys = keys_of(valid)

@@ -4,6 +4,7 @@ Tags (`!!python/object`, `!anything`) name objects to construct, anchors and ali
 gigabytes, and merge keys hide which value applies. No file of a project needs them, so they are not allowed.
 """
 
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,13 @@ def load_yaml(where: Path | str, text: str, loader: Any = None) -> dict[Any, Any
     if not isinstance(document, dict):
         name = Path(where).name
         raise GraftError(f"{where}: holds nothing; restore the file, for instance with: git checkout {name}")
+    return document
+
+
+def value_at(document: Any, parts: Iterable[str]) -> Any:
+    """The value of a parsed file at the parts of a dotted key; None where there is none."""
+    for part in parts:
+        document = document.get(part) if isinstance(document, Mapping) else None
     return document
 
 

@@ -6,7 +6,7 @@ The stages, their params and their order are the real ones; what they compute is
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,6 +121,24 @@ def test_each_section_is_tried_here() -> None:
 def test_comments_and_order_of_params_make_nothing_stale(by_graft: Path, with_params: Callable[..., Changed]) -> None:
     head, *sections = (by_graft / "params.yaml").read_text().split("\n\n")
     assert with_params(text="\n\n".join(["# quite another remark", *reversed(sections), head])) == ({}, {})
+
+
+def test_params_that_a_file_lacks_are_as_shipped_and_written_where_a_run_begins(done: Path) -> None:
+    """By DVC alone, too, which stops at a stage that has a missing param."""
+    file, line = done / "params.yaml", "params.yaml: added from this version: update.kl_target, ppo\n"
+    whole = file.read_text()
+    lacking = re.sub(r"(?m)^  kl_target:.*\n|^ppo:.*\n(  .*\n)+\n", "", whole)
+    file.write_text(lacking)
+    graft(done, "history")
+    told = graft(done, "status").stdout.splitlines()
+    assert [row for row in told if "up to date" not in row] == []
+    assert file.read_text() == lacking
+    for command in (partial(dvc, done, "repro"), partial(graft, done, "stage", "update@1")):
+        file.write_text(lacking)
+        printed = command().stdout
+        assert line in printed
+        assert file.read_text() == whole
+        assert ran(done) == []
 
 
 def test_a_source_that_is_imported_inside_a_function_makes_its_stages_stale(

@@ -8,7 +8,8 @@ import pytest
 from flows.cli.presets import OF_A_BASE, check_base_is_named, preset, presets
 from flows.preflight import write_params
 from tasks.errors import GraftError
-from tasks.params.file import load_params, value_at
+from tasks.params.file import load_params
+from tasks.params.strict_yaml import value_at
 from tasks.records import REMEDY
 from tasks.select.reward_audit import AUDITED
 from tests.support.params_file import override

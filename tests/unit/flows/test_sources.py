@@ -93,7 +93,7 @@ def test_a_file_that_is_started_by_its_path_is_seen(tmp_path: Path) -> None:
 
 def test_data_beside_modules_is_a_source_of_its_stage_and_packaged() -> None:
     data = {file.relative_to(ROOT).as_posix() for file in (ROOT / "tasks").rglob("*.yaml")}
-    template = "tasks/params/shipped.yaml"  # of `graft convert`, which is no stage
+    template = "tasks/params/shipped.yaml"  # read before a stage, for params that are missing
     assert "tasks/environments/word_problems/stories/words.yaml" in data
     assert data - {template} <= {file for stage in MODULES for file in digests(ROOT, stage, SHIPPED)}
     assert data <= source_digests().keys()

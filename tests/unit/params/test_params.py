@@ -12,12 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params.file import CONVERT, leaf_of, load_params, restrict
+from tasks.params.file import leaf_of, load_params, restrict
 from tasks.params.params import Params
-from tasks.params.renames import REMOVED, RENAMED, RENAMED_VALUES
 from tasks.params.sections import Lora
 from tests.support.params_file import override
-from tests.support.tiers import nightly_but_first
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
 TEXT = SHIPPED.read_text()
@@ -109,51 +107,6 @@ def test_the_first_screen_names_what_people_turn_and_each_is_at_the_head_of_its_
         at = next(n for n, line in enumerate(lines) if line.startswith(f"{section}:"))
         leaves = [leaf_of(key) for key in named if key.startswith(f"{section}.")]
         assert [line.split(":")[0].strip() for line in lines[at + 1 : at + 1 + len(leaves)]] == leaves
-
-
-@pytest.mark.parametrize("old", nightly_but_first(sorted(old for old in RENAMED if "." in old or old == "shard")))
-def test_an_old_name_is_an_error_that_names_the_new_one(file: Path, old: str) -> None:
-    """In the file and on the command line."""
-    message = f"no param {old!r}; it was renamed to {RENAMED[old]!r} ({CONVERT})"
-    with pytest.raises(GraftError, match=rf"^{re.escape(f'{file}: {message}')}$"):
-        override(file, [f"{old}=1"])
-    section, _, leaf = old.rpartition(".")
-    is_there = re.search(rf"(?m)^{section}:", TEXT)
-    file.write_text(
-        re.sub(rf"(?m)^{section}:.*\n", rf"\g<0>  {leaf}: 1\n", TEXT) if is_there and section else f"{TEXT}{old}: 1\n"
-    )
-    with pytest.raises(GraftError, match=r":\d+: no param "):
-        load_params(file)
-
-
-@pytest.mark.parametrize(
-    ("old", "assignment", "new"),
-    [("grpo", "grpo.beta=0.5", "update.beta"), ("tracking", "tracking.uri=", "machine.tracking.uri")],
-)
-def test_the_old_name_of_a_section_is_an_error_that_names_the_new_one(
-    file: Path, old: str, assignment: str, new: str
-) -> None:
-    with pytest.raises(GraftError, match=rf"no param '{old}\.\w+'; it was renamed to '{new}' \("):
-        override(file, [assignment])
-    file.write_text(f"{TEXT}{old}: {{}}\n")
-    with pytest.raises(GraftError, match=rf":\d+: no param '{old}'; it was renamed to '{new.rpartition('.')[0]}' \("):
-        load_params(file)
-
-
-@pytest.mark.parametrize("key", nightly_but_first(REMOVED))
-def test_a_removed_param_is_an_error_that_says_what_happens_instead(file: Path, key: str) -> None:
-    with pytest.raises(
-        GraftError, match=rf"{re.escape(f'no param {key!r}; it was removed: {REMOVED[key]} ({CONVERT})')}$"
-    ):
-        override(file, [f"{key}=1"])
-
-
-@pytest.mark.parametrize(("param", "new"), RENAMED_VALUES.items())
-def test_an_old_value_is_an_error_that_names_the_new_one(file: Path, param: tuple[str, str], new: str) -> None:
-    key, old = param
-    with pytest.raises(GraftError, match=rf":\d+: {key}: {old!r} was renamed; write {new}$"):
-        override(file, [f"{key}={old}"])
-    override(file, [f"{key}={new}"])
 
 
 VLLM = ["vllm=bfloat16", "machine.vllm.address=http://127.0.0.1:8000/v1"]
@@ -255,24 +208,6 @@ def test_all_lines_with_a_wrong_value_are_named(file: Path) -> None:
     first, *others = [n + 1 for n in wrong]
     listed = ", ".join(map(str, others))
     with pytest.raises(GraftError, match=rf":{first}: problems\.train: .*; see also line {listed}$"):
-        load_params(file)
-
-
-ONE_OF_EACH_SECTION = {key.rpartition(".")[0]: key for key in LEAVES}.values()
-
-
-@pytest.mark.parametrize("key", ONE_OF_EACH_SECTION)
-def test_a_missing_param_is_named(file: Path, key: str) -> None:
-    lines = TEXT.splitlines(keepends=True)
-    key = "environment" if key == "environment.name" else key
-    section, at = key.rpartition(".")[0], -1
-    for depth, part in enumerate(key.split(".")):
-        indent = "  " * depth
-        at = next(n for n, line in enumerate(lines) if n > at and line.startswith(f"{indent}{part}:"))
-    end = next((n for n in range(at + 1, len(lines)) if not lines[n].startswith(indent + " ")), len(lines))
-    file.write_text("".join(lines[:at] + lines[end:]))
-    missing = f"{re.escape(key)} is missing|{re.escape(section)}: None is no section"
-    with pytest.raises(GraftError, match=rf":\d+: ({missing})"):
         load_params(file)
 
 
