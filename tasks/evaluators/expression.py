@@ -61,7 +61,7 @@ def has_value(text: str) -> bool:
 
 
 class Comparer:
-    """A child process that reads and compares expressions; started by the first comparison, and again after one was killed."""
+    """A child process that reads and compares expressions; the first comparison starts it, or the next after a kill."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds

@@ -172,8 +172,8 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
     (["update.sampler_correction=mask"],
      r"FILE: update: sampler_correction \(mask\) does nothing .*: set it to none, vllm to bfloat16, or update"),
     (["machine.tracking.uri=./mlruns"], r"FILE: machine\.tracking\.uri: is a folder, .*; name a database: sqlite:///"),
-    (["machine.tracking.uri=file:///data/mlruns"], r"FILE: machine\.tracking\.uri: is a folder, in which MLflow keeps no "
-     "runs.*: mlflow migrate-filestore --source /data/mlruns --target sqlite:///mlflow.db"),
+    (["machine.tracking.uri=file:///data/mlruns"], r"FILE: machine\.tracking\.uri: is a folder, in which MLflow keeps "
+     "no runs.*: mlflow migrate-filestore --source /data/mlruns --target sqlite:///mlflow.db"),
     (["algorithm=ppo", "environment=answer", "influence.selection=positive"],
      r"ppo: influence\.similarity is local, .* algorithm ppo has one for each token: set influence\.similarity to dot"),
     (["update.kl_target=0.1", "update.beta=0"],
