@@ -1,4 +1,4 @@
-"""Where a person finds the problems that a round's audit doubts: their records have ids alone, mostly hashes."""
+"""Files and lines of the problems that a round's audit doubts: its records have ids alone, mostly hashes."""
 
 from collections.abc import Iterable
 

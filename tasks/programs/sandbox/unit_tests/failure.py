@@ -15,7 +15,7 @@ _LONGEST = 400  # characters; exceptions may have any
 
 
 class FirstFailure:
-    """Keeps the first failure of tests: `told` is its line of `text` and the exception's line, "" where unknown."""
+    """The first failure of tests: its line of `text` and the line of the exception; "" where it is not clear."""
 
     def __init__(self, is_wanted: bool) -> None:
         self.text = ""  # of the tests that are run
