@@ -195,7 +195,8 @@ def problems(
 
     Reads the file and changes nothing. Formats that are recognised by their columns: Graft's own (question and answer),
     GSM8K, MATH, AIME, HotpotQA, MuSiQue, SQuAD, DROP, MMLU, ARC, GPQA, HumanEval, MBPP and more. Unit tests are tried
-    in the sandbox. Exits with 2 if no line can be used. Use the file with:
+    in the sandbox, and the longest questions in the project's base if it is on this machine. Exits with 2 if no line
+    can be used. Use the file with:
     graft retrain -S problems.source=jsonl -S problems.path=FILE
     """
     from flows.reports.problem_file import describe_files

@@ -9,14 +9,15 @@ from statistics import median
 from typing import NamedTuple
 
 from tasks.core.terminal import answer_text, printable, shortened
+from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError
 from tasks.evaluators.expression import has_value
 from tasks.evaluators.scores import BUILT_IN
 from tasks.params.file import load_params
 from tasks.params.missing import SHIPPED
-from tasks.params.sections import BY_FORMAT, EVALUATORS, SandboxParams
+from tasks.params.sections import BY_FORMAT, EVALUATORS, PolicyParams, SandboxParams
 from tasks.problems.files import problem_files, problem_text, rows_of, where_of
-from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, question_key
+from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, longest_of, question_key
 from tasks.problems.row import Format
 from tasks.problems.unit_test_check import check_unit_tests
 from tasks.programs.operators.builtin import context, without_context
@@ -43,17 +44,35 @@ class FileSummary(NamedTuple):
 def describe_files(path: str, evaluator: str, siblings: int) -> str:
     """The text that `graft problems` prints. Raises GraftError without a file, and for one of which no line is usable.
 
-    Unit tests are tried in a sandbox with the limits of `params.yaml` in this folder, or those of the shipped one.
+    Unit tests are tried in a sandbox with the limits of `params.yaml` in this folder, or those of the shipped one; if
+    the base of that is on this machine, it also says which question it has no room for.
     """
     if not Path(path).exists():
         raise GraftError(f"{path}: no such file; name a jsonl file, or a folder of them")
     if evaluator not in EVALUATORS and ":" not in evaluator:
         raise GraftError(f"--evaluator: no {evaluator!r}; name one of {', '.join(EVALUATORS)}, or module:CLASS")
     files = problem_files(Path.cwd(), path).items()
-    params = Path("params.yaml")
-    sandbox = load_params(params if params.is_file() else SHIPPED).sandbox
-    summaries = [_summarise(name, problem_text(name, file), evaluator, siblings, sandbox) for name, file in files]
-    return "\n\n".join("\n".join(_lines_of(summary)) for summary in summaries)
+    params = load_params(Path("params.yaml") if Path("params.yaml").is_file() else SHIPPED)
+    summaries = [
+        _summarise(name, problem_text(name, file), evaluator, siblings, params.sandbox) for name, file in files
+    ]
+    texts = ["\n".join(_lines_of(summary)) for summary in summaries]
+    return "\n\n".join([*texts, *_too_long(params.policy, summaries)])
+
+
+def _too_long(params: PolicyParams, summaries: Sequence[FileSummary]) -> list[str]:
+    """A line on a question for which the base has no room; none where the base cannot be read without a download."""
+    if params.base == SCRATCH:
+        return []
+    from tasks.bootstrap.base_check import check_base
+
+    by_place = {where_of(each.name, place): problem for each in summaries for place, problem in each.problems.items()}
+    questions = longest_of(by_place)
+    try:
+        check_base(params, questions, download=False)
+    except GraftError as error:
+        return [printable(str(error))] if str(error).startswith(tuple(f"{place}: " for place in questions)) else []
+    return []
 
 
 def _summarise(name: str, text: str, evaluator: str, siblings: int, sandbox: SandboxParams) -> FileSummary:

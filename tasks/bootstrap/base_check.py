@@ -55,10 +55,11 @@ CHECKED = set[str]()
 where it runs alone."""
 
 
-def check_base(params: PolicyParams, questions: Mapping[str, str] | None = None) -> None:
+def check_base(params: PolicyParams, questions: Mapping[str, str] | None = None, download: bool = True) -> None:
     """Raises GraftError, as the stages would, if the base is no model, or cannot be read within the limits.
 
-    `questions`, by their places in files: also if it has no room for one of them and a completion.
+    `questions`, by their places in files: also if it has no room for one of them and a completion, with that place at
+    the beginning. `download`: False takes a base of the hub from the cache alone.
     """
     policy = params.model_dump_json()
     if params.base == SCRATCH or (not questions and policy in CHECKED):
@@ -66,12 +67,12 @@ def check_base(params: PolicyParams, questions: Mapping[str, str] | None = None)
     with NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(dict(questions or {}), file)
         file.flush()
-        _check(policy, file.name)
+        _check(policy, file.name, ENVIRONMENT if download else {**ENVIRONMENT, "HF_HUB_OFFLINE": "1"})
     CHECKED.add(policy)
 
 
-def _check(params: str, questions: str) -> None:
-    process = spawn("tasks.bootstrap.base_check", params, questions, env=ENVIRONMENT, stdout=PIPE, stderr=DEVNULL)
+def _check(params: str, questions: str, environment: Mapping[str, str]) -> None:
+    process = spawn("tasks.bootstrap.base_check", params, questions, env=environment, stdout=PIPE, stderr=DEVNULL)
     alarm = threading.Timer(BLOCKED_SECONDS, kill_tree, (process,))
     alarm.start()
     try:

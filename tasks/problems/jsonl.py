@@ -225,12 +225,16 @@ def read_files(
 
 
 def longest_questions(root: Path, params: Problems) -> dict[str, str]:
-    """The LONGEST questions of most bytes, by their places in the files of `problems.path`.
+    """`longest_of` the problems in the files of `problems.path`.
 
     Raises GraftError where a file cannot be read.
     """
-    found = _by_place(root, params)
-    asked = ((place, max(problem.questions, key=_bytes)) for place, problem in found.items())
+    return longest_of(_by_place(root, params))
+
+
+def longest_of(problems: Mapping[str, Problem]) -> dict[str, str]:
+    """The LONGEST questions of most bytes, by the places of their problems."""
+    asked = ((place, max(problem.questions, key=_bytes)) for place, problem in problems.items())
     return dict(heapq.nlargest(LONGEST, asked, key=lambda pair: _bytes(pair[1])))
 
 

@@ -1,6 +1,10 @@
 """`graft problems` and `graft environments`."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,8 @@ from flows.reports.environment_list import list_environments
 from flows.reports.problem_file import describe_files
 from tasks.environments.direct import Direct
 from tasks.errors import GraftError
+from tests.support.broken_models import save_model
+from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY, shipped_params
 
 SHARED = REPOSITORY.parent / "shared/data"
@@ -80,6 +86,24 @@ def test_answers_that_the_evaluator_of_expressions_cannot_read_are_counted_with_
     assert f"  answers     {told}" in describe_files("math.jsonl", "expression", 0)
     Path("math.jsonl").write_text(text_of(rows[:1]))
     assert "  answers     1 texts\n" in describe_files("math.jsonl", "expression", 0)
+
+
+@pytest.mark.slow
+def test_a_question_for_which_the_base_of_the_project_has_no_room_is_named(tmp_path: Path) -> None:
+    """Without a base torch is not imported, which would take seconds."""
+    Path("long.jsonl").write_text(text_of([{"question": "1?", "answer": 1}, {"question": "2? " * 400, "answer": 2}]))
+    Path("params.yaml").write_text((REPOSITORY / "params.yaml").read_text())
+    code = "import sys; from flows.reports.problem_file import describe_files as d; print(d('long.jsonl', 'format', 0))"
+    asked = [sys.executable, "-c", f"{code}; assert 'torch' not in sys.modules"]
+    path = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    without = subprocess.run(asked, env=path, capture_output=True, text=True, check=True).stdout.rstrip("\n")
+    save_model(tmp_path / "model")
+    for base, told in (
+        ("model", r"\n\nlong\.jsonl:2: a question of \d+ tokens, but model holds 256, 64 of them for a completion .*"),
+        ("not/here", ""),
+    ):
+        override(tmp_path / "params.yaml", [f"policy.base={base}"])
+        assert re.fullmatch(re.escape(without) + told, describe_files("long.jsonl", "format", 0))
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="GSM8K and HumanEval are not here")
