@@ -1,4 +1,4 @@
-"""Files and lines of the problems that a round's audit doubts: its records have ids alone, mostly hashes."""
+"""Places of the problems that audits suspect: file and line, as their records have ids alone, mostly hashes."""
 
 from collections.abc import Iterable
 

@@ -15,17 +15,17 @@ _LONGEST = 400  # characters; exceptions may have any
 
 
 class FirstFailure:
-    """The first failure of tests: its line of `text` and the line of the exception; "" where it is not clear."""
+    """Keeps the first failure of tests. `lines`: that of `text` and the exception's, "" where unknown."""
 
     def __init__(self, is_wanted: bool) -> None:
         self.text = ""  # of the tests that are run
-        self.told: tuple[str, str] | None = None
+        self.lines: tuple[str, str] | None = None
         self._is_wanted = is_wanted
 
     def keep(self, error: BaseException | None) -> None:
         """Keep it if it is the first."""
-        if self._is_wanted and error and not self.told:
-            self.told = _line_of_tests(error, self.text), _line_of_error(error)
+        if self._is_wanted and error and not self.lines:
+            self.lines = _line_of_tests(error, self.text), _line_of_error(error)
 
 
 def _line_of_tests(error: BaseException, text: str) -> str:

@@ -101,8 +101,8 @@ def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Repo
         first.keep(death)
     if program.died:  # a test may have caught the exception
         report.write(protocol.DEAD)
-    if first.told:
-        report.write(b"\n" + json.dumps(first.told).encode())
+    if first.lines:
+        report.write(b"\n" + json.dumps(first.lines).encode())
     return program.largest_reply > _LONG_REPLY or any(text.keeps_state for text in (head, *before, *units))
 
 
