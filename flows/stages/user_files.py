@@ -5,7 +5,7 @@ They cannot be deps in `dvc.yaml`, because only some runs have them: the stage `
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from os.path import isdir, isfile  # a name that is too long is none, where pathlib's own would raise
+from os.path import isfile  # a name that is too long is none, where pathlib's own would raise
 from pathlib import Path
 
 from tasks.artifacts import digest_path
@@ -25,7 +25,7 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
 
     Raises GraftError if a module, a file or a folder is missing, or a reward term cannot be called as one.
     """
-    environment, model = params.environment, params.rewards.model
+    environment = params.environment
     for term in params.rewards.own:
         check_arguments(root, term.term, "rewards.own", "problem, text, results")
     digests = {
@@ -36,7 +36,6 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
         "policy.prompt.file": _examples(root, params.policy.prompt.file),
         "search.rule": _modules(root, "search.rule", [params.search.rule]),
         "rewards.own": _modules(root, "rewards.own", [term.term for term in params.rewards.own]),
-        "rewards.model.base": _classifier(root, model.base) if model else None,
     }
     return {param: digest for param, digest in digests.items() if digest}
 
@@ -71,7 +70,8 @@ def _base(root: Path, base: str) -> Digest | None:
         return partial(digest_base, path)
     if base == CHAMPION:  # looks like the id of a model on the hub
         raise GraftError(f"policy.base: no folder {CHAMPION}, nothing was promoted yet; name another one, or scratch")
-    _refuse_path("policy.base", base, "a Hugging Face id, or scratch")
+    if base.startswith((".", "/", "~")):  # no id of a model on the hub
+        raise GraftError(f"policy.base: no folder {base}; name a folder, a Hugging Face id, or scratch")
     return None
 
 
@@ -86,17 +86,3 @@ def _examples(root: Path, name: str | None) -> Digest | None:
 def _text(root: Path, value: object) -> Digest | None:
     """Digest of the file that a param of the environment names; None if it is any other value."""
     return partial(digest_path, root / value) if isinstance(value, str) and isfile(root / value) else None
-
-
-def _classifier(root: Path, name: str) -> Digest | None:
-    """Digest of the folder `name`; None if it may be the id of a model on the hub."""
-    if isdir(root / name):
-        return partial(digest_path, root / name)
-    _refuse_path("rewards.model", name, "or a Hugging Face id")
-    return None
-
-
-def _refuse_path(param: str, name: str, others: str) -> None:
-    """Raise GraftError if the name of no folder cannot be the id of a model on the hub either."""
-    if name.startswith((".", "/", "~")):
-        raise GraftError(f"{param}: no folder {name}; name a folder, {others}")

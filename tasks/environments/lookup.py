@@ -54,7 +54,7 @@ def check_environment(root: Path, params: Params) -> None:
             "problems only: set problems.source to environment"
         )
     rewards = params.rewards
-    weights = [rewards.correctness, rewards.runs, rewards.efficiency, rewards.model.weight if rewards.model else 0]
+    weights = [rewards.correctness, rewards.runs, rewards.efficiency]
     weights += [*term_weights(environment, rewards).values(), *(term.weight for term in rewards.own)]
     if not any(weights):
         raise GraftError(

@@ -233,24 +233,12 @@ class UserTerm(Section):
         return term
 
 
-class ModelReward(Section):
-    """A reward term that is a sequence-classification model."""
-
-    base: Annotated[str, Field(min_length=1)]
-    weight: Weight
-    batch: Annotated[int, Field(ge=1, le=4096, strict=True)]
-    label: CountFrom0 | str | None
-    alone: bool = False  # reads the completion without its question
-    cap: Annotated[float, Field(gt=0, le=1)] = 1.0  # larger values count as this
-
-
 class Rewards(Section):
     correctness: Weight
     runs: Weight
     efficiency: Weight
     environment: dict[str, Weight]
     own: Annotated[list[UserTerm], Field(max_length=100)]
-    model: ModelReward | None
 
     @field_validator("own")
     @classmethod

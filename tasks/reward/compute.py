@@ -1,4 +1,4 @@
-"""Rewards of trajectories from all terms: built-in, the environment's, the user's functions and a classifier."""
+"""Rewards of trajectories from all terms: built-in, the environment's and the user's functions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,8 +32,8 @@ class RewardedShard(NamedTuple):
 
 
 def reward_shard(root: Path, params: Params, total: int, trajectories: Sequence[Trajectory]) -> RewardedShard:
-    """`compute_rewards` in the environment of `params`; of the project's folder `root` only the user's environment, the
-    user's terms and a model's folder are read."""
+    """`compute_rewards` in the environment of `params`; of the project's folder `root` only the user's environment and
+    terms are read."""
     return compute_rewards(root, params, environment_in(root, params), trajectories, total, FAILED_LIMIT)
 
 
@@ -47,7 +47,7 @@ def compute_rewards(
 ) -> RewardedShard:
     """The trajectories with their rewards; `total` is the number of completions of the round.
 
-    Raises GraftError if a user's term or the model cannot be loaded.
+    Raises GraftError if a user's term cannot be loaded.
     """
     measured = measure_terms(root, environment, params.rewards, trajectories, total, limit)
     own = params.operators
@@ -78,10 +78,6 @@ def measure_terms(
         term.name: user_term_column(root, term, trajectories, total, limit, SECONDS)
         for term in active_user_terms(rewards)
     }
-    if rewards.model is not None and rewards.model.weight > 0:
-        from tasks.reward.classifier_term import classifier_column
-
-        measured["model"] = classifier_column(root, rewards.model, trajectories)
     return measured
 
 

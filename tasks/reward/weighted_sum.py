@@ -61,7 +61,7 @@ def reward_group(
 
 
 def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
-    """The weights above 0 by term: built-in, the environment's, the user's, then the model's.
+    """The weights above 0 by term: built-in, the environment's, then the user's.
 
     Raises GraftError for a weight of a term that the environment lacks (efficiency is of programs), and for a user's
     term with the name of one that it has.
@@ -74,8 +74,6 @@ def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
         if term.name in environment.terms:
             raise GraftError(f"rewards.own: {term.name!r} is the name of a term of the environment; choose another")
         weights[term.name] = term.weight
-    if params.model is not None:
-        weights["model"] = params.model.weight
     return {name: weight for name, weight in weights.items() if weight > 0}
 
 

@@ -1,4 +1,4 @@
-"""Law: a base, a policy folder or a reward model is data; its code runs only where the user names it."""
+"""Law: a base or a policy folder is data; its code runs only where the user names it."""
 
 import json
 import os
@@ -15,8 +15,6 @@ from safetensors.torch import load_file, save_file
 from tasks.errors import GraftError
 from tasks.model.foreign_files import REMOTE_CODE
 from tasks.model.policy import load_model, load_policy, load_tokenizer
-from tasks.params.sections import ModelReward
-from tasks.reward.classifier_term import classifier_values
 from tests.support.broken_files import broken, case_numbers
 
 MODELING = """
@@ -78,14 +76,11 @@ def test_a_pickle_of_weights_is_refused_and_not_run(kind: str, base: Path, marke
         assert "\n" not in str(caught.value)
     with pytest.raises(GraftError, match=r"weights are read from safetensors only.*: convert it, or choose another"):
         load_model(str(base))
-    reward = ModelReward(base=str(base), weight=1.0, batch=2, label=None)
-    with pytest.raises(GraftError, match=r"rewards\.model: .* weights are read from safetensors only"):
-        classifier_values(tmp_path, reward, [("1?", "2")])
     assert not marker.exists()
 
 
 def test_code_of_a_base_does_not_run_and_no_question_is_asked(
-    base: Path, marker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     foreign(base, marker)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("the terminal was asked"))
@@ -95,8 +90,6 @@ def test_code_of_a_base_does_not_run_and_no_question_is_asked(
     assert "\n" not in str(caught.value)
     with pytest.raises(GraftError, match=message):
         load_policy(base)
-    with pytest.raises(GraftError, match=message):
-        classifier_values(tmp_path, ModelReward(base=str(base), weight=1.0, batch=2, label=None), [("1?", "2")])
     monkeypatch.setenv(REMOTE_CODE, "some/other")
     with pytest.raises(GraftError, match=message):
         load_model(str(base))

@@ -28,7 +28,6 @@ ALLOWED = {
     ("tasks/model/distributed/collectives.py", "all_gather_object"): "between processes that this one has started",
     ("tasks/model/policy.py", "trust_remote_code"): "only of the base that the user names in the environment",
     ("tasks/model/export.py", "trust_remote_code"): "the same",
-    ("tasks/reward/classifier_term.py", "trust_remote_code"): "the same",
     ("tasks/model/sampling/vllm/serve.py", "trust_remote_code"): "the same",
 }
 """(file, name) → why it may stand there."""

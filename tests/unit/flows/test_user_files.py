@@ -23,7 +23,6 @@ EVERY_PARAM = {
     "policy.base": ["policy.base=base"],
     "policy.prompt.file": ["policy.prompt.file=lines.jsonl"],
     "rewards.own": ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'],
-    "rewards.model.base": ["rewards.model={base: base, weight: 1.0, batch: 16, label: null}"],
 }
 READERS = {
     "environment.name": set(MODULES) - {"choose", "update"},
@@ -32,7 +31,6 @@ READERS = {
     "policy.base": {"bootstrap"},
     "policy.prompt.file": {"bootstrap"},
     "rewards.own": {"reward", "select"},
-    "rewards.model.base": {"reward", "select"},
 }
 
 
@@ -93,8 +91,7 @@ def test_the_digest_of_a_gguf_file_is_its_own(root: Path) -> None:
 
 
 def test_models_of_the_hub_have_none(root: Path) -> None:
-    judge = "rewards.model={base: someone/judge, weight: 1.0, batch: 16, label: null}"
-    assert digests(root, ["policy.base=someone/model", judge]) == {}
+    assert digests(root, ["policy.base=someone/model"]) == {}
 
 
 @pytest.mark.parametrize(("assignments", "message"), [
@@ -103,8 +100,6 @@ def test_models_of_the_hub_have_none(root: Path) -> None:
     (["policy.base=tiny.gguf"], r"policy\.base: no file tiny\.gguf; name a GGUF file"),
     (["policy.base=no_model/x.gguf"], r"policy\.base: no file no_model/x\.gguf, and no package no_model is installed"),
     (["policy.prompt.file=none"], r"policy\.prompt\.file: no file none; name JSON lines of worked examples, or null"),
-    (["rewards.model={base: ./judge, weight: 1.0, batch: 16, label: null}"],
-     r"rewards\.model: no folder \./judge; name a folder, or a Hugging Face id"),
     (['rewards.own=[{name: a, term: "maners:polite", weight: 1}]'],
      r"rewards\.own: no module 'maners' .*; put maners\.py there, or correct"),
     (["environment=manners:Sam"], r"environment: .*manners\.py defines no 'Sam' .*; did you mean 'Same'\?"),

@@ -59,14 +59,10 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     ("    rank: 16", "    rnk: 16", r"no param 'policy\.lora\.rnk'; did you mean 'policy\.lora\.rank'\?"),
     ("targets: all-linear", "targets: all", r"policy\.lora\.targets: write all-linear, or a list .*not 'all'"),
     ("  beta: 0.01", "  beta: .nan", r"update\.beta: .*finite number, not nan"),
-    ("  model: null", "  model: {base: a, weight: 1, batch: 1, label: null, labels: 2}",
-     r"no param 'rewards\.model\.labels'; did you mean 'rewards\.model\.label'\?"),
     ("  own: []", "  own: [{name: a, term: a.b, weight: 1}]",
      r"rewards\.own\.0\.term: write module:function, .*, not 'a\.b'"),
     ("  own: []", '  own: [{name: runs, term: "a:b", weight: 1}]',
      r"rewards\.own: 'runs' is the name of Graft's own;"),
-    ("  own: []", '  own: [{name: model, term: "a:b", weight: 1}]',
-     r"rewards\.own: 'model' is the name of Graft's own;"),
     ("  own: []", '  own: [{name: x, term: "a:b", weight: 1}, {name: x, term: "a:c", weight: 1}]',
      r"rewards\.own: 'x' is the name of a second term; choose another"),
     ("seed: 0", "seed: true", r"seed: .*integer, not True"),
@@ -111,12 +107,10 @@ def test_the_first_screen_names_what_people_turn_and_each_is_at_the_head_of_its_
 
 VLLM = ["vllm=bfloat16", "machine.vllm.address=http://127.0.0.1:8000/v1"]
 OWN_TERM = 'rewards.own=[{name: x, term: "a.b:c", weight: 0.1}]'
-MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
 
 
 @pytest.mark.parametrize(("assignments", "key", "value"), [
     (["rewards.correctness=0", OWN_TERM], "rewards.correctness", 0),
-    (["rewards.correctness=0", MODEL_TERM], "rewards.correctness", 0),
     (["policy.lora=null", "influence.selection=none"], "policy.lora", None),
     (["policy.lora={rank: 4, alpha: 8, targets: [q_proj, v_proj]}", "influence.selection=positive"], "policy.lora",
      Lora(rank=4, alpha=8.0, targets=["q_proj", "v_proj"])),
@@ -247,13 +241,11 @@ def test_what_is_written_is_read_back_and_every_comment_stays(
 def test_lists_and_mappings_stay_on_one_line(file: Path) -> None:
     """On several lines, setting them back would remove the comments and blank lines around them."""
     there = ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "evaluation.ks=[1, 2]"]
-    there += ["rewards.model={base: some/judge, weight: 1.0, batch: 16, label: null}"]
     changes = override(file, there)
     assert len(file.read_text().splitlines()) == len(TEXT.splitlines())
     assert changes["rewards.own"] == ([], [{"name": "polite", "term": "manners:polite", "weight": 0.5}])
     assert load_path(str(file), localfs)["rewards"]["own"] == changes["rewards.own"][1]  # what DVC reads
-    override(file, ["rewards.model.base=other/judge"])
-    override(file, ["rewards.own=[]", "rewards.model=null", "evaluation.ks=[1, 5, 10]"])
+    override(file, ["rewards.own=[]", "evaluation.ks=[1, 5, 10]"])
     assert re.sub(" +", " ", file.read_text()) == re.sub(" +", " ", TEXT)
 
 

@@ -132,8 +132,7 @@ def test_params_of_an_environment_are_checked_by_itself(file: Path, own: str, me
 
 @pytest.mark.parametrize("environment", ["workflow", "code", "answer"])
 @pytest.mark.parametrize("term", [
-    'own=[{name: x, term: "a.b:c", weight: %s}]', "model={base: some/judge, weight: %s, batch: 4, label: 1}",
-    "environment={steps: %s}",
+    'own=[{name: x, term: "a.b:c", weight: %s}]', "environment={steps: %s}",
 ])  # fmt: skip
 def test_some_term_has_a_weight(file: Path, environment: str, term: str) -> None:
     override(file, [f"environment={environment}", "rewards.correctness=0", f"rewards.{term % 0}"])

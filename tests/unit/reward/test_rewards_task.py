@@ -174,32 +174,6 @@ def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(
     assert not layout.rewards(1).exists()
 
 
-def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:
-    import torch
-    from transformers import Qwen2Config, Qwen2ForSequenceClassification
-
-    from tasks.bootstrap.tokenizer import train_tokenizer
-    from tasks.reward.classifier_term import classifier_values
-
-    tokenizer, texts = train_tokenizer(["please"], 300), ("please", "x", "please please")
-    torch.manual_seed(0)
-    heads = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
-    shape = {"vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 32, **heads}
-    config = Qwen2Config(**shape, num_labels=1, initializer_range=0.2)
-    Qwen2ForSequenceClassification(config).save_pretrained(tmp_path / "judge")
-    tokenizer.save_pretrained(tmp_path / "judge")
-    params = with_terms(tmp_path, "rewards.model={base: judge, weight: 2.0, batch: 2, label: null}")
-    rewards, metrics = rewarded_by(tmp_path, params, *texts)
-    assert params.rewards.model is not None
-    expected = classifier_values(tmp_path, params.rewards.model, [("2 and 3?", text) for text in texts])
-    assert [reward.terms["model"] for reward in rewards] == expected
-    assert rewards[0].reward == pytest.approx(1 + 0.5 * 1.01 + 2 * expected[0])
-    assert metrics["model/mean"] == pytest.approx(sum(expected) / 3)
-    first = Layout(tmp_path).rewards(1).read_bytes()
-    rewarded_by(tmp_path, params, *texts)
-    assert Layout(tmp_path).rewards(1).read_bytes() == first
-
-
 def test_user_terms_need_no_torch(tmp_path: Path) -> None:
     """Nor does the process that calls them import more than it asks for."""
     params = with_terms(tmp_path)

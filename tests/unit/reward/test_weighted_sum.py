@@ -25,12 +25,10 @@ WORKFLOW = WorkflowEnvironment()
 
 OK, WRONG = Result(status="ok", value=5), Result(status="ok", value=6)
 KILLED = Result(status="failed", error=SANDBOX_DIED)
-UNSET: dict[str, Any] = {"model": None}
 PLAIN = {
     "environment": {},
     "own": [],
     "efficiency": 0.0,
-    **UNSET,
 }
 WEIGHTS = Rewards(correctness=1.0, runs=0.1, **PLAIN)
 BUDGET = Budget(calls=4, max_tokens=100, price=(1.0, 2.0))
