@@ -35,18 +35,19 @@ from benchmarks.support.human_eval import (
     timed,
     verdicts,
 )
+from recipes.code.harness.outcomes import run_unit_tests
+from recipes.code.harness.processes import TestProcesses
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import BUILT_IN, score
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests.outcomes import run_unit_tests
-from tasks.records import Answer, CodeVerdict, Problem
+from tasks.records import Answer, Problem
 
 
 class CaseScore(NamedTuple):
     """A case with the score that it got, and the seconds that took."""
 
     evaluator: str
-    value: Value | CodeVerdict
+    value: Value
     answer: Answer
     expected: float
     given: float
@@ -57,7 +58,7 @@ class CaseScore(NamedTuple):
         return isclose(self.given, self.expected)
 
 
-def score_cases(cases: Iterable[tuple[str, Value | CodeVerdict, Answer, float]] = CASES) -> list[CaseScore]:
+def score_cases(cases: Iterable[tuple[str, Value, Answer, float]] = CASES) -> list[CaseScore]:
     """Every case as a problem of a file, scored as a stage scores it."""
     results = []
     for name, value, answer, expected in cases:
@@ -89,7 +90,7 @@ def case_figures(results: Sequence[CaseScore]) -> dict[str, float]:
 
 def cheat_figures() -> dict[str, float]:
     """The share of cheats that pass no test; each that does is printed."""
-    with Sandbox(0.5, 256, allow_weak=False) as sandbox:
+    with Sandbox(0.5, 256, allow_weak=False, service=TestProcesses) as sandbox:
         jobs = [(code, tests) for _, code in CHEATS for tests in (LIST, CHECK)]
         outcomes = run_unit_tests(sandbox, jobs)
     passed = [outcome is None or outcome.passed > 0 for outcome in outcomes]
@@ -104,7 +105,7 @@ def human_eval_figures(path: Path) -> dict[str, float]:
     """Verdicts on canonical solutions and mutants, their time, and the reference's where it is installed."""
     rows = read_rows(path)
     solutions, mutants = canonical(rows), mutated(rows)
-    with Sandbox(SECONDS, 512, allow_weak=False) as sandbox:
+    with Sandbox(SECONDS, 512, allow_weak=False, service=TestProcesses) as sandbox:
         verdicts(sandbox, solutions)  # starts the zygotes, those of second runs too
         own = timed(lambda: verdicts(sandbox, solutions), lambda: session_seconds(sandbox.pids))
         passes = verdicts(sandbox, mutants)

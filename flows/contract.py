@@ -16,7 +16,7 @@ from tasks.params.machine import Contract
 from tasks.params.params import Params
 from tasks.problems.digests import digest_problem_files
 from tasks.problems.files import problem_files, problem_text
-from tasks.problems.jsonl import Reader, read_files, split_problems
+from tasks.problems.jsonl import make_reader, read_files, split_problems
 from tasks.problems.near_duplicates import near_duplicates
 from tasks.promote.champion import read_profile
 from tasks.records import Problem, Split
@@ -81,8 +81,8 @@ def compare(profile: ProblemProfile, problems: Sequence[Problem], contract: Cont
 
 
 def _read_splits(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
-    """The problems as the stage would split them, each with the path of its file. Tests of code are not tried."""
-    reader = Reader(params.problems.evaluator, layout.root, None, params.problems.siblings, loads=False)
+    """The problems as the stage would split them, each with the path of its file. None is tried out."""
+    reader = make_reader(layout.root, params, loads=False)
     files = problem_files(layout.root, params.problems.path).items()
     problems = read_files(((name, problem_text(name, file), name) for name, file in files), reader)
     return split_problems(params.problems.path, problems, params.problems, params.seed)

@@ -92,7 +92,7 @@ def check_sandbox(root: Path, params: Params) -> Finding:
     runs_programs = environment.asks_siblings or isinstance(environment, CodeCompletions)
     remedy = "use a Linux kernel of 5.13 or later with landlock and seccomp, or accept it: -S sandbox.allow_weak=true"
     if not runs_programs:
-        remedy = f"environment {params.environment.name} runs none but unit tests"
+        remedy = f"environment {params.environment.name} runs none"
     return Finding("sandbox", found, remedy, "programs", runs_programs)
 
 

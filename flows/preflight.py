@@ -93,7 +93,7 @@ def questions_of(root: Path, params: Params) -> dict[str, str]:
     """The longest questions of a file, by their places, for a base that may have no room for them."""
     if params.problems.source != "jsonl" or params.policy.base == SCRATCH:
         return {}
-    return longest_questions(root, params.problems)
+    return longest_questions(root, params)
 
 
 def _check_limits(params: Params) -> None:

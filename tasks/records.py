@@ -37,12 +37,6 @@ Fields = Annotated[dict[str, JsonValue], AfterValidator(_check_finite)]
 NUMBER = "number"
 """The evaluator of problems that name none; tasks/evaluators/scores.py has the others."""
 
-UNIT_TESTS = "unit_tests"
-"""The evaluator of code."""
-
-CODE = "the code of a Python function"
-"""The answer that it wants, in words."""
-
 
 class Record(BaseModel):
     """Frozen, strict, without unknown fields, NaN or infinities."""
@@ -137,14 +131,17 @@ Status = Literal[
 """How a program ended."""
 
 
-class CodeVerdict(Record):
-    """Unit tests that code has passed, of all: hidden ones, by which it is rewarded, and those that are shown."""
+class CheckVerdict(Record):
+    """Checks that a completion has passed, of all: hidden ones, by which it is rewarded, and shown ones.
+
+    It is the value of a result where an environment tries completions out: `judge` in tasks/environments/protocol.py.
+    """
 
     hidden_passed: Annotated[int, Field(ge=0)]
     hidden: Annotated[int, Field(ge=0)]
     shown_passed: Annotated[int, Field(ge=0)]
     shown: Annotated[int, Field(ge=0)]
-    ending: str = Field(default="", exclude_if=not_)  # why the tests after the last that passed were not run
+    ending: str = Field(default="", exclude_if=not_)  # why the checks after the last that passed were not made
 
     def __str__(self) -> str:
         """`5/7 hidden, 2/2 shown, out of time`, without the hidden ones if there are none."""
@@ -158,7 +155,7 @@ class Result(Record):
     """Result of running a workflow on one question. `value` is what it returned; the host checks it later."""
 
     status: Status
-    value: int | float | str | CodeVerdict | None = None  # a verdict in place of code
+    value: int | float | str | CheckVerdict | None = None  # a verdict in place of what was tried out
     error: str | None = None
     calls: Annotated[int, Field(ge=0)] = Field(default=0, exclude_if=not_)  # of a model, by operators
     prompt_tokens: Annotated[int, Field(ge=0)] = Field(default=0, exclude_if=not_)  # of these calls

@@ -3,7 +3,7 @@
 The first group is what rewards by unit tests have been cheated with, or crashed by, in public environments.
 """
 
-from tasks.programs.sandbox.unit_tests.outcomes import UnitTests
+from recipes.code.harness.outcomes import UnitTests
 
 _SAME = """
 class Same({base}):
@@ -73,7 +73,7 @@ CHEATS: list[tuple[str, str]] = [
     ("patched json", "import json\njson.dumps = lambda *a, **k: '[\"ok\", true]'" + _DEFINED),
     ("patched decoder", "import json\njson.loads = lambda *a, **k: ['double', [], {}]" + _DEFINED),
     ("patched protocol", "import sys\nfor n, m in list(sys.modules.items()):\n    if 'tester' in n or 'protocol' in n: m.FAILED = m.ABORTED = m.PASSED = b'P'" + _DEFINED),
-    ("patched tester", "import sys\nm = sys.modules['tasks.programs.sandbox.unit_tests.tester']\nm.run_tests = m.Report.write = lambda *a: True" + _DEFINED),
+    ("patched tester", "import sys\nm = sys.modules['recipes.code.harness.tester']\nm.run_tests = m.Report.write = lambda *a: True" + _DEFINED),
     ("a name of the tester", "__count_test__ = lambda p: None\ncheck = lambda c: None" + _DEFINED),
     ("its own check", "def check(candidate): return True" + _DEFINED),
     ("a trace function", "import sys\nsys.settrace(lambda *a: None)" + _DEFINED),

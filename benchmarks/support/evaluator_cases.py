@@ -4,19 +4,12 @@ Most are from issue threads of the benchmarks' harnesses: what they count wrong 
 """
 
 from tasks.evaluators.number import Value
-from tasks.records import Answer, CodeVerdict
+from tasks.records import Answer
 
 TWO_THIRDS = 2 / 3
-UNIT_TESTS: Answer = {"entry_point": "f", "hidden": ["assert f(1) == 1"]}
 
 
-def _verdict(hidden_passed: int, hidden: int, shown_passed: int, shown: int, ending: str = "") -> CodeVerdict:
-    return CodeVerdict(
-        hidden_passed=hidden_passed, hidden=hidden, shown_passed=shown_passed, shown=shown, ending=ending
-    )
-
-
-CASES: list[tuple[str, Value | CodeVerdict, Answer, float]] = [
+CASES: list[tuple[str, Value, Answer, float]] = [
     # numbers: GSM8K, AIME
     ("number", 72, "He eats 70 + 2 = <<70+2=72>>72.\n#### 72", 1),
     ("number", " 1,234 ", "#### 1,234", 1),
@@ -124,10 +117,4 @@ CASES: list[tuple[str, Value | CodeVerdict, Answer, float]] = [
     ("drop", "47-yard", ["47 yard"], 1),  # words are split at hyphens
     ("drop", "46 yards", ["47 yards"], 0),  # another number is no partial credit
     # unit tests: verdicts that the sandbox gave
-    ("unit_tests", _verdict(5, 5, 1, 1), UNIT_TESTS, 1),
-    ("unit_tests", _verdict(5, 5, 0, 0), UNIT_TESTS, 1),
-    ("unit_tests", _verdict(5, 5, 0, 1), UNIT_TESTS, 1),  # shown tests are not counted
-    ("unit_tests", _verdict(3, 5, 1, 1, "out of time"), UNIT_TESTS, 0.6),
-    ("unit_tests", _verdict(0, 5, 1, 1), UNIT_TESTS, 0),
-    ("unit_tests", _verdict(0, 0, 1, 1), UNIT_TESTS, 0),
 ]

@@ -15,9 +15,9 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from benchmarks.support.mutants import mutants_of
+from recipes.code.harness.outcomes import UnitTests, run_unit_tests
 from tasks.programs.sandbox.sandbox import Program as SandboxProgram
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests.outcomes import UnitTests, run_unit_tests
 from tasks.seeds import derive_seed
 
 SECONDS = 3.0

@@ -190,18 +190,22 @@ def problems(
     siblings: Annotated[
         int, typer.Option(min=0, max=16, metavar="N", help="Make siblings as problems.siblings=N would.")
     ] = 6,
+    environment: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Read it as environment=NAME would, not as the one of params.yaml."),
+    ] = None,
 ) -> None:
     """Show what a run would see in a file of problems: its format, how answers are checked, counts and three examples.
 
     Reads the file and changes nothing. Formats that are recognised by their columns: Graft's own (question and answer),
-    GSM8K, MATH, AIME, HotpotQA, MuSiQue, SQuAD, DROP, MMLU, ARC, GPQA, HumanEval, MBPP and more. Unit tests are tried
-    in the sandbox, and the longest questions in the project's base if it is on this machine. Exits with 2 if no line
-    can be used. Use the file with:
+    GSM8K, MATH, AIME, HotpotQA, MuSiQue, SQuAD, DROP, MMLU, ARC, GPQA and more, and those of the environment, which may
+    try the problems out: HumanEval, MBPP and others with --environment recipes.code:Code. The longest questions are
+    tried in the project's base, if it is on this machine. Exits with 2 if no line can be used. Use the file with:
     graft retrain -S problems.source=jsonl -S problems.path=FILE
     """
     from flows.reports.problem_file import describe_files
 
-    print_text(describe_files(file, evaluator, siblings))
+    print_text(describe_files(file, evaluator, siblings, environment))
 
 
 def environments(

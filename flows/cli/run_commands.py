@@ -21,7 +21,7 @@ def retrain(
         typer.Option(
             metavar="NAME",
             help="Write params first: small, medium, improved, gpu, smollm2, published, manual, exact, noisy, chess, "
-            "civil.",
+            "civil, code.",
         ),
     ] = None,
     dry_run: Annotated[

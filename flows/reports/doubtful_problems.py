@@ -31,7 +31,7 @@ def doubtful_problems(layout: Layout, audits: Iterable[RewardAudit]) -> dict[str
 
 def _places(layout: Layout) -> dict[str, str]:
     try:
-        params = load_params(layout.root / "params.yaml").problems
-        return problem_places(layout.root, params) if params.source == "jsonl" else {}
+        params = load_params(layout.root / "params.yaml")
+        return problem_places(layout.root, params) if params.problems.source == "jsonl" else {}
     except GraftError:  # the file was removed or edited since; or the run is a revision, which has its results alone
         return {}

@@ -35,8 +35,8 @@ def _lines(name: str, environment: Environment, in_use: bool) -> Iterator[str]:
     yield f"{name}{'  (in use)' if in_use else ''}"
     yield f"  {printable(first_line(type(environment).__doc__))}"
     checked = "run in the sandbox, on siblings too" if environment.asks_siblings else "read from the completion"
-    if name == "code":
-        checked = "run in the sandbox: shown unit tests for the search, hidden ones for rewards and pass@k"
+    if type(environment).judge is not Environment.judge:
+        checked += ", then tried out in the sandbox"
     yield f"  answers       {checked}"
     yield f"  reward terms  {', '.join(environment.terms) or 'none of its own'}"
     for param, field in type(environment.params).model_fields.items():

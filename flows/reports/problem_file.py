@@ -8,18 +8,18 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from tasks.artifacts import read_text
 from tasks.core.terminal import answer_text, printable, shortened
+from tasks.environments.lookup import environment_in
 from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError
 from tasks.evaluators.expression import has_value
-from tasks.evaluators.scores import BUILT_IN
-from tasks.params.file import load_params
+from tasks.params.file import overridden
 from tasks.params.missing import SHIPPED
-from tasks.params.sections import BY_FORMAT, EVALUATORS, PolicyParams, SandboxParams
+from tasks.params.sections import BY_FORMAT, EVALUATORS, PolicyParams
 from tasks.problems.files import problem_files, problem_text, rows_of, where_of
-from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, longest_of, question_key
+from tasks.problems.jsonl import MOST_NAMED, Reader, longest_of, question_key, rules_of
 from tasks.problems.row import Format
-from tasks.problems.unit_test_check import check_unit_tests
 from tasks.programs.operators.builtin import context, without_context
 from tasks.records import Answer, Problem
 from tasks.statistics.problem_profile import kind_of_answer
@@ -41,21 +41,24 @@ class FileSummary(NamedTuple):
     repeated: int  # lines with a question, their siblings' included, that occurs before
 
 
-def describe_files(path: str, evaluator: str, siblings: int) -> str:
+def describe_files(path: str, evaluator: str, siblings: int, environment: str | None = None) -> str:
     """The text that `graft problems` prints. Raises GraftError without a file, and for one of which no line is usable.
 
-    Unit tests are tried in a sandbox with the limits of `params.yaml` in this folder, or those of the shipped one; if
-    the base of that is on this machine, it also says which question it has no room for.
+    The environment, the limits of its sandbox and the base are those of `params.yaml` in this folder, or of the shipped
+    one; if the base is on this machine, it also says which question it has no room for. `environment`: another one by
+    name.
     """
     if not Path(path).exists():
         raise GraftError(f"{path}: no such file; name a jsonl file, or a folder of them")
     if evaluator not in EVALUATORS and ":" not in evaluator:
         raise GraftError(f"--evaluator: no {evaluator!r}; name one of {', '.join(EVALUATORS)}, or module:CLASS")
     files = problem_files(Path.cwd(), path).items()
-    params = load_params(Path("params.yaml") if Path("params.yaml").is_file() else SHIPPED)
-    summaries = [
-        _summarise(name, problem_text(name, file), evaluator, siblings, params.sandbox) for name, file in files
-    ]
+    own = Path("params.yaml")
+    shown = own if own.is_file() else SHIPPED
+    params = overridden(shown, read_text(shown), [f"environment={environment}"] if environment else [])[1]
+    reads = environment_in(Path.cwd(), params)
+    reader = Reader(evaluator, environment=reads, siblings=siblings, sandbox=params.sandbox, loads=False)
+    summaries = [_summarise(name, problem_text(name, file), reader) for name, file in files]
     texts = ["\n".join(_lines_of(summary)) for summary in summaries]
     return "\n\n".join([*texts, *_too_long(params.policy, summaries)])
 
@@ -75,14 +78,14 @@ def _too_long(params: PolicyParams, summaries: Sequence[FileSummary]) -> list[st
     return []
 
 
-def _summarise(name: str, text: str, evaluator: str, siblings: int, sandbox: SandboxParams) -> FileSummary:
+def _summarise(name: str, text: str, reader: Reader) -> FileSummary:
     """Read every line, a refused one too. Raises GraftError for a file that is not JSON, or without a usable line."""
     rows = rows_of(name, text)
     first = next(rows, None)
     if first is None:
         raise GraftError(f"{name}: no line; write one JSON object per line")
-    known = format_of(where_of(name, first[0]), first[1])
-    reader, questions, repeated = Reader(evaluator, siblings=siblings, loads=False), set[str](), 0
+    known = reader.format_of(where_of(name, first[0]), first[1])
+    questions, repeated = set[str](), 0
     problems, refused = dict[str, Problem](), dict[str, str]()
     for place, row in chain([first], rows):
         try:
@@ -94,13 +97,13 @@ def _summarise(name: str, text: str, evaluator: str, siblings: int, sandbox: San
         questions.update(map(question_key, problem.questions))
         repeated += len(questions) < before + len(problem.questions)
         problems[place] = problem
-    counted, untested, doubts = check_unit_tests(problems, sandbox)
-    refused |= {place: f"{where_of(name, place)}: {reason}" for place, reason in untested.items()}
-    if not counted:
+    taken, unusable, doubts = reader.tried(problems)
+    refused |= {place: f"{where_of(name, place)}: {reason}" for place, reason in unusable.items()}
+    if not taken:
         count = f" (the first of {len(refused)} lines, of which a run refuses all)"
         raise GraftError(next(iter(refused.values())) + (count if len(refused) > 1 else ""))
-    used = known.evaluator if evaluator == BY_FORMAT else evaluator
-    return FileSummary(name, known, used, counted, refused, doubts, repeated)
+    used = known.evaluator if reader.evaluator == BY_FORMAT else reader.evaluator
+    return FileSummary(name, known, used, taken, refused, doubts, repeated)
 
 
 def _lines_of(summary: FileSummary) -> Iterator[str]:
@@ -128,8 +131,8 @@ def _lines_of(summary: FileSummary) -> Iterator[str]:
 
 
 def _evaluator(summary: FileSummary) -> str:
-    if summary.evaluator in BUILT_IN:
-        return f"{summary.evaluator}: the answer is {BUILT_IN[summary.evaluator].wanted}"
+    if rules := rules_of(summary.evaluator, summary.known):
+        return f"{summary.evaluator}: the answer is {rules.wanted}"
     return f"{summary.evaluator}, your own"
 
 

@@ -11,7 +11,7 @@ from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import score
-from tasks.records import NUMBER, Answer, CodeVerdict, Problem, Result
+from tasks.records import NUMBER, Answer, CheckVerdict, Problem, Result
 
 
 class Direct(Environment):
@@ -43,8 +43,8 @@ class Direct(Environment):
         if result.status != "ok" or result.value is None:
             return 0.0
         by_evaluator = problem.evaluator != NUMBER and type(self).check is Direct.check
-        if by_evaluator or isinstance(result.value, CodeVerdict):
-            return score(problem, result.value, self.root, partial_tests=False)
+        if by_evaluator or isinstance(result.value, CheckVerdict):
+            return score(problem, result.value, self.root)
         try:
             return float(bool(self.check(result.value, problem.answer)))
         except Exception as error:

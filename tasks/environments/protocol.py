@@ -1,20 +1,20 @@
 """Protocol of an environment: its problems, the prompt, and how an answer is read from a completion and rewarded.
 
-Stages depend on a kind of task through `Environment` only. `workflow`, `answer` and `code` are built in; a custom one
-inherits `direct.Direct`.
+Stages depend on a kind of task through `Environment` only. `workflow` and `answer` are built in; a custom one inherits
+`direct.Direct`.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from tasks.errors import GraftError
-from tasks.evaluators.unit_tests import shown_share
 from tasks.params.sections import Problems, Rewards, SandboxParams, Section
-from tasks.records import UNIT_TESTS, Problem, Result, Split, Workflow
+from tasks.records import Problem, Result, Split, Workflow
 
 Complete = Callable[[Sequence[str]], list[str]]
 """Questions → the policy's greedy completions."""
@@ -24,6 +24,17 @@ Term = Callable[[Problem, str, Sequence[Result]], float | None]
 
 Solved = tuple[Problem, str]
 """A problem with the code that solves it."""
+
+Judge = Callable[[Sequence[tuple[Problem, Result]]], list[Result]]
+"""(problem, what a completion gave for its own question) → what is recorded in its place."""
+
+
+class CheckedProblems(NamedTuple):
+    """Problems of a file as a run takes them, why others are refused, and what is doubtful in some; by place."""
+
+    problems: Mapping[str, Problem]
+    refused: Mapping[str, str]
+    doubts: Mapping[str, str]
 
 
 class Gate(NamedTuple):
@@ -53,6 +64,7 @@ class Environment(Protocol):
     weights: Mapping[str, float] = {}  # of its terms, where `rewards.environment` names no other; 0 for a term without
     gate: Gate | None = None  # of promotion; None: pass@1, greedy
     writes_problems: bool = False  # True: it reads only the problems that it writes
+    formats: Sequence[Any] = ()  # of files, tried before the public ones: `Format` of tasks/problems/row.py
 
     @abstractmethod
     def prompt(self, question: str, base: str, served: bool = False) -> str:
@@ -92,6 +104,12 @@ class Environment(Protocol):
             "which has word problems, or set problems.source to jsonl"
         )
 
+    def check_problems(
+        self, problems: Mapping[str, Problem], sandbox: SandboxParams  # noqa: ARG002
+    ) -> CheckedProblems:  # fmt: skip
+        """The problems of a file by place, tried out when it is read; overridden where a line itself may be wrong."""
+        return CheckedProblems(problems, {}, {})
+
     def solutions(
         self, problems: Sequence[Problem], sandbox: SandboxParams  # noqa: ARG002
     ) -> Mapping[str, Workflow | None]:  # fmt: skip
@@ -112,6 +130,14 @@ class Environment(Protocol):
     def worked_examples(self, solved: Sequence[Solved], count: int, seed: int) -> list[tuple[str, str]]:
         """At most `count` pairs (question, completion) that the prompt of a base shows: the first demonstrations."""
         return list(islice(self.demonstrations(solved, seed), count)) if count else []
+
+    def judge(self, sandbox: SandboxParams) -> AbstractContextManager[Judge | None]:  # noqa: ARG002
+        """What tries out answers, in a sandbox of its own, before they are recorded; None: answers are values."""
+        return nullcontext()
+
+    def search_share(self, problem: Problem, results: Sequence[Result]) -> float:
+        """The share of the reward that search may see; less than `solved_share` where some checks are hidden."""
+        return solved_share(self, problem, results)
 
     def measures(self, problem: Problem, text: str) -> dict[str, float]:  # noqa: ARG002
         """Numbers on a completion by name, whose means an evaluation shows; a name may be missing for some problems."""
@@ -141,11 +167,6 @@ def solved_share(environment: Environment, problem: Problem, results: Sequence[R
     Raises ValueError unless there is a result for each.
     """
     return fmean(environment.score(each, result) for each, result in zip(problem.variants, results, strict=True))
-
-
-def search_share(environment: Environment, problem: Problem, results: Sequence[Result]) -> float:
-    """The share that search may see: by the shown tests where there are hidden ones, else `solved_share`."""
-    return shown_share(results[0]) if problem.evaluator == UNIT_TESTS else solved_share(environment, problem, results)
 
 
 def with_checked_siblings(environment: Environment, problem: Problem) -> Problem:

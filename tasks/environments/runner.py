@@ -1,21 +1,18 @@
-"""Runners: the answers of a completion, by running it in the sandbox or by parsing it; code is then tested.
+"""Runners: the answers of a completion, by running it in the sandbox or by parsing it, then by trying them out.
 
 Separate from the environments, so that stages without answers do not depend on the sandbox.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from tasks.environments.direct import Direct
-from tasks.environments.protocol import Environment
-from tasks.evaluators.unit_tests import unit_tests_of
+from tasks.environments.protocol import Environment, Judge
 from tasks.params.sections import SandboxParams
 from tasks.programs.operators.reply_cache import CachedModel
-from tasks.programs.sandbox.sandbox import MAX_SOURCE, SANDBOX_DIED, Program, Sandbox, make_sandbox
-from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
-from tasks.records import CodeVerdict, Problem, Result
+from tasks.programs.sandbox.sandbox import Program, make_sandbox
+from tasks.records import NUMBER, Problem, Result
 
 
 class Runner(Protocol):
@@ -30,19 +27,22 @@ class Runner(Protocol):
 
 
 def program_of(code: str, problem: Problem, siblings: bool = True) -> Program:
-    """Code for the questions of a problem, or for its own question alone, with what checks its answers."""
+    """Code for the questions of a problem, or for its own question alone, which its answers are for."""
     questions = problem.questions if siblings else (problem.question,)
-    return Program(code, questions, problem.evaluator, unit_tests_of(problem))
+    return Program(code, questions, problem)
 
 
 @contextmanager
 def make_runner(environment: Environment, sandbox: SandboxParams, served: CachedModel | None) -> Iterator[Runner]:
-    """An `AnswerReader` for a `Direct` environment, else the sandbox; both test what is code."""
+    """An `AnswerReader` for a `Direct` environment, else the sandbox; the environment's judge has the last word."""
     with ExitStack() as stack:
+        judge = stack.enter_context(environment.judge(sandbox))
+        runner: Runner
         if isinstance(environment, Direct):
-            yield UnitTestRunner(AnswerReader(environment), sandbox, stack)
+            runner = AnswerReader(environment)
         else:
-            yield UnitTestRunner(stack.enter_context(make_sandbox(sandbox, served)), sandbox, stack)
+            runner = stack.enter_context(make_sandbox(sandbox, served))
+        yield JudgedRunner(runner, judge) if judge else runner
 
 
 class AnswerReader:
@@ -60,7 +60,8 @@ class AnswerReader:
     def _read(self, program: Program) -> Result:
         """An exception in the parser gives a `failed` result, which is never rewarded with 0."""
         try:
-            value = self._environment.parse_for(program.evaluator, program.code)
+            evaluator = program.problem.evaluator if program.problem else NUMBER
+            value = self._environment.parse_for(evaluator, program.code)
         except Exception as error:  # noqa: BLE001 (a user's parser may raise anything)
             return Result(status="failed", error=f"parse: {type(error).__name__}: {error}"[:200])
         if value is None:
@@ -68,12 +69,11 @@ class AnswerReader:
         return Result(status="ok", value=value)
 
 
-class UnitTestRunner:
-    """A runner whose values are code where the problem has unit tests: these give verdicts instead of the code."""
+class JudgedRunner:
+    """A runner whose results on problems' own questions are those of a judge, where there was an answer."""
 
-    def __init__(self, runner: Runner, params: SandboxParams, stack: ExitStack) -> None:
-        self._runner, self._params, self._stack = runner, params, stack
-        self._sandbox = runner if isinstance(runner, Sandbox) else None  # else started for the first code
+    def __init__(self, runner: Runner, judge: Judge) -> None:
+        self._runner, self._judge = runner, judge
 
     @property
     def serves(self) -> bool:
@@ -81,53 +81,14 @@ class UnitTestRunner:
         return self._runner.serves
 
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:
-        """The runner's results; those of code with a verdict as value."""
+        """The runner's results; the first of each program's is the judge's."""
         results = self._runner.run(programs)
-        places = [i for i, program in enumerate(programs) if program.tests and results[i][0].status == "ok"]
-        verdicts = self._test([(results[i][0].value, programs[i].tests or "") for i in places])
-        for place, tested in zip(places, verdicts, strict=True):
-            results[place] = [tested, *results[place][1:]]
-        return results
-
-    def _test(self, pairs: Sequence[tuple[Any, str]]) -> list[Result]:
-        """Verdicts on (value, tests). Shown and hidden tests are run apart; equal pairs once."""
-        jobs: dict[tuple[str, UnitTests], Outcome | None] = {}
-        for value, tests in pairs:
-            if _is_code(value):
-                jobs.update(dict.fromkeys((value, each) for each in _unit_tests(tests) if each.texts))
-        if jobs:
-            self._sandbox = self._sandbox or self._stack.enter_context(make_sandbox(self._params))
-            jobs.update(zip(jobs, run_unit_tests(self._sandbox, list(jobs)), strict=True))
-        return [
-            _result(value, [jobs.get((value, each), NONE) for each in _unit_tests(tests)]) for value, tests in pairs
+        asked = [
+            (own, program.problem, own[0])
+            for own, program in zip(results, programs, strict=True)
+            if program.problem and own[0].status == "ok"
         ]
-
-
-NONE = Outcome(0, 0)
-"""Where there are no tests."""
-
-
-def _unit_tests(tests: str) -> list[UnitTests]:
-    """The hidden and the shown tests of `Program.tests`."""
-    own = json.loads(tests)
-    return [UnitTests.of(own, "hidden"), UnitTests.of(own, "shown")]
-
-
-def _is_code(value: object) -> bool:
-    return isinstance(value, str) and len(value.encode("utf-8", "replace")) <= MAX_SOURCE
-
-
-def _result(value: object, outcomes: Sequence[Outcome | None]) -> Result:
-    if not _is_code(value):
-        return Result(status="error", error=f"returned no code of at most {MAX_SOURCE} bytes")
-    hidden, shown = outcomes
-    if hidden is None or shown is None:
-        return Result(status="failed", error=SANDBOX_DIED)
-    verdict = CodeVerdict(
-        hidden_passed=hidden.passed,
-        hidden=hidden.total,
-        shown_passed=shown.passed,
-        shown=shown.total,
-        ending=hidden.ending or shown.ending,
-    )
-    return Result(status="ok", value=verdict)
+        judged = self._judge([(problem, result) for _, problem, result in asked])
+        for (own, _, _), result in zip(asked, judged, strict=True):
+            own[0] = result
+        return results

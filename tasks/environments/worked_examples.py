@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from tasks.environments.protocol import Solved
+from tasks.programs.code_blocks import parsed
 
 
 def select_examples(solved: Sequence[Solved], count: int, show: Callable[[str, str], str]) -> list[tuple[str, str]]:
@@ -26,7 +27,8 @@ def select_examples(solved: Sequence[Solved], count: int, show: Callable[[str, s
 
 def operations_in(code: str) -> set[str]:
     """The arithmetic operators and the functions of a workflow, but `numbers`, with which each begins."""
-    nodes = list(ast.walk(ast.parse(code)))
+    tree = parsed(code)  # None of the rest of a function that the question begins
+    nodes = list(ast.walk(tree)) if tree else []
     operators = {type(node.op).__name__ for node in nodes if isinstance(node, ast.BinOp)}
     functions = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     return operators | functions - {"numbers"}

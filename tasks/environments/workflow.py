@@ -27,4 +27,4 @@ class WorkflowEnvironment(WordProblems, CodeCompletions):
         """The score of what the program returned, by the problem's evaluator; 0 if it returned nothing."""
         if result.status != "ok" or result.value is None:
             return 0.0
-        return score(problem, result.value, self.root, partial_tests=False)
+        return score(problem, result.value, self.root)

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from tasks.params.sections import Evaluation
 from tasks.programs.answer_check import number_of
-from tasks.records import Attempt, CodeVerdict, Problem, ProblemOutcome, Result
+from tasks.records import Attempt, CheckVerdict, Problem, ProblemOutcome, Result
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import mean_interval
 from tasks.statistics.pass_at_k import maj_at_k, pass_at_k
@@ -52,7 +52,7 @@ def _answer(result: Result) -> str | None:
     number = number_of(result)
     if number is not None:
         return f"{number:.9g}"
-    return str(result.value).strip() if result.status == "ok" and isinstance(result.value, str | CodeVerdict) else None
+    return str(result.value).strip() if result.status == "ok" and isinstance(result.value, str | CheckVerdict) else None
 
 
 def measures(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str, list[float]]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tasks.errors import GraftError
-from tasks.evaluators import choice, drop, expression, f1, number, text, unit_tests
+from tasks.evaluators import choice, drop, expression, f1, number, text
 from tasks.evaluators.number import Value
-from tasks.records import CODE, NUMBER, UNIT_TESTS, Answer, CodeVerdict, Problem
+from tasks.records import NUMBER, Answer, CheckVerdict, Problem
 from tasks.sources.user_modules import digest_modules
 
 
@@ -29,22 +29,19 @@ BUILT_IN = {
     "expression": Evaluator(expression.parse, expression.score, "a mathematical expression in LaTeX"),
     "f1": Evaluator(f1.parse, f1.score, "a short text"),
     "drop": Evaluator(drop.parse, drop.score, "a short text, a number or a date (several: one on each line)"),
-    UNIT_TESTS: Evaluator(unit_tests.parse, unit_tests.score, CODE),
 }
 """Evaluators by their names in `problems.evaluator`."""
 
 
-def score(problem: Problem, value: Value | CodeVerdict, root: Path | None = None, partial_tests: bool = True) -> float:
+def score(problem: Problem, value: Value | CheckVerdict, root: Path | None = None) -> float:
     """The score of a value as an answer to the problem's own question, in [0, 1]; 1 = right.
 
-    `root`: the project's folder, where a user's module is. `partial_tests`: False rounds down what is less than all
-    unit tests. Raises GraftError if a user's evaluator cannot be loaded, raises, returns anything else, or differs from
-    the digest in the problem.
+    `root`: the project's folder, where a user's module is. Raises GraftError if a user's evaluator cannot be loaded,
+    raises, returns anything else, or differs from the digest in the problem.
     """
     name = problem.evaluator
     if name in BUILT_IN:
-        share = BUILT_IN[name].score(value, problem.answer)
-        return float(share == 1) if name == UNIT_TESTS and not partial_tests else share
+        return BUILT_IN[name].score(value, problem.answer)
     evaluator = own_evaluator(root or Path.cwd(), name, problem.evaluator_sha256)
     try:
         given = float(evaluator.score(problem, value))

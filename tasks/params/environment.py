@@ -11,9 +11,11 @@ from tasks.params.sections import Section
 BUILT_IN = {
     "workflow": "tasks.environments.workflow:WorkflowEnvironment",
     "answer": "tasks.environments.tagged_answer:TaggedAnswer",
-    "code": "tasks.environments.unit_tested_code:UnitTestedCode",
 }
 """Name → module:CLASS; only the module of the environment that is named is imported, and is a source of the stages."""
+
+MOVED = {"code": "recipes.code:Code"}
+"""Environments that were built in → where they are."""
 
 
 class EnvironmentChoice(Section):
@@ -31,6 +33,8 @@ class EnvironmentChoice(Section):
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
+        if name in MOVED:
+            raise ValueError(f"{name!r} is none of {', '.join(BUILT_IN)}; did you mean {MOVED[name]!r}?")
         if name not in BUILT_IN and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name):
             raise ValueError(
                 f"write {', '.join(BUILT_IN)}, or module:CLASS for another one, recipes.chess:RookWorld for instance, "

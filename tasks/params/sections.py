@@ -66,7 +66,7 @@ class Rounds(Section):
 BY_FORMAT = "format"
 """Value of `problems.evaluator`: the evaluator of the format of each file."""
 
-EVALUATORS = (BY_FORMAT, "number", "text", "choice", "expression", "f1", "drop", "unit_tests")
+EVALUATORS = (BY_FORMAT, "number", "text", "choice", "expression", "f1", "drop")
 """Values of `problems.evaluator` but for a user's class; tasks/evaluators/scores.py has them."""
 
 

@@ -3,7 +3,6 @@
 Each is read as it is published as JSON, on its own page or by the Hugging Face hub; nothing is downloaded.
 """
 
-import ast
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,28 +13,18 @@ from tasks.evaluators.text import last_box
 from tasks.problems.choice_formats import CHOICE_FORMATS
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_text, in_context, needs, texts_of
 from tasks.problems.variants import Paragraph, QuestionParts, mixed
-from tasks.programs.code_blocks import shown_tests
-from tasks.records import NUMBER, UNIT_TESTS, Answer
+from tasks.records import NUMBER, Answer
 
 _INTEGER = re.compile(r"[0-9]{1,3}(?:\s*(?:\^\s*\{?\\circ\}?|°))?")
 """An answer of AIME, some of which are in degrees."""
 
 _PASSAGE = re.compile(r"(?:Passage:)?(.*)\n\s*Question:(.*?)(?:\n\s*Answer:\s*)?", re.DOTALL)
 
-_STDIN = "its tests are of programs that read standard input, and Graft's call a function: write entry_point and tests"
-
 _FOREIGN: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("verl", ("prompt", "reward_model"), "write the prompt's last content as question, ground_truth as answer"),
     ("Alpaca", ("instruction", "output"), "write instruction and input as question, output as answer"),
     ("preferences", ("chosen", "rejected"), "it has no answer that can be checked; write question and answer"),
-    ("APPS", ("question", "input_output"), _STDIN),
-    ("LiveCodeBench", ("question_content", "public_test_cases"), _STDIN),
-    ("CodeContests", ("description", "public_tests"), _STDIN),
-    ("Codeforces", ("description", "official_tests"), _STDIN),
-    ("LeetCode", ("entry_point", "test", "prompt"), "write a function, not a method, as entry_point, and tests"),
     ("CRUXEval", ("code", "input", "output"), "write the code and the input as question, output as answer"),
-    ("MultiPL-E", ("prompt", "tests", "language"), "its tests are not Python; take HumanEval or MBPP"),
-    ("SWE-bench", ("repo", "base_commit", "patch"), "write functions with question, entry_point and tests"),
     ("OlympiadBench", ("question", "final_answer"), "write the text in final_answer as answer"),
     ("chats", ("messages",), "write the user's message as question, the reply's result as answer"),
     ("chats", ("conversations",), "write the user's message as question, the reply's result as answer"),
@@ -44,12 +33,13 @@ _FOREIGN: tuple[tuple[str, tuple[str, ...], str], ...] = (
 """Formats that are not read: name, columns that a line has, what to do."""
 
 
-def recognise(row: Mapping[str, Any]) -> Format:
+def recognise(row: Mapping[str, Any], formats: Sequence[Format] = ()) -> Format:
     """The format of a file, from its first line; OWN where a question and an answer are all that is known.
 
-    Raises ColumnError for a line of a kind that is not read, with the way to convert it.
+    `formats`: of the environment, tried first. Raises ColumnError for a line of a kind that is not read, with the way
+    to convert it.
     """
-    known = next((candidate for candidate in FORMATS if candidate.fits(row)), None)
+    known = next((candidate for candidate in (*formats, *FORMATS) if candidate.fits(row)), None)
     lacking = [name for name in ("question", "answer") if name not in row]
     if known or not lacking:
         return known or OWN
@@ -61,7 +51,11 @@ def recognise(row: Mapping[str, Any]) -> Format:
             command = f"jq -c '.[{json.dumps(name)}][]' FILE > NEW.jsonl"
             raise ColumnError(name, f"a list of objects; if they are the lines, write them to a file: {command}")
     names = ", ".join([ascii(name)[:40] for name in row][:12]) or "no column"
-    raise ColumnError(lacking[0], f"missing; the line has {names}: write a question and an answer")
+    raise ColumnError(
+        lacking[0],
+        f"missing; the line has {names}: write a question and an answer, or name an environment that reads such lines "
+        "(docs/data.md)",
+    )
 
 
 def _own(row: Columns) -> Row:
@@ -217,82 +211,6 @@ def _trivia(row: Columns) -> Row:
     return Row(check_text("question", row["question"]), accepted)
 
 
-def _human_eval(row: Columns) -> Row:
-    """A line of HumanEval, or of BigCodeBench, whose prompt for a completion is longer than its code."""
-    asked, prompt = ("complete_prompt", "code_prompt") if "complete_prompt" in row else ("prompt", "prompt")
-    answer = {
-        "entry_point": row["entry_point"],
-        "prompt": row[prompt],
-        "shown": shown_tests(row[prompt]) if asked == prompt else [],
-        "hidden": row["test"],
-        "solution": row["canonical_solution"],
-    }
-    return Row(check_text(asked, row[asked]), answer, "test")
-
-
-def _mbpp(row: Columns) -> Row:
-    name = "text" if "text" in row else "prompt"
-    imports = [value for column in ("test_setup_code", "test_imports") if (value := row.get(column))]
-    setup = imports[0] if imports else ""
-    shown, hidden = _first_shown("test_list", row)
-    answer = {
-        "entry_point": row.get("entry_point") or _called("test_list", [*shown, *hidden], row["code"]),
-        "setup": setup if isinstance(setup, str) else "\n".join(setup),
-        "shown": shown,
-        "hidden": [
-            *([row["test"]] if isinstance(row.get("test"), str) else hidden),  # the tests of MBPP+ are one text
-            *texts_of("challenge_test_list", row.get("challenge_test_list") or []),
-        ],
-        "solution": row["code"],
-    }
-    question = "\n".join([check_text(name, row[name]), *shown])
-    return Row(question, answer, "test_list", problem_id=f"mbpp-{row['task_id']}")
-
-
-def _kod_code(row: Columns) -> Row:
-    tests, solution = row["test"], row["solution"]
-    answer = {"entry_point": _called("test", [tests], solution), "hidden": tests, "solution": solution}
-    return Row(check_text("question", row["question"]), answer, "test")
-
-
-def _ace_code(row: Columns) -> Row:
-    shown, hidden = _first_shown("test_cases", row)
-    answer: dict[str, Any] = {"entry_point": _first_call([*shown, *hidden]), "shown": shown, "hidden": hidden}
-    return Row("\n".join([check_text("question", row["question"]), *shown]), answer, "test_cases")
-
-
-def _code(row: Columns) -> Row:
-    names = ("entry_point", "prompt", "setup", "shown", "solution")
-    answer = {"hidden": row["tests"], **{name: row.get(name) for name in names}}
-    shown = texts_of("shown", row.get("shown") or [])
-    question = check_text("question", row["question"])
-    return Row("\n".join([question, *(test for test in shown if test not in question)]), answer, "tests")
-
-
-def _first_shown(column: str, row: Columns) -> tuple[list[str], list[str]]:
-    """The first of a list of tests, to be shown, and the others; a single one is hidden."""
-    tests = texts_of(column, row[column])
-    return (tests[:1], tests[1:]) if len(tests) > 1 else ([], tests)
-
-
-def _called(column: str, tests: Sequence[str], code: Any) -> str:
-    """The function that the tests call, of those that the code defines; the last of several."""
-    defined = re.findall(r"^(?:def|class) +(\w+)|^(\w+) *=", str(code), re.MULTILINE)
-    names = [first or second for first, second in defined if re.search(rf"\b{first or second}\(", "\n".join(tests))]
-    if not names:
-        raise ColumnError(column, "calls no function that the code defines; fix the line")
-    return str(names[-1])
-
-
-def _first_call(tests: Sequence[str]) -> str:
-    """The function that the first test calls first."""
-    with_calls = (node for test in tests[:1] for node in ast.walk(ast.parse(test)))
-    for node in with_calls:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return node.func.id
-    raise ColumnError("test_cases", "the first calls no function; fix the line")
-
-
 def _unique(*texts: Any) -> list[Any]:
     return list(dict.fromkeys(texts))
 
@@ -306,11 +224,6 @@ def _has(column: str, name: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda row: "question" in row and isinstance(row.get(column), dict) and name in row[column]
 
 
-def _without_answer(*names: str) -> Callable[[Mapping[str, Any]], bool]:
-    """A test of a line: it has these columns, and is not one of Graft's own format that has them besides."""
-    return lambda row: "answer" not in row and needs(*names)(row)
-
-
 def _is_drop(row: Mapping[str, Any]) -> bool:
     return "passage" in row and "question" in row and _has_any(row, "answers_spans", "answer")
 
@@ -319,19 +232,11 @@ def _is_gsm8k(row: Mapping[str, Any]) -> bool:
     return "question" in row and isinstance(row.get("answer"), str) and "####" in row["answer"]
 
 
-_OF_COMPLETIONS = ("entry_point", "canonical_solution")
-
 OWN = Format("question and answer", NUMBER, needs("question", "answer"), _own, ())
 """Graft's own format: any columns, of which `question`, `answer`, `siblings`, `problem_id`, `paraphrases`, `context`
 and, with a context, `distractor_contexts` are read."""
 
 FORMATS = (
-    Format("HumanEval", UNIT_TESTS, needs("task_id", "prompt", *_OF_COMPLETIONS), _human_eval, ("task_id",)),
-    Format("BigCodeBench", UNIT_TESTS, needs("complete_prompt", *_OF_COMPLETIONS), _human_eval, ("task_id",)),
-    Format("MBPP", UNIT_TESTS, needs("task_id", "code", "test_list"), _mbpp),
-    Format("code with tests", UNIT_TESTS, needs("question", "entry_point", "tests"), _code, ("id", "problem_id")),
-    Format("KodCode", UNIT_TESTS, _without_answer("question", "solution", "test"), _kod_code),
-    Format("AceCode", UNIT_TESTS, _without_answer("question", "test_cases"), _ace_code),
     *CHOICE_FORMATS,
     Format("BoolQ", "text", lambda row: _is_drop(row) and isinstance(row.get("answer"), bool), _boolean, ()),
     Format("DROP", "drop", _is_drop, _drop),

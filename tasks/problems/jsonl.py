@@ -10,17 +10,20 @@ from typing import Any
 from unicodedata import normalize
 
 from tasks.artifacts import digest_text
+from tasks.environments.lookup import environment_in
+from tasks.environments.protocol import CheckedProblems, Environment
 from tasks.errors import GraftError
 from tasks.evaluators.number import kind_of, shorten
-from tasks.evaluators.scores import BUILT_IN, own_evaluator
+from tasks.evaluators.scores import BUILT_IN, Evaluator, own_evaluator
+from tasks.params.params import Params
 from tasks.params.sections import BY_FORMAT, Problems, SandboxParams
 from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.formats import OWN, recognise
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_characters, other_columns
-from tasks.problems.unit_test_check import check_unit_tests
 from tasks.problems.variants import variants_of
 from tasks.records import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
 from tasks.seeds import derive_seed
+from tasks.sources.user_modules import digest_modules
 
 TRUSTED = "trusted"
 """A column of files that says which lines' answers were checked."""
@@ -42,8 +45,9 @@ class Reader:
     evaluator: str = BY_FORMAT  # by name for all problems, or BY_FORMAT for that of each file's format
     root: Path = field(default_factory=Path.cwd)  # of the project, where a user's evaluator is
     sha256: str | None = None  # of a user's evaluator
+    environment: Environment | None = None  # whose formats are read, too
     siblings: int = 0  # most variants of a question that are made where a line has paraphrases or paragraphs
-    sandbox: SandboxParams | None = None  # where unit tests are tried; without it they are taken as they are
+    sandbox: SandboxParams | None = None  # where the environment tries problems; without it they are taken as they are
     loads: bool = True  # False takes answers as they are instead of loading a user's evaluator
     formats: dict[str, Format] = field(default_factory=dict)  # of each file that was read
     places: dict[str, Place] = field(default_factory=dict)  # of each problem, by its id
@@ -54,32 +58,43 @@ class Reader:
         """The problems of one file; `name` is used in errors, `source` in the records. Blank lines are ignored.
 
         Raises GraftError that names file, line and column: not JSON, a missing column or one of the wrong kind, two
-        lines, of this file or an earlier one, with the same id or question, siblings included; unit tests that check
-        nothing, or that the file's own solution does not pass.
+        lines, of this file or an earlier one, with the same id or question, siblings included; what the environment
+        refuses.
         """
         problems = {}
         for place, row in rows_of(name, text):
             where = where_of(name, place)
-            known = self.formats.get(name) or self.formats.setdefault(name, format_of(where, row))
+            known = self.formats.get(name) or self.formats.setdefault(name, self.format_of(where, row))
             problem = self.problem(where, known, row, source)
             self._refuse_repeated(name, place, problem)
             problems[place] = problem
-        return list(self._tried(name, problems).values())
+        return list(self._taken(name, problems).values())
 
-    def _tried(self, name: str, problems: Mapping[str, Problem]) -> Mapping[str, Problem]:
-        """The problems by place, with the numbers of their unit tests. Raises GraftError that names the file's places
-        where tests cannot be used.
+    def _taken(self, name: str, problems: Mapping[str, Problem]) -> Mapping[str, Problem]:
+        """The problems by place as the environment takes them. Raises GraftError that names the places of those that
+        it refuses.
         """
-        if self.sandbox is None:
-            return problems
-        counted, refused, doubts = check_unit_tests(problems, self.sandbox)
+        taken, refused, doubts = self.tried(problems)
         self.notes += [f"{where_of(name, place)}: {what}" for place, what in doubts.items()]
         if refused:
             first, *others = refused
             also = f"; the same or the like in {', '.join(others[:MOST_NAMED])}" if others else ""
             more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
             raise GraftError(f"{where_of(name, first)}: {refused[first]}{also}{more}")
-        return counted
+        return taken
+
+    def tried(self, problems: Mapping[str, Problem]) -> CheckedProblems:
+        """The problems by place as the environment takes them, and why it refuses others."""
+        if self.sandbox is None or self.environment is None:
+            return CheckedProblems(problems, {}, {})
+        return self.environment.check_problems(problems, self.sandbox)
+
+    def format_of(self, where: str, row: dict[str, Any]) -> Format:
+        """The format of a file, from its first line. Raises GraftError that begins with `where` if none is known."""
+        try:
+            return recognise(row, self.environment.formats if self.environment else ())
+        except ColumnError as error:
+            raise GraftError(f"{where}: {error}") from None
 
     def problem(self, where: str, known: Format, row: dict[str, Any], source: str) -> Problem:
         """The problem of one row. Raises GraftError that begins with `where`.
@@ -99,7 +114,7 @@ class Reader:
         read = _read(known, columns)
         problem_id = read.problem_id or _problem_id(known, columns) or f"q-{digest_text(read.question)[:16]}"
         listed = columns["siblings"] if known.read is OWN.read and row.get("siblings") is not None else None
-        answer, fields = self._answer(evaluator, read.column, read.answer), other_columns(row, columns.used)
+        answer, fields = self._answer(evaluator, read.column, read.answer, known), other_columns(row, columns.used)
         if evaluator == "choice":
             _check_choice(read.question, answer, read.column)
         siblings = self._listed_siblings(evaluator, row, listed, question_key(read.question)) if listed else []
@@ -117,13 +132,13 @@ class Reader:
             fields=fields,
         )
 
-    def _answer(self, evaluator: str, column: str, answer: Answer) -> Answer:
+    def _answer(self, evaluator: str, column: str, answer: Answer, known: Format = OWN) -> Answer:
         """An answer of a line as the record holds it."""
         if answer is None:
             raise KeyError(column)
         check_characters(column, answer)
         try:
-            return self._parsed(evaluator, answer)
+            return self._parsed(evaluator, answer, rules_of(evaluator, known))
         except ValueError as error:
             remedy = "write a number, or a text that ends in #### 72" if evaluator == NUMBER else "fix the line"
             other = f"or set problems.evaluator ({evaluator} here) to another"
@@ -131,9 +146,9 @@ class Reader:
                 other = "or set problems.evaluator to text or f1, where each in a list is right (as in NQ-open)"
             raise ColumnError(column, f"{error}; {remedy}, {other}") from None
 
-    def _parsed(self, evaluator: str, answer: Answer) -> Answer:
-        if evaluator in BUILT_IN:
-            return BUILT_IN[evaluator].parse(answer)
+    def _parsed(self, evaluator: str, answer: Answer, rules: Evaluator | None) -> Answer:
+        if rules:
+            return rules.parse(answer)
         own: Any = own_evaluator(self.root, evaluator, self.sha256) if self.loads else None
         parsed: Answer = own.parse(answer) if hasattr(own, "parse") else answer
         return parsed
@@ -184,12 +199,17 @@ def question_key(question: str) -> str:
     return digest_text(" ".join(normalize("NFC", question).casefold().split()))
 
 
-def format_of(where: str, row: dict[str, Any]) -> Format:
-    """The format of a file, from its first line. Raises GraftError that begins with `where` if none is known."""
-    try:
-        return recognise(row)
-    except ColumnError as error:
-        raise GraftError(f"{where}: {error}") from None
+def rules_of(evaluator: str, known: Format) -> Evaluator | None:
+    """The rules of an evaluator that is built in, or the format's own; None for a user's."""
+    return known.rules if known.rules and evaluator == known.evaluator else BUILT_IN.get(evaluator)
+
+
+def make_reader(root: Path, params: Params, loads: bool = True) -> Reader:
+    """A reader of the files of `problems.path`, which tries them out if it `loads` what is the user's."""
+    own, environment = params.problems, environment_in(root, params)
+    module, user_defined, _ = own.evaluator.partition(":")
+    digest = digest_modules(root, [module]) if loads and user_defined else None
+    return Reader(own.evaluator, root, digest, environment, own.siblings, params.sandbox if loads else None, loads)
 
 
 def _check_choice(question: str, letter: Answer, column: str) -> None:
@@ -224,7 +244,7 @@ def read_files(
     return problems
 
 
-def longest_questions(root: Path, params: Problems) -> dict[str, str]:
+def longest_questions(root: Path, params: Params) -> dict[str, str]:
     """`longest_of` the problems in the files of `problems.path`.
 
     Raises GraftError where a file cannot be read.
@@ -238,7 +258,7 @@ def longest_of(problems: Mapping[str, Problem]) -> dict[str, str]:
     return dict(heapq.nlargest(LONGEST, asked, key=lambda pair: _bytes(pair[1])))
 
 
-def problem_places(root: Path, params: Problems) -> dict[str, str]:
+def problem_places(root: Path, params: Params) -> dict[str, str]:
     """The place of each problem in the files of `problems.path`, by its id.
 
     Raises GraftError where a file cannot be read.
@@ -246,9 +266,9 @@ def problem_places(root: Path, params: Problems) -> dict[str, str]:
     return {problem.problem_id: place for place, problem in _by_place(root, params).items()}
 
 
-def _by_place(root: Path, params: Problems) -> dict[str, Problem]:
-    reader = Reader(params.evaluator, root, siblings=params.siblings, loads=False)
-    files = problem_files(root, params.path).items()
+def _by_place(root: Path, params: Params) -> dict[str, Problem]:
+    reader = make_reader(root, params, loads=False)
+    files = problem_files(root, params.problems.path).items()
     problems = read_files(((name, problem_text(name, file), file.name) for name, file in files), reader)
     return {where_of(*reader.places[problem.problem_id]): problem for problem in problems}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tasks.evaluators.number import kind_of
+from tasks.evaluators.scores import Evaluator
 from tasks.problems.variants import QuestionParts
 from tasks.programs.operators.builtin import with_context
 from tasks.programs.sandbox.run_program import is_unicode
@@ -76,6 +77,7 @@ class Format:
     fits: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Columns], Row]
     ids: tuple[str, ...] = ("id", "_id", "query_id", "ID", "question_id")
+    rules: Evaluator | None = None  # of an evaluator that is an environment's own, and none of the built-in ones
 
     def problem_id(self, row: Columns) -> str | None:
         """The line's id in the characters of a problem_id; None without one."""

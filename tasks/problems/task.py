@@ -8,9 +8,8 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.problems.environment_problems import checked_problems
 from tasks.problems.files import problem_files, problem_text
-from tasks.problems.jsonl import Reader, read_files, split_problems
+from tasks.problems.jsonl import make_reader, read_files, split_problems
 from tasks.records import Problem, Split
-from tasks.sources.user_modules import digest_modules
 
 logger = logging.getLogger(__name__)
 
@@ -27,11 +26,7 @@ def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     """The problems of all splits, the environment's or from the file of `problems.path`."""
     if params.problems.source == "environment":
         return checked_problems(environment_in(layout.root, params).problems(params.problems, params.seed), params)
-    path = params.problems.path
-    own = params.problems
-    module, user_defined, _ = own.evaluator.partition(":")
-    digest = digest_modules(layout.root, [module]) if user_defined else None
-    reader = Reader(own.evaluator, layout.root, digest, own.siblings, params.sandbox)
+    path, reader = params.problems.path, make_reader(layout.root, params)
     texts = ((name, problem_text(name, file), file.name) for name, file in problem_files(layout.root, path).items())
     return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed)
 

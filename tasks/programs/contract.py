@@ -7,7 +7,6 @@ from inspect import signature
 from tasks.core.terminal import printable
 from tasks.programs.operators.builtin import OPERATORS, context
 from tasks.programs.sandbox.run_program import ALL_OPERATORS
-from tasks.records import CODE
 
 HEADER = "def solve(problem):\n    n = numbers(problem)\n"
 """Beginning of every workflow built by the search; the search is over the statements below it."""
@@ -27,24 +26,24 @@ def workflow_id(code: str) -> str:
     return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def prompt_of(question: str, base: str, served: bool = False, wanted: str = "a number") -> str:
+def prompt_of(question: str, base: str, served: bool = False, wanted: str = "a number", with_test: bool = False) -> str:
     """The prompt for a workflow.
 
     `base`: the base of the policy in its lineage. A policy from scratch knows only this task, so its prompt is the
     question alone. For any other base the prompt contains the contract and the operators; `served`: including those
-    that call a model. `wanted`: the kind of answer. The operator `context` is listed where the question has one.
+    that call a model. `wanted`: the kind of answer. The operator `context` is listed where the question has one, `test`
+    by `with_test`.
     """
     if base == "scratch":
         return f"{question}\n"
-    return (
-        f"{contract_of(served, wanted, bool(context(question)))}\nAnswer with the code only.\n\nProblem: {question}\n"
-    )
+    contract = contract_of(served, wanted, bool(context(question)), with_test)
+    return f"{contract}\nAnswer with the code only.\n\nProblem: {question}\n"
 
 
-def contract_of(served: bool, wanted: str = "a number", with_context: bool = False) -> str:
+def contract_of(served: bool, wanted: str = "a number", with_context: bool = False, with_test: bool = False) -> str:
     """Description of the contract and the operators for a model; `served`: including those that call a model."""
     listed = ALL_OPERATORS if served else OPERATORS
-    if wanted != CODE:  # it has no tests
+    if not with_test:
         listed = {name: each for name, each in listed.items() if name != "test"}
     if not with_context:
         listed = {name: each for name, each in listed.items() if name != "context"}

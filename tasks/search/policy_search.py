@@ -6,7 +6,7 @@ A wave samples completions for all problems, runs them in the sandbox and update
 import time
 from collections.abc import Sequence
 
-from tasks.environments.protocol import Environment, search_share, with_checked_siblings
+from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.environments.runner import Runner, program_of
 from tasks.model.control_tokens import readable
 from tasks.model.policy import Policy, completion_text, decode, encode_prompt, problem_prompt
@@ -98,7 +98,7 @@ class PolicySearch:
             problems = [rollouts[i][0].problem for i in rows]
             batch = self._batch([requests[i] for i in rows], problems)
             for i, problem, written in zip(rows, problems, batch.written, strict=True):
-                reward = search_share(self.environment, problem, written.results)
+                reward = self.environment.search_share(problem, written.results)
                 evaluated[i] = (written, reward)
                 self.tally.add_completion(problem.problem_id, reward)
         for i, (tree, rollout) in enumerate(rollouts):  # in this order, however the batches were formed

@@ -15,10 +15,11 @@ def code_folder(root: Path) -> Path:
 
 
 def source_digests() -> dict[str, str]:
-    """Path from `CODE` → digest of each source file of the stages, files of data included, sorted."""
+    """Path from `CODE` → digest of each source file of the stages and recipes, files of data included, sorted."""
     from tasks.artifacts import digest_path  # late, to keep this module light: a run's first process imports it
 
-    files = sorted(file for kind in ("*.py", "*.yaml") for file in (CODE / "tasks").rglob(kind))
+    folders = (CODE / "tasks", CODE / "recipes")
+    files = sorted(file for kind in ("*.py", "*.yaml") for folder in folders for file in folder.rglob(kind))
     return {file.relative_to(CODE).as_posix(): digest_path(file) for file in files}
 
 

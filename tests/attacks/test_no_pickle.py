@@ -21,10 +21,10 @@ ALLOWED = {
         "exec",
     ): "the program itself, and code it tests, in a child that has given up everything",
     ("tasks/programs/sandbox/run_program.py", "compile"): "the same",
-    ("tasks/programs/sandbox/unit_tests/program_parts.py", "exec"): "the program under test, in such a child",
-    ("tasks/programs/sandbox/unit_tests/program_parts.py", "compile"): "the same",
-    ("tasks/programs/sandbox/unit_tests/counted_tests.py", "exec"): "tests of the user's file, in such a child",
-    ("tasks/programs/sandbox/unit_tests/counted_tests.py", "compile"): "the same",
+    ("tasks/programs/sandbox/program_parts.py", "exec"): "the program under test, in such a child",
+    ("tasks/programs/sandbox/program_parts.py", "compile"): "the same",
+    ("recipes/code/harness/counted_tests.py", "exec"): "tests of the user's file, in such a child",
+    ("recipes/code/harness/counted_tests.py", "compile"): "the same",
     ("tasks/model/distributed/collectives.py", "all_gather_object"): "between processes that this one has started",
     ("tasks/model/policy.py", "trust_remote_code"): "only of the base that the user names in the environment",
     ("tasks/model/export.py", "trust_remote_code"): "the same",
@@ -34,7 +34,7 @@ ALLOWED = {
 
 
 def sources() -> list[Path]:
-    return sorted(file for folder in ("tasks", "flows") for file in (REPOSITORY / folder).rglob("*.py"))
+    return sorted(file for folder in ("tasks", "flows", "recipes") for file in (REPOSITORY / folder).rglob("*.py"))
 
 
 def dangers(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -7,36 +7,15 @@ _HEAD = struct.Struct(">cI")
 HEAD_SIZE = _HEAD.size
 _PROGRAM = struct.Struct(">II?")
 
-SETTINGS = b"S"  # host → zygote, once: JSON {"seconds", "memory_mb", "layers"}
+SETTINGS = b"S"  # host → zygote, once: JSON {"seconds", "memory_mb", "layers", "service"}
 HELLO = b"H"  # zygote → host, once: JSON {"layers", "reasons"}
-PROGRAM = b"P"  # host → zygote: pack_program(…), for a child of its own; host → tests → program
-# under test: JSON [prompt, code, name of the function, setup]
+PROGRAM = b"P"  # host → zygote: pack_program(…), for a child of its own
 BATCH = b"B"  # host → zygote: JSON [[code, [question, …]], …], plain programs for one child
-TESTS = b"U"  # host → zygote: SHARED or OWN; host → tests: JSON [prompt, setup, name of the function, texts,
-# whether to tell of the first failure, after the verdicts: a line feed and JSON [line of the tests, exception]]
-CALL = b"C"  # tests → program under test, after a PROGRAM: JSON [name, arguments, keywords]
-REPLY = b"R"  # program under test → tests: JSON ["ok", value] or ["error", exception], untrusted
+SERVICE = b"U"  # host → zygote: a request to its service, whose answer has a kind of the service's own
 ENDINGS = b"E"  # reply: the bytes that the child wrote, untrusted
-AGAIN = b"A"  # reply: the program must be tested again, in a process of its own
-MEMORY = b"M"  # reply: the program under test has used more memory than it may
 TIMEOUT = b"T"  # reply: it exceeded its time and was killed
 DIED = b"D"  # never sent: the host's own mark for a zygote that died
 KILLED = b"K"  # reply: it died without a result; the payload is the reason in words
-
-SHARED, OWN = b"s", b"o"
-"""Processes of a program under test: one of many programs that leave no state, or its own."""
-
-READ = b"#"
-"""The first byte of verdicts: the tests have been read."""
-
-PASSED, FAILED, ABORTED, END, DEAD = b"P", b"F", b"X", b";", b"D"
-"""Verdicts: of a test; of a text of tests that raised elsewhere, or ran to its end; of a program that has ended."""
-
-PIPE = 2048
-"""Most bytes of verdicts that are written before the zygote is asked to read them: a pipe holds at least 4096."""
-
-MORE, FINISHED, USED_UP = b"+", b".", b"!"
-"""Tests → zygote: there are verdicts to be read; the tests have ended; they have, and may have left some state."""
 
 
 def pack(kind: bytes, payload: bytes) -> bytes:
@@ -75,13 +54,6 @@ def read_frame(descriptor: int, most: int = 1 << 32) -> tuple[bytes, bytes]:
     if length > most:
         raise EOFError
     return kind, _read_exactly(descriptor, length)
-
-
-def parts_of_verdicts(written: bytes) -> tuple[bytes, bytes, bytes]:
-    """What a process with tests has written: its head, the verdicts, and the first failure; b"" if there is none."""
-    head, _, rest = written.partition(b"\n")
-    verdicts, _, told = rest.partition(b"\n")
-    return head, verdicts, told
 
 
 class Buffer:

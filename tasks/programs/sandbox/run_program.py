@@ -11,7 +11,7 @@ from typing import Any
 from tasks.programs.code_blocks import called_name, shown_tests
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
-from tasks.programs.sandbox.unit_tests.program_parts import define, program_parts
+from tasks.programs.sandbox.program_parts import define, program_parts
 
 MAX_ERROR = 200
 """Longest error text, in characters."""

@@ -12,7 +12,7 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tasks.errors import GraftError
@@ -26,8 +26,9 @@ from tasks.programs.sandbox.lockdown import LAYERS
 from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.prompt_replay import PromptReplay, error_result, reply_to_all
 from tasks.programs.sandbox.run_program import clean_error, is_unicode, value_ending
+from tasks.programs.sandbox.service import Service
 from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied, require_linux
-from tasks.records import NUMBER, Result
+from tasks.records import Problem, Result
 
 Tier = Literal["full", "partial", "limits-only"]
 
@@ -57,19 +58,21 @@ BATCH = 128
 
 @dataclass(frozen=True)
 class Program:
-    """A workflow and the questions to run it on; `evaluator`: of its problem, for texts that are parsed, not run."""
+    """A workflow and the questions to run it on.
+
+    `problem`: for the host alone, which reads and scores answers by it; no part of it enters the sandbox.
+    """
 
     code: str
     questions: tuple[str, ...]
-    evaluator: str = NUMBER
-    tests: str | None = None  # of its problem, where its answer is code: tasks/evaluators/unit_tests.py
+    problem: Problem | None = field(default=None, hash=False)  # it has lists
 
 
 Job = tuple[str, str]
 """(code, question)."""
 
 Request = tuple[bytes, ...]
-"""The payload for the zygote, and the tests for its child."""
+"""The payload for the zygote, and of a service what goes past it to a child."""
 
 Answer = tuple[bytes, bytes]
 """The zygote's (kind, payload)."""
@@ -81,8 +84,9 @@ class Sandbox:
     `seconds`: wall-clock limit of one program on one question; up to 5 s of waiting for a processor do not count.
     `memory_mb`: limit of its address space, or of its resident memory where the kernel does not enforce the former.
     `workers`: programs at a time, one per core by default. `layers`: the layers of protection, all by default.
-    `model`: answers the operators that need one; without it, calling such an operator is an error. Raises GraftError
-    where no layer of BARRIERS can be enforced, unless `allow_weak`, and always on other systems than Linux.
+    `model`: answers the operators that need one; without it, calling such an operator is an error. `service`: serves
+    `ask_service` in the zygotes. Raises GraftError where no layer of BARRIERS can be enforced, unless `allow_weak`, and
+    always on other systems than Linux.
 
     Results depend on programs, questions and replies alone, not on workers, order, batches or earlier runs (except
     for programs whose running time is close to the limit). Not thread-safe.
@@ -96,12 +100,14 @@ class Sandbox:
         workers: int | None = None,
         layers: Sequence[str] = LAYERS,
         model: CachedModel | None = None,
+        service: type[Service] | None = None,
     ) -> None:
         require_linux()
         count = workers or len(os.sched_getaffinity(0))
         self._model = model
-        self._clients = [ZygoteClient(seconds, memory_mb, layers) for _ in range(count)]
-        self._rerun_clients = [ZygoteClient(seconds, memory_mb, layers, upward=True) for _ in range(count)]
+        settings = (seconds, memory_mb, layers)
+        self._clients = [ZygoteClient(*settings, service=service) for _ in range(count)]
+        self._rerun_clients = [ZygoteClient(*settings, upward=True, service=service) for _ in range(count)]
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="sandbox")
         try:
             self._clients[0].start()
@@ -156,17 +162,12 @@ class Sandbox:
         results.update(self._run_again(single))
         return [[results[program.code, question] for question in program.questions] for program in programs]
 
-    def run_tests(self, requests: Sequence[tuple[bytes, bytes]], again: bool = False) -> list[Answer]:
-        """For each pair (SHARED or OWN, tests) the zygote's (kind, verdicts): see unit_tests/outcomes.py.
+    def ask_service(self, requests: Sequence[tuple[bytes, bytes]], again: bool = False) -> list[Answer]:
+        """The service's (kind, payload) for each pair: what it is asked, and what goes past the zygote to its child.
 
-        `again`: a second run, in other zygotes. A zygote that dies is tried once more; then the kind is DIED.
+        `again`: in other zygotes than without. A zygote that dies is tried once more; then the kind is DIED.
         """
-        clients = self._rerun_clients if again else self._clients
-        answers = self._ask_all(protocol.TESTS, requests, clients)
-        own = {i: (protocol.OWN, requests[i][1]) for i, (kind, _) in enumerate(answers) if kind == protocol.AGAIN}
-        for i, answer in zip(own, self._ask_all(protocol.TESTS, list(own.values()), clients), strict=True):
-            answers[i] = answer
-        return answers
+        return self._ask_all(protocol.SERVICE, requests, self._rerun_clients if again else self._clients)
 
     def _run_again(self, results: dict[Job, Result]) -> dict[Job, Result]:
         """Results of the programs that might not be deterministic, after a second run in another zygote.
@@ -217,9 +218,11 @@ class Sandbox:
         return [answer for _, answer in sorted(answers)]
 
 
-def make_sandbox(params: SandboxParams, model: CachedModel | None = None) -> Sandbox:
+def make_sandbox(
+    params: SandboxParams, model: CachedModel | None = None, service: type[Service] | None = None
+) -> Sandbox:
     """A sandbox with the settings of `params.yaml`."""
-    return Sandbox(params.seconds, params.memory_mb, params.allow_weak, model=model)
+    return Sandbox(params.seconds, params.memory_mb, params.allow_weak, model=model, service=service)
 
 
 def probe_tier() -> tuple[Tier, str]:

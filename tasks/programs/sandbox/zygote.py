@@ -1,8 +1,8 @@
 """The zygote: a small Python process with all modules loaded that forks a locked-down child for each program.
 
 The host runs `main` in a fresh interpreter (zygote_client.py) and talks to it over a socket, its standard input.
-Another one, its standard output, is for the children that run unit tests (unit_tests/processes.py) alone. The zygote
-never runs a program itself. Two more kinds of children do:
+Another one, its standard output, is for the children of a service (service.py) alone. The zygote never runs a program
+itself. Two more kinds of children do:
 
 - for a PROGRAM, a child that runs one program on one question and exits;
 - for a BATCH of plain programs (plain_programs.py), a child that runs them all and exits. If it fails, the host runs
@@ -20,7 +20,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from tasks.programs.operators.model_calls import Conversation, set_conversation
@@ -29,7 +29,7 @@ from tasks.programs.sandbox.children import Children, HostClosed, TimeLimit
 from tasks.programs.sandbox.lockdown import Lockdown, apply_steps
 from tasks.programs.sandbox.modules import MODULES
 from tasks.programs.sandbox.run_program import Ending, compile_program, ending_json, error_ending, guarded, run_program
-from tasks.programs.sandbox.unit_tests.processes import TestProcesses
+from tasks.programs.sandbox.service import Service
 
 _LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.idna")
 if sys.version_info >= (3, 12):
@@ -48,7 +48,9 @@ _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a milli
 class Zygote:
     """Serves one host until it closes the socket."""
 
-    def __init__(self, control: int, tests: int, settings: dict[str, object]) -> None:
+    def __init__(
+        self, control: int, source: int, settings: Mapping[str, object], service: type[Service] | None
+    ) -> None:
         self._control = control
         self._seconds = float(str(settings["seconds"]))
         layers = settings["layers"]
@@ -59,7 +61,7 @@ class Zygote:
         max_resident = math.inf if "memory" in enforced else memory_mb << 20  # bytes per child
         self._children = Children(control, max_resident, may_fork="seccomp" not in enforced)
         self._steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
-        self._tests = TestProcesses(self._children, self._lockdown, tests, self._seconds)
+        self._service = service(self._children, self._lockdown, source, self._seconds) if service else None
         self._reserve = [bytes(4 << 20)]  # address space that a child frees if its program has used up all
         self._request, self._endings = protocol.Buffer(1 << 16), protocol.Buffer(_BATCH_CAP)
 
@@ -67,7 +69,10 @@ class Zygote:
         """Answer requests, one at a time, until the host closes the socket."""
         hello = {"layers": self._lockdown.layers, "reasons": self._lockdown.reasons}
         protocol.write_frame(self._control, protocol.HELLO, json.dumps(hello).encode())
-        run = {protocol.PROGRAM: self._run_program, protocol.TESTS: self._tests.run, protocol.BATCH: self._run_batch}
+        run: dict[bytes, Callable[[memoryview], tuple[bytes, bytes | memoryview]]]
+        run = {protocol.PROGRAM: self._run_program, protocol.BATCH: self._run_batch}
+        if self._service:
+            run[protocol.SERVICE] = self._service.run
         try:
             while True:
                 kind, request = self._request.read_frame(self._control)
@@ -76,7 +81,8 @@ class Zygote:
                 self._request.clear()
                 self._endings.clear()
         except (EOFError, HostClosed, BrokenPipeError, ConnectionResetError):
-            self._tests.end()
+            if self._service:
+                self._service.end()
 
     def _run_program(self, payload: memoryview) -> tuple[bytes, bytes | memoryview]:
         return self._run_child(lambda: _run_one(payload, self._reserve), self._seconds, _CAP)
@@ -175,6 +181,15 @@ def _load_modules() -> None:
     sys.meta_path[:] = [importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter]
 
 
+def _load_service(name: str | None) -> type[Service] | None:
+    """The class module:CLASS, imported as the zygote's own modules are: with the real clocks, which limits go by."""
+    if name is None:
+        return None
+    module, _, attribute = name.partition(":")
+    service: type[Service] = getattr(importlib.import_module(module), attribute)
+    return service
+
+
 def _warm_up() -> None:
     """Run a sample program a few times.
 
@@ -201,22 +216,23 @@ def _clear_environment() -> None:
 
 def _take_sockets() -> tuple[int, int]:
     """The two sockets to the host, moved to high descriptors; descriptors 0 to 4 are /dev/null afterwards."""
-    control, tests = (os.dup2(place, _SOCKETS + place, inheritable=False) for place in (0, 1))
+    control, source = (os.dup2(place, _SOCKETS + place, inheritable=False) for place in (0, 1))
     nothing = os.open(os.devnull, os.O_RDWR)
     for place in range(_LOWEST):
         os.dup2(nothing, place)
-    return control, tests
+    return control, source
 
 
 def main() -> None:
     """Serve the host on standard input."""
-    control, tests = _take_sockets()
+    settings = json.loads(protocol.read_frame(0)[1])
+    service = _load_service(settings["service"])  # before the folder of these sources is closed
+    control, source = _take_sockets()
     _clear_environment()
     _become_subreaper()
     _load_modules()
     os.chdir("/")
-    _, settings = protocol.read_frame(control)
     _warm_up()
-    zygote = Zygote(control, tests, json.loads(settings))
+    zygote = Zygote(control, source, settings, service)
     surroundings.fill_free_memory()
     zygote.serve()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tasks.errors import GraftError
 from tasks.programs.sandbox import protocol
+from tasks.programs.sandbox.service import Service
 
 _SOURCES = Path(__file__).parents[3]  # the folder of the package `tasks`
 _START_SECONDS = 60.0
@@ -91,16 +92,26 @@ class ZygoteDied(Exception):
 class ZygoteClient:
     """One zygote, started at the first request. Not thread-safe.
 
-    `upward`: addresses of its memory grow. They are other ones than by default, where they fall.
+    `upward`: addresses of its memory grow. They are other ones than by default, where they fall. `service`: a class
+    that the zygote imports from the folder of these sources.
     """
 
-    def __init__(self, seconds: float, memory_mb: int, layers: Sequence[str], upward: bool = False) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        memory_mb: int,
+        layers: Sequence[str],
+        upward: bool = False,
+        service: type[Service] | None = None,
+    ) -> None:
         self._seconds = seconds
         self._upward = upward
-        self._settings = {"seconds": seconds, "memory_mb": memory_mb, "layers": list(layers)}
+        self._service = service
+        named = f"{service.__module__}:{service.__qualname__}" if service else None
+        self._settings = {"seconds": seconds, "memory_mb": memory_mb, "layers": list(layers), "service": named}
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
-        self._tests: socket.socket | None = None  # to its children with unit tests
+        self._direct: socket.socket | None = None  # to the children of its service
         self.layers: list[str] = []
         self.reasons: dict[str, str] = {}
 
@@ -118,48 +129,49 @@ class ZygoteClient:
             with contextlib.suppress(ZygoteDied):
                 self._start()
         if self._process is None:
-            command = shlex.join([sys.executable, *_FLAGS, "-c", "import tasks.programs.sandbox.zygote"])
+            imported = "tasks.programs.sandbox.zygote" + (f", {self._service.__module__}" if self._service else "")
+            command = shlex.join([sys.executable, *_FLAGS, "-c", f"import {imported}"])
             shown = f"cd {shlex.quote(str(_SOURCES))} && PYTHONPATH=. {command}"
             raise GraftError(f"sandbox: its process does not start; see what this prints: {shown}")
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        tests, their_tests = socket.socketpair()
+        direct, their_direct = socket.socketpair()
         links = _LINKS[self._upward]
         python = os.path.relpath(os.path.realpath(sys.executable), os.path.realpath(sys.base_prefix))
-        with theirs, their_tests, fixed_layout(self._upward), _open_folder(_SOURCES) as sources:
+        with theirs, their_direct, fixed_layout(self._upward), _open_folder(_SOURCES) as sources:
             self._process = subprocess.Popen(
                 ["python", *_FLAGS, "-c", _START, f"{sources:09}"],
                 executable=f"{links}/cwd/{python}",
                 pass_fds=(sources,),
                 stdin=theirs.fileno(),
-                stdout=their_tests.fileno(),
+                stdout=their_direct.fileno(),
                 stderr=subprocess.DEVNULL,
                 env=_ENVIRONMENT | {"PYTHONHOME": f"{links}/cwd"},
                 cwd=sys.base_prefix,
                 start_new_session=True,
             )
-        self._socket, self._tests = ours, tests
+        self._socket, self._direct = ours, direct
         settings = protocol.pack(protocol.SETTINGS, json.dumps(self._settings).encode())
         kind, payload = self._exchange(settings, _START_SECONDS)
         assert kind == protocol.HELLO
         hello = json.loads(payload)
         self.layers, self.reasons = hello["layers"], hello["reasons"]
 
-    def ask(self, kind: bytes, payload: bytes, tests: bytes = b"") -> tuple[bytes, bytes]:
-        """Send one request and return the answer. `tests` go to the zygote's child with unit tests, past the zygote.
+    def ask(self, kind: bytes, payload: bytes, past: bytes = b"") -> tuple[bytes, bytes]:
+        """Send one request and return the answer. `past` goes to a child of the zygote's service, past the zygote.
 
         The zygote is started or restarted if it is not running. Raises ZygoteDied if it dies during the request or
         takes far longer than a program's limit.
         """
         self.start()
-        return self._exchange(protocol.pack(kind, payload), self._seconds + _GRACE_SECONDS, tests)
+        return self._exchange(protocol.pack(kind, payload), self._seconds + _GRACE_SECONDS, past)
 
     def close(self, patience: float = 2.0) -> None:
         """End the zygote, after `patience` seconds by force, and its children. A later request starts a new one."""
-        for end in filter(None, (self._socket, self._tests)):
+        for end in filter(None, (self._socket, self._direct)):
             end.close()  # the zygote ends its children and itself
-        self._socket = self._tests = None
+        self._socket = self._direct = None
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(patience)
@@ -168,15 +180,15 @@ class ZygoteClient:
             self._process.wait()
             self._process = None
 
-    def _exchange(self, message: bytes, patience: float, tests: bytes = b"") -> tuple[bytes, bytes]:
+    def _exchange(self, message: bytes, patience: float, past: bytes = b"") -> tuple[bytes, bytes]:
         assert self._socket is not None
         deadline = time.monotonic() + patience
         try:
             self._socket.settimeout(patience)
             self._socket.sendall(message)
-            if tests and self._tests:
-                self._tests.settimeout(patience)
-                self._tests.sendall(tests)
+            if past and self._direct:
+                self._direct.settimeout(patience)
+                self._direct.sendall(past)
             kind, length = protocol.unpack_head(self._receive(protocol.HEAD_SIZE, deadline))
             if length > _LARGEST:
                 raise ConnectionError(f"{length} bytes announced")

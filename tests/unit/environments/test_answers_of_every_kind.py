@@ -5,7 +5,7 @@ import pytest
 from tasks.environments.direct import Direct
 from tasks.environments.lookup import environment_of
 from tasks.environments.protocol import Environment, solved_share
-from tasks.environments.runner import make_runner
+from tasks.environments.runner import make_runner, program_of
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
@@ -13,7 +13,6 @@ from tasks.model.rollouts.attempts import run_workflows
 from tasks.params.file import load_params
 from tasks.programs.efficiency import Budget
 from tasks.programs.operators.builtin import context, with_context, without_context
-from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Problem, Result, Sibling
 from tasks.reward.term_worker import call
 from tasks.reward.weighted_sum import reward_group
@@ -37,7 +36,7 @@ def ok(value: int | float | str) -> Result:
 
 def results(environment: Environment, problem: Problem, *texts: str) -> list[list[Result]]:
     with make_runner(environment, SANDBOX, None) as runner:
-        return runner.run([Program(environment.text(text), problem.questions, problem.evaluator) for text in texts])
+        return runner.run([program_of(environment.text(text), problem) for text in texts])
 
 
 def test_a_context_is_in_front_of_the_question_and_comes_back() -> None:

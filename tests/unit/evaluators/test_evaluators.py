@@ -14,7 +14,7 @@ from tasks.evaluators import drop, expression, f1, text
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import BUILT_IN, score, wanted
 from tasks.params.sections import BY_FORMAT, EVALUATORS
-from tasks.records import Answer, CodeVerdict
+from tasks.records import Answer
 from tests.support.records import question_of
 
 REFERENCE = json.loads((Path(__file__).parent / "reference_verdicts.json").read_text(encoding="utf-8"))
@@ -23,7 +23,7 @@ allennlp-models 2.10.1 give them: allennlp_models/rc/tools/squad.py and drop.py,
 
 
 @pytest.mark.parametrize(("name", "value", "answer", "expected"), CASES)
-def test_tricky_cases(name: str, value: Value | CodeVerdict, answer: Answer, expected: float) -> None:
+def test_tricky_cases(name: str, value: Value, answer: Answer, expected: float) -> None:
     problem = question_of("?", BUILT_IN[name].parse(answer), evaluator=name)
     assert score(problem, value) == pytest.approx(expected)
 

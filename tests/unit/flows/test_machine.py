@@ -36,7 +36,12 @@ SANDBOXES = {
     "weak": (["landlock", "seccomp"], [], "wrong", "-S sandbox.allow_weak=true"),
     "accepted": (["landlock", "seccomp"], ["sandbox.allow_weak=true"], "warning", "read files and use the network"),
     "not needed": (["landlock", "seccomp"], ["environment=answer"], "warning", "environment answer runs none"),
-    "for tests": (["landlock", "seccomp"], ["environment=code", "problems.source=jsonl"], "wrong", "allow_weak"),
+    "for tests": (
+        ["landlock", "seccomp"],
+        ["environment=recipes.code:Code"],
+        "wrong",
+        "allow_weak",
+    ),
 }
 
 

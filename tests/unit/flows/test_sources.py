@@ -135,7 +135,7 @@ PARITY = (
 
 
 @pytest.mark.parametrize(
-    ("environment", "used"), [("answer", {STORIES, TAGS}), ("parity:Parity", {STORIES}), ("code", set())]
+    ("environment", "used"), [("answer", {STORIES, TAGS}), ("parity:Parity", {STORIES}), ("recipes.code:Code", set())]
 )
 def test_a_stage_depends_on_the_environment_that_is_named_and_on_no_other(
     tmp_path: Path, environment: str, used: set[str]

@@ -66,7 +66,9 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     ("  own: []", '  own: [{name: x, term: "a:b", weight: 1}, {name: x, term: "a:c", weight: 1}]',
      r"rewards\.own: 'x' is the name of a second term; choose another"),
     ("seed: 0", "seed: true", r"seed: .*integer, not True"),
-    ("environment: workflow", "environment: poems", r"environment\.name: write workflow, answer, code, or"),
+    ("environment: workflow", "environment: poems", r"environment\.name: write workflow, answer, or"),
+    ("environment: workflow", "environment: code",
+     r"environment\.name: 'code' is none of workflow, answer; did you mean 'recipes\.code:Code'\?"),
     ('"2": 1', '"2": 0', r"rounds: start must be the chain"),
     ('"1": 0', "1: 0", r"rounds\.start: the rounds must be in quotes"),
     ("  ks: [1, 5, 10]", "  ks: [1, 11]",
@@ -303,6 +305,6 @@ def test_a_param_of_the_environment_joins_its_name(file: Path) -> None:
     override(file, ["environment.strict=true", "environment.name=answer"])
     assert load_params(file).environment.params == {"strict": True}
     assert "environment: {name: answer, strict: true} " in file.read_text()
-    override(file, ["environment=code"])
-    assert load_params(file).environment.name == "code"
+    override(file, ["environment=workflow"])
+    assert load_params(file).environment.name == "workflow"
     assert load_params(file).environment.params == {}

@@ -99,8 +99,8 @@ def test_without_demonstrations_a_policy_from_scratch_has_nothing_to_learn(root:
         bootstrap(Layout(root), params("bootstrap"), None)
 
 
-@pytest.mark.parametrize("name", ["workflow", "answer", "code"])
-def test_built_in_environments_have_problems_but_no_measures_or_pictures(name: str) -> None:
+@pytest.mark.parametrize("name", ["workflow", "answer", "recipes.code:Code"])
+def test_environments_of_answers_have_problems_but_no_measures_or_pictures(name: str) -> None:
     environment = environment_of(name)
     problem = Problem(problem_id="p", question="?", answer=1, source="test")
     assert environment.measures(problem, "1") == environment.play([problem], lambda _: [""]) == {}
@@ -130,7 +130,7 @@ def test_params_of_an_environment_are_checked_by_itself(file: Path, own: str, me
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("environment", ["workflow", "code", "answer"])
+@pytest.mark.parametrize("environment", ["workflow", "recipes.code:Code", "answer"])
 @pytest.mark.parametrize("term", [
     'own=[{name: x, term: "a.b:c", weight: %s}]', "environment={steps: %s}",
 ])  # fmt: skip

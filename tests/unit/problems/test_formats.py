@@ -144,27 +144,6 @@ def test_files_that_are_one_json_value() -> None:
             Reader().read("own.json", json.dumps(broken), "own.json")
 
 
-def test_mbpp_shows_its_first_test_and_hides_the_others() -> None:
-    tests = ["assert f(1) == 2", "assert f(2) == 3", "assert f(9) == 10"]
-    row = {"task_id": 2, "text": "Add one.", "code": "def g(x): return x\ndef f(x): return x + 1", "test_list": tests}
-    (mbpp,) = Reader().read("m.jsonl", json.dumps(row | {"test_setup_code": "import math"}), "m.jsonl")
-    assert mbpp.question == "Add one.\nassert f(1) == 2"
-    answer: Any = mbpp.answer
-    assert (answer["entry_point"], answer["setup"]) == ("f", "import math")
-    assert (answer["shown"], answer["hidden"]) == (tests[:1], tests[1:])
-    plus = {**row, "prompt": row["text"], "test_imports": [], "test": "for x in (1, 2):\n    assert f(x) == x + 1"}
-    (better,) = Reader().read("m.jsonl", json.dumps(plus), "m.jsonl")
-    answer = better.answer
-    assert answer["hidden"] == [plus["test"]]
-
-
-def test_code_of_ones_own_names_its_tests() -> None:
-    row = {"question": "x plus 1", "entry_point": "f", "tests": ["assert f(2) == 3"], "shown": ["assert f(1) == 2"]}
-    (own,) = Reader().read("c.jsonl", json.dumps({**row, "problem_id": "one", "level": 1}), "c.jsonl")
-    assert (own.problem_id, own.question, own.fields) == ("one", "x plus 1\nassert f(1) == 2", {"level": 1})
-    assert refusal({**row, "tests": []}).startswith("data.jsonl:1: tests: no test is hidden")
-
-
 def test_other_columns_are_kept_and_a_named_evaluator_replaces_the_formats() -> None:
     row = {"question": "Capital?", "answer": ["Paris", "paris, France"], "hops": 2, "id": "a", "problem_id": "b"}
     (problem,) = read(row, evaluator="text")

@@ -20,7 +20,7 @@ from tasks.problems.files import problem_files
 from tasks.problems.jsonl import LONGEST, Reader, longest_questions, read_files, split_problems
 from tasks.problems.task import run
 from tasks.records import Problem
-from tests.support.stage_params import SHIPPED, stage_params
+from tests.support.stage_params import stage_params
 
 
 def params_of(path: str, train: int = 4, validation: int = 3, test: int = 3) -> Params:
@@ -133,7 +133,7 @@ def test_added_problems_never_turn_a_learnt_problem_into_a_test_problem(old: int
 def test_the_longest_questions_are_named_by_their_places(tmp_path: Path) -> None:
     lines = [{"question": f"{n} " + "pens " * n, "answer": n} for n in range(1, LONGEST + 3)]
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = longest_questions(tmp_path, SHIPPED.problems.model_copy(update={"path": "own.jsonl", "source": "jsonl"}))
+    found = longest_questions(tmp_path, params_of("own.jsonl"))
     assert len(found) == LONGEST
     assert next(iter(found)) == f"own.jsonl:{LONGEST + 2}"
     assert "own.jsonl:2" not in found

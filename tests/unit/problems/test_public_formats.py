@@ -22,8 +22,6 @@ PARAGRAPHS = [
     {"idx": 0, "title": "A", "paragraph_text": "x.", "is_supporting": True},
     {"idx": 1, "title": "B", "paragraph_text": "y.", "is_supporting": False},
 ]
-KOD = {"question": "x plus 1", "solution": "def f(x):\n    return x + 1", "question_id": "K_1"}
-KOD |= {"test": "from solution import f\n\ndef test_f():\n    assert f(2) == 3\n", "test_info": []}
 
 LINES: list[tuple[str, dict[str, Any], str, str, Any]] = [  # format, line, context, question, answer
     ("MMLU-Pro", {"question_id": 7, "question": "Colour?", "options": COLOURS, "answer": "B", "answer_index": 1,
@@ -95,17 +93,6 @@ def test_a_public_line_is_read_whole(name: str, row: dict[str, Any], passage: st
     assert problem.answer == answer
 
 
-def test_code_with_tests_of_pytest_or_asserts_alone_is_read() -> None:
-    kod, ace = (
-        read(KOD)[0].answer,
-        read({"id": "a", "question": "x", "test_cases": ["assert f(1)", "assert f(2)"]}),
-    )
-    assert isinstance(kod, dict)
-    assert (kod["entry_point"], kod["hidden"], kod["solution"]) == ("f", [KOD["test"]], KOD["solution"])
-    assert isinstance(ace[0].answer, dict)
-    assert (ace[0].answer["entry_point"], ace[0].answer["hidden"]) == ("f", ["assert f(2)"])
-
-
 def test_squad_as_published_is_read() -> None:
     asked = [{"id": "1", "question": "Where?", "answers": [{"text": "here", "answer_start": 3}]}]
     text = json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": [{"context": "P.", "qas": asked}]}]})
@@ -116,9 +103,6 @@ def test_squad_as_published_is_read() -> None:
 @pytest.mark.parametrize(("row", "message"), [
     ({"prompt": [], "reward_model": {"ground_truth": "2"}}, "reward_model: this is the format of verl; write"),
     ({"instruction": "Add", "input": "1 and 1", "output": "2"}, "output: this is the format of Alpaca; write"),
-    ({"question": "q", "input_output": "{}", "solutions": "[]"}, "input_output: this is the format of APPS; its tests"),
-    ({"question_content": "q", "public_test_cases": "[]"}, "public_test_cases: this is the format of LiveCodeBench"),
-    ({"description": "q", "public_tests": {}}, "public_tests: this is the format of CodeContests"),
     ({"question": "q", "final_answer": ["2"]}, "final_answer: this is the format of OlympiadBench; write"),
     ({"messages": [{"role": "user", "content": "q"}]}, "messages: this is the format of chats; write"),
     ({"data": [{"question": "q", "answer": 2}]}, "data: a list of objects; if they are the lines, write them"),

@@ -2,23 +2,16 @@
 
 import ast
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.environments.lookup import environment_of
-from tasks.environments.runner import Runner, make_runner, program_of
-from tasks.evaluators.unit_tests import parse
-from tasks.params.sections import SandboxParams
 from tasks.programs.code_blocks import code_of
 from tasks.programs.definitions import defined_names, lacking_names, provided_names
-from tasks.records import UNIT_TESTS, Problem
 from tests.support.completions import CODE, COMPLETIONS, NAME
 
-SANDBOX = SandboxParams(seconds=1.0, memory_mb=256, allow_weak=False)
 PIECES = [
     "```", "```python", "```text", "~~~", "\n", "\n\n", "def f(x):", " pass", "  ", "x = 1", "import x", "<code>",
     "</code>", '"""', "'", "`", "f = y", "    ", "Done.", "<think>", "</think>", "[A]",
@@ -35,12 +28,6 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def runner() -> Iterator[Runner]:
-    with make_runner(environment_of("code"), SANDBOX, None) as made:
-        yield made
-
-
 @pytest.mark.parametrize("name", COMPLETIONS)
 def test_the_code_is_what_the_completion_means(name: str) -> None:
     text, code = COMPLETIONS[name]
@@ -48,20 +35,6 @@ def test_the_code_is_what_the_completion_means(name: str) -> None:
     assert code_of(code, NAME) == code
     if "<think>" not in text:
         assert code_of(f"<think>\n```python\ndef f(x): return x\n```\n</think>\n{text}", NAME) == code
-
-
-def test_what_is_taken_passes_the_tests(runner: Runner) -> None:
-    """In the environment `code`, whose problem names the function; the text of another problem is another program."""
-    environment = environment_of("code")
-    answer: Any = parse({"entry_point": NAME, "hidden": ["assert f(3) == 6", "assert f(0) == 0"]})
-    problem = Problem(problem_id="p", evaluator=UNIT_TESTS, question="f(x): x twice", answer=answer, source="test")
-    means = {name: each for name, each in COMPLETIONS.items() if each.code == CODE or "import" in name}
-    codes = [environment.text_for(problem, text) for text, _ in means.values()]
-    results = runner.run([program_of(code, problem) for code in codes])
-    wrong = [name for name, (result,) in zip(means, results, strict=True) if not environment.is_right(problem, result)]
-    assert wrong == ["cut in the function, behind imports"]
-    other = problem.model_copy(update={"answer": {**answer, "entry_point": "g"}})
-    assert environment.text_for(other, "```python\ng = abs\n```\n```python\nf = abs\n```") == "g = abs\n"
 
 
 def test_a_workflow_is_what_defines_solve() -> None:

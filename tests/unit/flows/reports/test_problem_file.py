@@ -64,18 +64,22 @@ def test_a_file_of_which_no_line_is_usable_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "some.jsonl").write_text(text_of([{"question": f"{n}?", "answer": "x"} for n in range(3)]))
     with pytest.raises(GraftError, match=r"some.jsonl:1: answer: 'x' is no number; .* \(the first of 3 lines"):
         describe_files(str(tmp_path / "some.jsonl"), "format", 0)
-    row = {"question": "x plus 1", "entry_point": "f", "tests": ["print(f(2) == 3)"]}
-    (tmp_path / "code.jsonl").write_text(text_of([row]))
-    with pytest.raises(GraftError, match=r"code.jsonl:1: tests: none in them would run"):
-        describe_files(str(tmp_path / "code.jsonl"), "format", 0)
 
 
-def test_a_file_of_code_is_described_with_its_doubtful_lines() -> None:
-    row = {"question": "double(x)", "entry_point": "double", "tests": ["assert double(2) == 4"]}
+def test_an_environment_reads_its_own_formats_and_tries_the_problems_out() -> None:
+    row: dict[str, object] = {"question": "double(x)", "entry_point": "double", "tests": ["assert double(2) == 4"]}
     Path("code.jsonl").write_text(text_of([row | {"shown": row["tests"]}]))
     assert "\n  doubtful    code.jsonl:1: tests: all of them are shown, so that " in describe_files(
-        "code.jsonl", "format", 0
+        "code.jsonl", "format", 0, "recipes.code:Code"
     )
+    with pytest.raises(GraftError, match=r"answer: missing; the line has .* or name an environment that reads such"):
+        describe_files("code.jsonl", "format", 0)
+    Path("code.jsonl").write_text(text_of([row | {"tests": ["print(double(2) == 3)"]}]))
+    with pytest.raises(GraftError, match=r"code.jsonl:1: tests: none in them would run"):
+        describe_files("code.jsonl", "format", 0, "recipes.code:Code")
+    with pytest.raises(GraftError, match=r"did you mean 'recipes\.code:Code'\?") as error:
+        describe_files("code.jsonl", "format", 0, "code")
+    assert "\n" not in str(error.value)
 
 
 def test_answers_that_the_evaluator_of_expressions_cannot_read_are_counted_with_their_lines() -> None:
@@ -111,7 +115,7 @@ def test_real_files_are_recognised() -> None:
     gsm8k = describe_files(str(SHARED / "gsm8k/train.jsonl"), "format", 0).splitlines()
     assert gsm8k[0].endswith("train.jsonl: 7473 problems, format GSM8K")
     assert gsm8k[1:3] == ["  evaluator   number: the answer is a number", "  answers     7473 integers"]
-    code = describe_files(str(SHARED / "humaneval/HumanEval.jsonl"), "format", 0).splitlines()
+    code = describe_files(str(SHARED / "humaneval/HumanEval.jsonl"), "format", 0, "recipes.code:Code").splitlines()
     assert code[0].endswith("HumanEval.jsonl: 164 problems, format HumanEval")
     assert code[1] == "  evaluator   unit_tests: the answer is the code of a Python function"
 

@@ -15,11 +15,12 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from recipes.code.harness import wire
+from recipes.code.harness.cases import CANDIDATE, parameters_in
+from recipes.code.harness.counted_tests import COUNT, CountedTests, counted_tests, prompt_text, setup_text
+from recipes.code.harness.failure import FirstFailure
+from recipes.code.harness.remote import CandidateDied, RemoteProgram
 from tasks.programs.sandbox import protocol
-from tasks.programs.sandbox.unit_tests.cases import CANDIDATE, parameters_in
-from tasks.programs.sandbox.unit_tests.counted_tests import COUNT, CountedTests, counted_tests, prompt_text, setup_text
-from tasks.programs.sandbox.unit_tests.failure import FirstFailure
-from tasks.programs.sandbox.unit_tests.remote import CandidateDied, RemoteProgram
 
 _LONG_REPLY = 1 << 16
 """Bytes of a reply that might leave a trace in this process's memory."""
@@ -38,9 +39,9 @@ def serve_tests(source: int, orders: int, done: int, verdicts: int, candidates: 
         _, tests = protocol.read_frame(source)
         _, program = protocol.read_frame(source)
         report = Report(done, verdicts)
-        report.write(protocol.READ)
+        report.write(wire.READ)
         keeps_state = run_tests(tests, program, candidates[order[0]], report)
-        os.write(done, protocol.USED_UP if keeps_state else protocol.FINISHED)
+        os.write(done, wire.USED_UP if keeps_state else wire.FINISHED)
 
 
 class Report:
@@ -52,10 +53,10 @@ class Report:
 
     def write(self, data: bytes) -> None:
         """Write some verdicts."""
-        for start in range(0, len(data), protocol.PIPE):
-            part = data[start : start + protocol.PIPE]
-            if self._unread + len(part) > protocol.PIPE:
-                os.write(self._done, protocol.MORE)
+        for start in range(0, len(data), wire.PIPE):
+            part = data[start : start + wire.PIPE]
+            if self._unread + len(part) > wire.PIPE:
+                os.write(self._done, wire.MORE)
                 self._unread = 0
             self._unread += len(part)
             protocol.write_all(self._verdicts, part)
@@ -78,7 +79,7 @@ def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Repo
     def count(passed: bool) -> None:
         if not passed:
             first.keep(sys.exception())
-        report.write(protocol.PASSED if passed else protocol.FAILED)
+        report.write(wire.PASSED if passed else wire.FAILED)
 
     namespace[COUNT] = count
     program = RemoteProgram(*pipes)
@@ -94,13 +95,13 @@ def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Repo
                 text.imports.install(program.function)
             ended = text.run(namespace, first.keep)
             if isinstance(text, CountedTests):
-                report.write(protocol.END if ended else protocol.ABORTED)
+                report.write(wire.END if ended else wire.ABORTED)
             elif not ended:
                 break  # of the setup; or code that makes it fail could define what it would have defined
     except CandidateDied as death:
         first.keep(death)
     if program.died:  # a test may have caught the exception
-        report.write(protocol.DEAD)
+        report.write(wire.DEAD)
     if first.lines:
         report.write(b"\n" + json.dumps(first.lines).encode())
     return program.largest_reply > _LONG_REPLY or any(text.keeps_state for text in (head, *before, *units))

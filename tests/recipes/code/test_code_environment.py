@@ -1,18 +1,23 @@
-"""The environment `code`: hidden tests decide rewards; search and prompts have the shown ones alone."""
+"""The environments of code: hidden tests decide rewards; search and prompts have the shown ones alone."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from recipes.code.environment import Code
+from recipes.code.evaluator import UNIT_TESTS, parse
+from recipes.code.workflow import CodeWorkflow
 from tasks.environments.lookup import environment_of
-from tasks.environments.protocol import Environment, search_share, solved_share
-from tasks.environments.runner import Runner, make_runner
-from tasks.environments.unit_tested_code import UnitTestedCode
+from tasks.environments.protocol import Environment, solved_share
+from tasks.environments.runner import Runner, make_runner, program_of
 from tasks.errors import GraftError
-from tasks.evaluators.unit_tests import parse, unit_tests_of
 from tasks.params.sections import SandboxParams
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import UNIT_TESTS, CodeVerdict, Problem, Result
+from tasks.records import CheckVerdict, Problem, Result
+from tasks.sources.user_modules import sources_of
+from tests.support.completions import CODE, COMPLETIONS, NAME
+from tests.support.stage_params import REPOSITORY
 
 SANDBOX = SandboxParams(seconds=1.0, memory_mb=256, allow_weak=False)
 ANSWER = parse(
@@ -23,8 +28,8 @@ PROBLEM = Problem(
 )
 
 
-def _verdict(hidden_passed: int, hidden: int, shown_passed: int, shown: int, ending: str = "") -> CodeVerdict:
-    return CodeVerdict(
+def _verdict(hidden_passed: int, hidden: int, shown_passed: int, shown: int, ending: str = "") -> CheckVerdict:
+    return CheckVerdict(
         hidden_passed=hidden_passed, hidden=hidden, shown_passed=shown_passed, shown=shown, ending=ending
     )
 
@@ -43,24 +48,24 @@ VERDICTS = {
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
-    with make_runner(UnitTestedCode(), SANDBOX, None) as made:
+    with make_runner(Code(), SANDBOX, None) as made:
         yield made
 
 
 def _run(runner: Runner, environment: Environment, *completions: str) -> list[Result]:
     codes = [environment.text(completion) for completion in completions]
-    programs = [Program(code, PROBLEM.questions, PROBLEM.evaluator, unit_tests_of(PROBLEM)) for code in codes]
+    programs = [program_of(code, PROBLEM) for code in codes]
     return [result for (result,) in runner.run(programs)]
 
 
 def test_verdicts_scores_and_what_search_sees(runner: Runner) -> None:
-    environment, partial = environment_of("code"), environment_of("code", partial_tests=True)
+    environment, partial = environment_of("recipes.code:Code"), environment_of("recipes.code:Code", partial_tests=True)
     for result, expected in zip(_run(runner, environment, *VERDICTS), VERDICTS.values(), strict=True):
         verdict, score, share, shown = expected
         assert result == Result(status="ok", value=verdict)
         assert solved_share(environment, PROBLEM, [result]) == score
         assert solved_share(partial, PROBLEM, [result]) == share
-        assert search_share(environment, PROBLEM, [result]) == shown
+        assert environment.search_share(PROBLEM, [result]) == shown
         assert environment.is_right(PROBLEM, result) == partial.is_right(PROBLEM, result) == (score == 1)
         assert Result.model_validate_json(result.model_dump_json()) == result
 
@@ -71,28 +76,44 @@ def test_solutions_are_those_that_problems_bring_and_that_pass_the_shown_tests()
         PROBLEM.model_copy(update={"problem_id": name, "answer": {**ANSWER, "solution": solution}})
         for name, solution in (("right", right), ("wrong", wrong), ("none", ""))
     ]
-    found = environment_of("code").solutions(problems, SANDBOX)
+    found = Code().solutions(problems, SANDBOX)
     assert {name: workflow and workflow.code for name, workflow in found.items()} == {"right": right, "wrong": None}
     assert found["right"].result.value == _verdict(0, 0, 1, 1)
-    assert environment_of("workflow").solutions(problems, SANDBOX) == {}
+    assert CodeWorkflow().solutions(problems, SANDBOX) == {}
+
+
+def test_a_solution_without_shown_tests_is_taken_and_the_rest_of_a_function_is_an_example() -> None:
+    rest = {**ANSWER, "prompt": "def f(x):\n", "shown": [], "solution": "    return 2 * x\n"}
+    problem = PROBLEM.model_copy(update={"answer": rest})
+    (workflow,) = Code().solutions([problem], SANDBOX).values()
+    assert workflow is not None
+    assert workflow.result.value == _verdict(0, 0, 0, 0)
+    ((question, shown),) = Code().worked_examples([(problem, workflow.code)], 1, 0)
+    assert (question, shown) == (problem.question, "```python\n    return 2 * x\n```")
 
 
 def test_an_old_verdict_as_text_is_refused_in_one_line() -> None:
     old = Result(status="ok", value="4/4 hidden, 1/1 shown")
-    for environment in (UnitTestedCode(), environment_of("workflow")):
+    for environment in (Code(), CodeWorkflow()):
         with pytest.raises(
             GraftError, match=r"'4/4 hidden, 1/1 shown' is no verdict; .* graft stage search@1 collect@1"
         ):
             environment.score(PROBLEM, old)
 
 
+def test_what_runs_in_the_sandbox_is_a_source_of_the_environment() -> None:
+    """Which the stages depend on, so that an edit of it makes them stale."""
+    harness = set((REPOSITORY / "recipes/code/harness").glob("*.py"))
+    assert len(harness) > 5
+    assert harness <= {file for _, file in sources_of(REPOSITORY, ["recipes.code"])}
+
+
 def test_a_blank_completion_and_a_number_have_no_verdict(runner: Runner) -> None:
-    assert _run(runner, UnitTestedCode(), " \n")[0].status == "error"
-    workflow = environment_of("workflow")
+    assert _run(runner, Code(), " \n")[0].status == "error"
+    workflow = CodeWorkflow()
     with make_runner(workflow, SANDBOX, None) as own:
         programs = [
-            Program(f"def solve(problem): return {value}", PROBLEM.questions, UNIT_TESTS, unit_tests_of(PROBLEM))
-            for value in ("3", "'def f(x): return 2 * x'")
+            program_of(f"def solve(problem): return {value}", PROBLEM) for value in ("3", "'def f(x): return 2 * x'")
         ]
         (number,), (code,) = own.run(programs)
     assert (number.status, code.value) == ("error", _verdict(4, 4, 1, 1))
@@ -101,7 +122,7 @@ def test_a_blank_completion_and_a_number_have_no_verdict(runner: Runner) -> None
 
 def test_the_prompt_has_the_shown_tests_alone() -> None:
     for base in ("scratch", "a base"):
-        prompt = UnitTestedCode().prompt_for(PROBLEM, base)
+        prompt = Code().prompt_for(PROBLEM, base)
         assert "assert f(1) == 2" in prompt
         assert "f(3)" not in prompt
 
@@ -114,11 +135,11 @@ def solve(problem):
 
 
 def test_a_workflow_composes_code_by_the_shown_tests() -> None:
-    workflow = environment_of("workflow")
+    workflow = CodeWorkflow()
     shares = "def solve(problem): return [test(c, problem) for c in ('def f(x): return 2 * x', 'f = 1 / 0', '')]"
     with make_runner(workflow, SANDBOX, None) as own:
         programs = [
-            Program(COMPOSED, PROBLEM.questions, UNIT_TESTS, unit_tests_of(PROBLEM)),
+            program_of(COMPOSED, PROBLEM),
             Program(shares.replace("return [", "return str([") + ")", PROBLEM.questions),
             Program("def solve(problem): return test('', 'no tests')", PROBLEM.questions),
         ]
@@ -131,3 +152,17 @@ def test_a_workflow_composes_code_by_the_shown_tests() -> None:
     assert "returns its answer as the code of a Python function" in prompt
     number = Problem(problem_id="n", question="2 and 3?", answer=5, source="test")
     assert "- test(" not in workflow.prompt_for(number, "a base", served=True)
+
+
+def test_what_is_taken_passes_the_tests(runner: Runner) -> None:
+    """The problem names the function; the text of another problem is another program."""
+    environment = Code()
+    answer: Any = parse({"entry_point": NAME, "hidden": ["assert f(3) == 6", "assert f(0) == 0"]})
+    problem = Problem(problem_id="p", evaluator=UNIT_TESTS, question="f(x): x twice", answer=answer, source="test")
+    means = {name: each for name, each in COMPLETIONS.items() if each.code == CODE or "import" in name}
+    codes = [environment.text_for(problem, text) for text, _ in means.values()]
+    results = runner.run([program_of(code, problem) for code in codes])
+    wrong = [name for name, (result,) in zip(means, results, strict=True) if not environment.is_right(problem, result)]
+    assert wrong == ["cut in the function, behind imports"]
+    other = problem.model_copy(update={"answer": {**answer, "entry_point": "g"}})
+    assert environment.text_for(other, "```python\ng = abs\n```\n```python\nf = abs\n```") == "g = abs\n"

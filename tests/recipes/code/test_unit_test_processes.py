@@ -7,17 +7,18 @@ import psutil
 import pytest
 
 from benchmarks.support.cheats import CHEATS, CHECK, LIST
+from recipes.code.harness.outcomes import Outcome, UnitTests, run_unit_tests
+from recipes.code.harness.processes import TestProcesses
 from tasks.programs.code_blocks import parsed
 from tasks.programs.sandbox.determinism import Findings
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
 
 DOUBLE = "def double(x): return x + x\n"
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(1.0, 256, allow_weak=False, workers=1) as made:
+    with Sandbox(1.0, 256, allow_weak=False, workers=1, service=TestProcesses) as made:
         yield made
 
 
@@ -124,7 +125,7 @@ def test_tests_that_never_end_or_end_the_process_fail_alone() -> None:
     leaving = UnitTests("double", ("assert double(1) == 2", "import os\nos._exit(0)", "assert double(2) == 4"))
     jobs = [(DOUBLE, tests) for tests in (LIST, endless, LIST, leaving, LIST)]
     late, ended = Outcome(1, 3, "out of time"), Outcome(1, 3)
-    with Sandbox(0.3, 256, allow_weak=False, workers=1) as sandbox:
+    with Sandbox(0.3, 256, allow_weak=False, workers=1, service=TestProcesses) as sandbox:
         assert run_unit_tests(sandbox, jobs) == [Outcome(3, 3), late, Outcome(3, 3), ended, Outcome(3, 3)]
 
 

@@ -12,9 +12,10 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from recipes.code.harness import wire
+from recipes.code.harness.plain_data import decode, encode
 from tasks.programs.sandbox import protocol
-from tasks.programs.sandbox.unit_tests.plain_data import decode, encode
-from tasks.programs.sandbox.unit_tests.program_parts import define, program_parts
+from tasks.programs.sandbox.program_parts import define, program_parts
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     ".get": getattr,
@@ -34,7 +35,7 @@ def serve_programs(requests: int, replies: int, shared: bool) -> None:
     sys.set_int_max_str_digits(0)  # results are sent as decimals, and data sets are older than the limit
     while True:
         kind, request = protocol.read_frame(requests)
-        if kind == protocol.PROGRAM:
+        if kind == wire.PROGRAM:
             candidate = None  # frees the memory of the one before
             _clear_caches()
             candidate = Candidate(request)
@@ -42,7 +43,7 @@ def serve_programs(requests: int, replies: int, shared: bool) -> None:
             reply = candidate.reply(request)
             if shared and candidate.out_of_memory:
                 os._exit(1)
-            protocol.write_frame(replies, protocol.REPLY, reply)
+            protocol.write_frame(replies, wire.REPLY, reply)
 
 
 class Candidate:

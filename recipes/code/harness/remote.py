@@ -8,8 +8,9 @@ import json
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from recipes.code.harness import wire
+from recipes.code.harness.plain_data import decode, encode
 from tasks.programs.sandbox import protocol
-from tasks.programs.sandbox.unit_tests.plain_data import decode, encode
 
 LARGEST = 1 << 22
 """Bytes of a result; more are a wrong result."""
@@ -39,7 +40,7 @@ class RemoteProgram:
 
     def start(self, payload: bytes) -> None:
         """Send the program. Raises CandidateDied."""
-        self._send(protocol.PROGRAM, payload)
+        self._send(wire.PROGRAM, payload)
 
     def function(self, name: str) -> Callable[..., Any]:
         """Its function of that name, by calls."""
@@ -48,7 +49,7 @@ class RemoteProgram:
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """What the function returned. Raises what it raised, if that is a built-in exception; CandidateDied."""
         request = json.dumps(encode([name, list(args), kwargs], _number_of)).encode()
-        self._send(protocol.CALL, request)
+        self._send(wire.CALL, request)
         reply = self._receive()
         try:
             status, data = json.loads(reply)

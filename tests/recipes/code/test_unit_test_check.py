@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from recipes.code.environment import Code
 from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
 from tasks.problems.jsonl import Reader, read_files
@@ -48,7 +49,7 @@ def lines(*tests: Any, **others: Any) -> str:
 
 
 def read(text: str) -> list[Problem]:
-    return Reader(sandbox=SANDBOX).read("own.jsonl", text, "own.jsonl")
+    return Reader(environment=Code(), sandbox=SANDBOX).read("own.jsonl", text, "own.jsonl")
 
 
 def refusal(text: str) -> str:
@@ -129,7 +130,7 @@ DOUBT = "tests: all of them are shown, so that a program which returns what is s
 
 
 def doubts(text: str) -> list[str]:
-    reader = Reader(sandbox=SANDBOX)
+    reader = Reader(environment=Code(), sandbox=SANDBOX)
     told = list[str]()
     read_files([("own.jsonl", text, "own.jsonl")], reader, told.append)
     assert reader.notes == [line for line in told if line.startswith("own.jsonl:1: ")]
@@ -171,6 +172,6 @@ def test_shown_tests_that_the_solution_fails_are_left_out_and_named_with_the_lin
 
 @pytest.mark.skipif(not HUMAN_EVAL.exists(), reason="HumanEval is not here")
 def test_all_solutions_of_human_eval_pass() -> None:
-    reader = Reader(sandbox=SANDBOX)
+    reader = Reader(environment=Code(), sandbox=SANDBOX)
     assert len(reader.read("HumanEval", HUMAN_EVAL.read_text(encoding="utf-8"), "HumanEval")) == 164
     assert [note.partition(": ")[0] for note in reader.notes] == [f"HumanEval:{line}" for line in (35, 48, 131)]

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from recipes.code.evaluator import UNIT_TESTS
+from recipes.code.harness.outcomes import Outcome, UnitTests, make_test_sandbox, run_unit_tests
 from tasks.params.sections import SandboxParams
 from tasks.programs.code_blocks import code_of
-from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
 from tasks.programs.workflow_files import solution_record
-from tasks.records import UNIT_TESTS, CodeVerdict, Problem, Result, Workflow
+from tasks.records import CheckVerdict, Problem, Result, Workflow
 
 
 def known_solutions(problems: Sequence[Problem], sandbox: SandboxParams) -> dict[str, Workflow | None]:
@@ -20,7 +20,7 @@ def known_solutions(problems: Sequence[Problem], sandbox: SandboxParams) -> dict
     ]
     if not coded:
         return {}
-    with make_sandbox(sandbox) as box:
+    with make_test_sandbox(sandbox) as box:
         outcomes = run_unit_tests(box, [(code, UnitTests.of(answer, "shown")) for _, answer, code in coded])
     return {
         problem.problem_id: solution_record(problem, code, 0, [Result(status="ok", value=_verdict(outcome))])
@@ -30,5 +30,5 @@ def known_solutions(problems: Sequence[Problem], sandbox: SandboxParams) -> dict
     }
 
 
-def _verdict(shown: Outcome) -> CodeVerdict:
-    return CodeVerdict(hidden_passed=0, hidden=0, shown_passed=shown.passed, shown=shown.total)
+def _verdict(shown: Outcome) -> CheckVerdict:
+    return CheckVerdict(hidden_passed=0, hidden=0, shown_passed=shown.passed, shown=shown.total)

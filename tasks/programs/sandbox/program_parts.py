@@ -12,15 +12,15 @@ from tasks.programs.code_blocks import parsed, syntax_tree
 from tasks.programs.definitions import defined_names
 
 
-def program_parts(prompt: str, code: str, entry_point: str, setup: str = "") -> list[ast.Module]:
+def program_parts(prompt: str, code: str, name: str, setup: str = "") -> list[ast.Module]:
     """What is run, in this order: the imports of the setup, the prompt's imports and functions, and the code.
 
-    Code that does not define `entry_point` is the rest of the prompt, up to its first line that is neither indented nor
+    Code that does not define `name` is the rest of the prompt, up to its first line that is neither indented nor
     blank. Of the setup, which belongs to the tests, only imports are here. Raises what parsing the code raises.
     """
     imports = imports_of(setup)
     whole = parsed(code)
-    if whole and entry_point in defined_names(whole):
+    if whole and name in defined_names(whole):
         head = parsed(end_prompt(prompt))
         return [*imports, *([head] if head else []), whole]
     rest = parsed(prompt + code)

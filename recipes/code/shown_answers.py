@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from recipes.code.harness.cases import CANDIDATE
 from tasks.programs.code_blocks import parsed, shown_tests
-from tasks.programs.sandbox.unit_tests.cases import CANDIDATE
 
 
 def lookup_program(question: str, answer: Mapping[str, Any]) -> str:

@@ -1,12 +1,21 @@
-"""Environment `code`: the policy writes a Python function, hidden unit tests in the sandbox check it."""
+"""Environment Code: the policy writes a Python function, hidden unit tests in the sandbox check it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 from pydantic import Field
 
+from recipes.code.evaluator import UNIT_TESTS, score, shown_share
+from recipes.code.formats import FORMATS
+from recipes.code.generated_functions import generate_functions
+from recipes.code.judge import make_judge
+from recipes.code.known_solutions import known_solutions
+from recipes.code.problem_check import check_unit_tests
 from tasks.environments.code_completions import CodeCompletions
 from tasks.environments.direct import Direct
-from tasks.evaluators.scores import score
+from tasks.environments.protocol import CheckedProblems, Environment, Judge, solved_share
+from tasks.evaluators.scores import score as score_by_evaluator
 from tasks.params.sections import Problems, SandboxParams, Section
 from tasks.programs.code_blocks import code_of
 from tasks.records import Problem, Result, Split, Workflow
@@ -17,7 +26,25 @@ _ASKED = (
 )
 
 
-class UnitTestedCode(CodeCompletions, Direct):
+class UnitTested(Environment):
+    """What functions and workflows (workflow.py) have in common: the formats of files, their check, the verdicts."""
+
+    formats: Sequence[Any] = FORMATS
+
+    def check_problems(self, problems: Mapping[str, Problem], sandbox: SandboxParams) -> CheckedProblems:
+        """The problems with their tests counted; refused are those whose tests check nothing."""
+        return check_unit_tests(problems, sandbox)
+
+    def judge(self, sandbox: SandboxParams) -> AbstractContextManager[Judge | None]:
+        """The unit tests of the problems."""
+        return make_judge(sandbox)
+
+    def search_share(self, problem: Problem, results: Sequence[Result]) -> float:
+        """By the shown tests, where there are hidden ones."""
+        return shown_share(results[0]) if problem.evaluator == UNIT_TESTS else solved_share(self, problem, results)
+
+
+class Code(UnitTested, CodeCompletions, Direct):
     """Python functions, checked by unit tests that neither the policy nor the search sees."""
 
     class Params(Section):
@@ -46,18 +73,22 @@ class UnitTestedCode(CodeCompletions, Direct):
 
     def score(self, problem: Problem, result: Result) -> float:
         """The share of the hidden tests that pass, rounded down unless `partial_tests`."""
-        if result.status != "ok" or result.value is None:
-            return 0.0
-        return score(problem, result.value, self.root, self.params.partial_tests)
+        share = hidden_share(self, problem, result)
+        return share if self.params.partial_tests or problem.evaluator != UNIT_TESTS else float(share == 1)
 
     def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:
         """One-line functions."""
-        from tasks.environments.generated_functions import generate_functions
-
         return generate_functions(sizes.splits, seed)
 
     def solutions(self, problems: Sequence[Problem], sandbox: SandboxParams) -> Mapping[str, Workflow | None]:
         """The solutions that problems bring."""
-        from tasks.environments.known_solutions import known_solutions
-
         return known_solutions(problems, sandbox)
+
+
+def hidden_share(environment: Environment, problem: Problem, result: Result) -> float:
+    """The share of the hidden tests that passed; the score of an answer that is no code."""
+    if result.status != "ok" or result.value is None:
+        return 0.0
+    if problem.evaluator == UNIT_TESTS:
+        return score(result.value, problem.answer)
+    return score_by_evaluator(problem, result.value, environment.root)

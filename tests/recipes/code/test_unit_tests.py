@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.evaluators.unit_tests import parse
+from recipes.code.evaluator import parse, score
+from recipes.code.harness.outcomes import Outcome, UnitTests, run_unit_tests
+from recipes.code.harness.processes import TestProcesses
 from tasks.programs.code_blocks import shown_tests
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
+from tasks.records import CheckVerdict
 from tests.support.tiers import nightly_but_first
 
 REFUSED = {
@@ -17,6 +19,16 @@ REFUSED = {
     "hidden: an integer, not a list of texts": {"entry_point": "f", "hidden": 3},
     "shown: not Python: invalid syntax": {"entry_point": "f", "hidden": ["assert f(1)"], "shown": ["assert f("]},
 }
+
+
+SHARES = {(5, 5, 1, 1): 1, (5, 5, 0, 0): 1, (5, 5, 0, 1): 1, (3, 5, 1, 1): 0.6, (0, 5, 1, 1): 0, (0, 0, 1, 1): 0}
+"""(hidden tests passed, hidden, shown passed, shown) → share: shown ones are not counted."""
+
+
+def test_the_share_is_that_of_the_hidden_tests() -> None:
+    for (passed, hidden, shown_passed, shown), share in SHARES.items():
+        verdict = CheckVerdict(hidden_passed=passed, hidden=hidden, shown_passed=shown_passed, shown=shown)
+        assert score(verdict, None) == share
 
 
 @pytest.mark.parametrize(("reason", "answer"), REFUSED.items())
@@ -102,7 +114,7 @@ BY_AN_ADDRESS = "import ctypes\nplace = ctypes.addressof(ctypes.c_int()) // 4096
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(2.0, 256, allow_weak=False, workers=1) as made:
+    with Sandbox(2.0, 256, allow_weak=False, workers=1, service=TestProcesses) as made:
         yield made
 
 
@@ -144,7 +156,7 @@ def test_a_program_that_ends_early_passes_no_more_of_a_loop_than_one_that_is_wro
     early = [f"def f(x):\n    if x < 3: return 2 * x\n    {ending}" for ending in EARLY]
     codes = ["def f(x): return x + x", wrong, *early]
     known, unknown = (UnitTests("f", (LOOPS[form],), counts=counts) for counts in ((30,), ()))
-    with Sandbox(0.3, 256, allow_weak=False, workers=1) as sandbox:
+    with Sandbox(0.3, 256, allow_weak=False, workers=1, service=TestProcesses) as sandbox:
         outcomes = run_unit_tests(sandbox, [(code, tests) for code in codes for tests in (known, unknown)])
     counts = [outcome and outcome[:2] for outcome in outcomes]
     assert counts[:4] == [(30, 30), (30, 30), (3, 30), (3, 30)]

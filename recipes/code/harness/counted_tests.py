@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from recipes.code.harness.cases import CANDIDATE, TestCases
+from recipes.code.harness.failure import TESTS
 from tasks.programs.code_blocks import parsed
 from tasks.programs.sandbox.determinism import Findings
-from tasks.programs.sandbox.unit_tests.cases import CANDIDATE, TestCases
-from tasks.programs.sandbox.unit_tests.failure import TESTS
-from tasks.programs.sandbox.unit_tests.program_parts import end_prompt
+from tasks.programs.sandbox.program_parts import end_prompt
 
 COUNT = "__count_test__"
 """The function that a test calls with True if it has passed, else with False."""

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.support.cheats import CHEATS, CHECK, LIST
+from recipes.code.harness.outcomes import Outcome, UnitTests, run_unit_tests
+from recipes.code.harness.processes import TestProcesses
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(0.3, 256, allow_weak=False, workers=1) as made:
+    with Sandbox(0.3, 256, allow_weak=False, workers=1, service=TestProcesses) as made:
         yield made
 
 
@@ -53,5 +54,6 @@ def test_the_tests_are_nowhere_in_the_memory_of_the_program_under_test() -> None
         ]
     )
     secret = UnitTests("double", ("assert double(3) == 6 or 12345 == 1", "assert double(4) == 8 or 12345 == 2"))
-    with Sandbox(5.0, 256, allow_weak=False, workers=1) as sandbox:  # it looks at some 10^5 objects
+    seconds = 5.0  # it looks at some 10^5 objects
+    with Sandbox(seconds, 256, allow_weak=False, workers=1, service=TestProcesses) as sandbox:
         assert run_unit_tests(sandbox, [(code, secret)] * 2) == [Outcome(0, 2)] * 2

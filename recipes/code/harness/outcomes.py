@@ -8,12 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from recipes.code.harness import wire
+from recipes.code.harness.missing_modules import imported_modules, missing_modules, reason_of
+from recipes.code.harness.processes import TestProcesses
+from tasks.params.sections import SandboxParams
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.determinism import Findings
+from tasks.programs.sandbox.program_parts import program_parts
 from tasks.programs.sandbox.run_program import clean_error
-from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests.missing_modules import imported_modules, missing_modules, reason_of
-from tasks.programs.sandbox.unit_tests.program_parts import program_parts
+from tasks.programs.sandbox.sandbox import Sandbox, make_sandbox
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class UnitTests:
     """Tests of a function: texts of asserts, a function `check`, or test functions and classes.
 
     `prompt`: what the code continues, "" if it stands alone; `setup`: run before the tests. `counts`: how many tests
-    each text has, where that is known from a run of them (tasks/problems/unit_test_check.py).
+    each text has, where that is known from a run of them (recipes/code/problem_check.py).
     """
 
     entry_point: str
@@ -32,7 +35,7 @@ class UnitTests:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any], kind: Literal["shown", "hidden"]) -> "UnitTests":
-        """Those of a problem's answer (tasks/evaluators/unit_tests.py)."""
+        """Those of a problem's answer (recipes/code/evaluator.py)."""
         counts = tuple(answer.get("counts") or ()) if kind == "hidden" else ()
         return cls(answer["entry_point"], tuple(answer[kind]), answer["prompt"], answer["setup"], counts)
 
@@ -71,6 +74,11 @@ class OutcomeRequest(NamedTuple):
     modules: tuple[str, ...]
 
 
+def make_test_sandbox(params: SandboxParams) -> Sandbox:
+    """A sandbox that runs unit tests, with the settings of `params.yaml`."""
+    return make_sandbox(params, service=TestProcesses)
+
+
 def run_unit_tests(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> list[Outcome | None]:
     """The outcome of each (code, tests); None if the sandbox died, twice.
 
@@ -107,21 +115,33 @@ def _with_missing_modules(
 
 def first_failures(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> list[tuple[str, str]]:
     """The line of the first test that each (code, tests) fails, and the exception's; "" of what is not known."""
-    answers = sandbox.run_tests([_request(code, tests, explains=True)[:2] for code, tests in jobs])
+    answers = _ask(sandbox, [_request(code, tests, explains=True) for code, tests in jobs])
     return [_told(payload) if kind in _WITH_VERDICTS else ("", "") for kind, payload in answers]
 
 
 def text_verdicts(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> list[list[TextVerdicts]]:
     """The verdicts on each text of tests, of each (code, tests); [] if they exceeded the limits of the sandbox."""
-    answers = sandbox.run_tests([_request(code, tests)[:2] for code, tests in jobs])
+    answers = _ask(sandbox, [_request(code, tests) for code, tests in jobs])
     return [_read(payload)[0] if kind in _WITH_VERDICTS and payload else [] for kind, payload in answers]
 
 
 def _outcomes(
     sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]], requests: Sequence[OutcomeRequest], again: bool = False
 ) -> list[Outcome | None]:
-    answers = sandbox.run_tests([request[:2] for request in requests], again)
+    answers = _ask(sandbox, requests, again)
     return [_outcome(tests, *answer) for (_, tests), answer in zip(jobs, answers, strict=True)]
+
+
+def _ask(sandbox: Sandbox, requests: Sequence[OutcomeRequest], again: bool = False) -> list[tuple[bytes, bytes]]:
+    """The zygotes' (kind, verdicts); a program that did not end well among others is tested again in its own process.
+
+    `again`: a second run, in other zygotes.
+    """
+    answers = sandbox.ask_service([(request.process, request.tests) for request in requests], again)
+    own = [i for i, (kind, _) in enumerate(answers) if kind == wire.AGAIN]
+    for i, answer in zip(own, sandbox.ask_service([(wire.OWN, requests[i].tests) for i in own], again), strict=True):
+        answers[i] = answer
+    return answers
 
 
 def _request(code: str, tests: UnitTests, explains: bool = False) -> OutcomeRequest:
@@ -131,10 +151,8 @@ def _request(code: str, tests: UnitTests, explains: bool = False) -> OutcomeRequ
     may_differ, may_keep_state = (found.may_differ, found.may_keep_state) if found else (True, True)  # in doubt
     modules = tuple(imported_modules(tree)) if tree else ()
     texts = json.dumps([tests.prompt, tests.setup, tests.entry_point, tests.texts, explains]).encode()
-    frames = protocol.pack(protocol.TESTS, texts) + protocol.pack(protocol.PROGRAM, json.dumps(program).encode())
-    return OutcomeRequest(
-        protocol.OWN if may_differ or may_keep_state else protocol.SHARED, frames, may_differ, modules
-    )
+    frames = protocol.pack(wire.TESTS, texts) + protocol.pack(wire.PROGRAM, json.dumps(program).encode())
+    return OutcomeRequest(wire.OWN if may_differ or may_keep_state else wire.SHARED, frames, may_differ, modules)
 
 
 def _tree(program: tuple[str, str, str, str]) -> ast.Module | None:
@@ -152,12 +170,12 @@ def _outcome(tests: UnitTests, kind: bytes, payload: bytes) -> Outcome | None:
         return None
     if kind not in _WITH_VERDICTS or not payload:
         total = sum(count or 1 for count in tests.counts) or len(tests.texts)
-        return Outcome(0, total, "out of memory" if kind == protocol.MEMORY else "killed")
+        return Outcome(0, total, "out of memory" if kind == wire.MEMORY else "killed")
     units, verdicts = _read(payload)
     known = tests.counts or (None,) * len(units)
     pairs = [_passed(unit, count) for unit, count in zip(units, known, strict=True)]
-    passed, total = (sum(column) for column in zip(*pairs, strict=True))
-    late = LATE if kind == protocol.TIMEOUT else "it ended" if protocol.DEAD in verdicts else ""
+    passed, total = (sum(pair[column] for pair in pairs) for column in (0, 1))  # of no texts too
+    late = LATE if kind == protocol.TIMEOUT else "it ended" if wire.DEAD in verdicts else ""
     return Outcome(passed, total, late if passed < total else "")
 
 
@@ -177,7 +195,7 @@ def _passed(unit: TextVerdicts, known: int | None) -> tuple[int, int]:
 
 def _read(payload: bytes) -> tuple[list[TextVerdicts], bytes]:
     """The verdicts on each text of tests, and their bytes."""
-    head, verdicts, _ = protocol.parts_of_verdicts(payload)
+    head, verdicts, _ = wire.parts_of_verdicts(payload)
     begun = [*_units(verdicts)]
     units = [*begun, *((0, 0, False),) * len(json.loads(head))]
     return [TextVerdicts(*unit, *text) for unit, text in zip(units, json.loads(head), strict=False)], verdicts
@@ -186,13 +204,13 @@ def _read(payload: bytes) -> tuple[list[TextVerdicts], bytes]:
 def _told(payload: bytes) -> tuple[str, str]:
     """The first failure, of which the exception's text may be by the program under test."""
     with suppress(ValueError):  # it was killed before it had written all, or anything
-        line, error = json.loads(protocol.parts_of_verdicts(payload)[2])
+        line, error = json.loads(wire.parts_of_verdicts(payload)[2])
         return line, clean_error(error)
     return "", ""
 
 
 def _units(verdicts: bytes) -> list[tuple[int, int, bool]]:
     """(passed, failed, whether it ran to its end) of each text of tests that was begun."""
-    parts = re.split(b"([%b%b])" % (protocol.END, protocol.ABORTED), verdicts)
+    parts = re.split(b"([%b%b])" % (wire.END, wire.ABORTED), verdicts)
     texts = zip(parts[::2], [*parts[1::2], b""], strict=True)
-    return [(text.count(protocol.PASSED), text.count(protocol.FAILED), end == protocol.END) for text, end in texts]
+    return [(text.count(wire.PASSED), text.count(wire.FAILED), end == wire.END) for text, end in texts]

@@ -1,17 +1,20 @@
 """Evaluator `unit_tests`: the share of hidden unit tests that code passes.
 
-The tests are run where the code is, in the sandbox (tasks/environments/runner.py); what is scored here is the verdict,
-which counts hidden and shown tests apart: rewards and pass@k go by the hidden ones, search by the shown ones.
+The tests are run where the code is, in the sandbox (judge.py); what is scored here is the verdict, which counts hidden
+and shown tests apart: rewards and pass@k go by the hidden ones, search by the shown ones.
 """
 
 import ast
-import json
 import warnings
 from typing import Any
 
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value, kind_of
-from tasks.records import UNIT_TESTS, Answer, CodeVerdict, Problem, Result
+from tasks.evaluators.scores import Evaluator
+from tasks.records import Answer, CheckVerdict, Result
+
+UNIT_TESTS = "unit_tests"
+"""The name of the evaluator."""
 
 _TEXTS = ("entry_point", "prompt", "setup", "solution")
 _LISTS = ("shown", "hidden")
@@ -43,9 +46,9 @@ def parse(answer: Answer) -> Answer:
     return parsed
 
 
-def score(value: Value | CodeVerdict, answer: Answer) -> float:  # noqa: ARG001 (the verdict is on this answer's tests)
+def score(value: Value | CheckVerdict, answer: Answer) -> float:  # noqa: ARG001 (the verdict is on this answer's tests)
     """The share of the hidden tests that passed. Raises GraftError for a value that is no verdict."""
-    if not isinstance(value, CodeVerdict):
+    if not isinstance(value, CheckVerdict):
         raise GraftError(
             f"unit tests: {value!r:.40} is no verdict; the file that it is in is older than 2026-11-25: compute it "
             "again, with graft stage search@1 collect@1 for round 1"
@@ -56,12 +59,7 @@ def score(value: Value | CodeVerdict, answer: Answer) -> float:  # noqa: ARG001 
 def shown_share(result: Result) -> float:
     """The share of the shown tests that passed: all that search may see. 0 without shown tests."""
     verdict = result.value
-    return verdict.shown_passed / verdict.shown if isinstance(verdict, CodeVerdict) and verdict.shown else 0.0
-
-
-def unit_tests_of(problem: Problem) -> str | None:
-    """The unit tests of a problem as text, for `Program.tests`; None for other answers."""
-    return json.dumps(problem.answer, sort_keys=True) if problem.evaluator == UNIT_TESTS else None
+    return verdict.shown_passed / verdict.shown if isinstance(verdict, CheckVerdict) and verdict.shown else 0.0
 
 
 def _check_python(name: str, text: str) -> None:
@@ -71,3 +69,6 @@ def _check_python(name: str, text: str) -> None:
             ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"{name}: not Python: {getattr(error, 'msg', None) or error}") from None
+
+
+EVALUATOR = Evaluator(parse, score, "the code of a Python function")

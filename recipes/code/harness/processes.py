@@ -11,11 +11,12 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from recipes.code.harness import wire
+from recipes.code.harness.candidate import serve_programs
+from recipes.code.harness.tester import serve_tests
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.children import Children, HostClosed, TimeLimit
 from tasks.programs.sandbox.lockdown import Lockdown
-from tasks.programs.sandbox.unit_tests.candidate import serve_programs
-from tasks.programs.sandbox.unit_tests.tester import serve_tests
 
 _REPLIES, _REQUESTS = 3, 4  # descriptors of a program under test
 _CANDIDATES = 24  # processes of programs that one process with tests serves: a pair of pipes for each
@@ -24,7 +25,7 @@ _PIPE = 1 << 16  # bytes that a pipe holds
 _SHARED_SECONDS = 0.5  # longest use of the shared process; what takes longer is tested again in its own
 _LAST_SECONDS = 0.5  # for the tests to end after the program under test has been killed
 
-_WELL = (protocol.FINISHED, protocol.USED_UP)
+_WELL = (wire.FINISHED, wire.USED_UP)
 
 
 class Tester(NamedTuple):
@@ -75,7 +76,7 @@ class TestProcesses:
 
         AGAIN if the program did not end well in the shared process, which may be due to others.
         """
-        shared = payload == protocol.SHARED
+        shared = payload == wire.SHARED
         tester = self._tester = self._tester or self._start_tester()
         if shared:
             candidate = self._shared = self._shared or self._start_candidate(tester, shared)
@@ -85,26 +86,26 @@ class TestProcesses:
         limit = TimeLimit(seconds, candidate.process, tester.process)
         os.write(tester.orders, bytes([candidate.place]))
         ended, verdicts = self._wait(tester, candidate, limit)
-        died = protocol.DEAD in protocol.parts_of_verdicts(verdicts)[1]
+        died = wire.DEAD in wire.parts_of_verdicts(verdicts)[1]
         was_well = ended in _WELL and not died
         was_too_big = False
         if not (shared and was_well):
             _, was_too_big = self._children.end(candidate.process)
             self._shared = None if shared else self._shared
         stays = ended
-        if ended in (protocol.TIMEOUT, protocol.MEMORY):  # without the program the tests end
+        if ended in (protocol.TIMEOUT, wire.MEMORY):  # without the program the tests end
             stays, more = self._wait(tester, None, TimeLimit(_LAST_SECONDS, tester.process))
             verdicts += more
         was_killed = False
-        if stays != protocol.FINISHED or not tester.free:
+        if stays != wire.FINISHED or not tester.free:
             was_killed = self.end() == -signal.SIGKILL and ended == b""
-        if was_killed or not verdicts.startswith(protocol.READ):
+        if was_killed or not verdicts.startswith(wire.READ):
             raise HostClosed  # from outside; or the tests may still be in the socket, where others are expected next
         if shared and not was_well:
-            return protocol.AGAIN, b""
-        if was_too_big or ended == protocol.MEMORY:
-            return protocol.MEMORY, b""
-        if ended == protocol.MORE:
+            return wire.AGAIN, b""
+        if was_too_big or ended == wire.MEMORY:
+            return wire.MEMORY, b""
+        if ended == wire.MORE:
             return protocol.KILLED, b"wrote too much"
         late = ended == protocol.TIMEOUT or (died and limit.is_past)  # the kernel's processor limit may come first
         return protocol.TIMEOUT if late else protocol.ENDINGS, verdicts[1:]
@@ -124,8 +125,8 @@ class TestProcesses:
     def _wait(self, tester: Tester, candidate: TestedProgram | None, limit: TimeLimit) -> tuple[bytes, bytes]:
         """How the tests ended, and their verdicts: FINISHED, USED_UP, b"" if they died, TIMEOUT, MEMORY, or MORE."""
         verdicts = b""
-        ended = protocol.MORE
-        while ended == protocol.MORE and len(verdicts) <= _CAP:
+        ended = wire.MORE
+        while ended == wire.MORE and len(verdicts) <= _CAP:
             ended = self._signal(tester, candidate, limit)
             verdicts += tester.read_verdicts()
         return ended, verdicts
@@ -133,7 +134,7 @@ class TestProcesses:
     def _signal(self, tester: Tester, candidate: TestedProgram | None, limit: TimeLimit) -> bytes:
         while not self._children.readable(tester.done, self._children.next_check(limit.deadline)):
             if candidate and self._children.is_too_big(candidate.process):
-                return protocol.MEMORY
+                return wire.MEMORY
             if not limit.extend():
                 return protocol.TIMEOUT
         return os.read(tester.done, 1)

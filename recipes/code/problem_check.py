@@ -8,24 +8,27 @@ a test beyond its example, so that such lines are named, not refused.
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
-from tasks.core.terminal import shortened
-from tasks.errors import GraftError
-from tasks.params.sections import SandboxParams
-from tasks.problems.shown_answers import lookup_program
-from tasks.programs.code_blocks import syntax_tree
-from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Sandbox, make_sandbox
-from tasks.programs.sandbox.unit_tests.outcomes import (
+from recipes.code.evaluator import UNIT_TESTS
+from recipes.code.harness.outcomes import (
     LATE,
     Outcome,
     TextVerdicts,
     UnitTests,
     first_failures,
+    make_test_sandbox,
     run_unit_tests,
     text_verdicts,
 )
-from tasks.records import UNIT_TESTS, Problem
+from recipes.code.shown_answers import lookup_program
+from tasks.core.terminal import shortened
+from tasks.environments.protocol import CheckedProblems
+from tasks.errors import GraftError
+from tasks.params.sections import SandboxParams
+from tasks.programs.code_blocks import syntax_tree
+from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Sandbox
+from tasks.records import Problem
 
 Texts = Sequence[TextVerdicts]
 """Verdicts of one program, for each text of tests."""
@@ -38,16 +41,8 @@ _EMPTY = ("", "def {}(*args, **kwargs): pass\n", "def {0}(*args, **kwargs): retu
 """Programs that do nothing: without the function, with one that returns None, and one that returns an object."""
 
 
-class CheckedTests(NamedTuple):
-    """Problems with the numbers of their tests, why others are refused, and what is doubtful in some; by place."""
-
-    problems: dict[str, Problem]
-    refused: dict[str, str]
-    doubts: dict[str, str]
-
-
-def check_unit_tests(problems: Mapping[str, Problem], params: SandboxParams) -> CheckedTests:
-    """The problems as a run takes them; those of no code as they are.
+def check_unit_tests(problems: Mapping[str, Problem], params: SandboxParams) -> CheckedProblems:
+    """The problems with the numbers of their tests; those of no code as they are.
 
     Shown tests that the file's own solution fails are left out: search would be led by a wrong example in a docstring.
     Raises GraftError if the sandbox does not start, or dies.
@@ -55,7 +50,7 @@ def check_unit_tests(problems: Mapping[str, Problem], params: SandboxParams) -> 
     answers: dict[str, Any] = {p: problem.answer for p, problem in problems.items() if problem.evaluator == UNIT_TESTS}
     refused, doubts = dict[str, str](), dict[str, str]()
     if answers:
-        with make_sandbox(params) as sandbox:
+        with make_test_sandbox(params) as sandbox:
             refused |= _count(sandbox, answers)
             refused |= _try_solutions(sandbox, {p: a for p, a in answers.items() if a["solution"] and p not in refused})
             used = {p: answer for p, answer in answers.items() if p not in refused}
@@ -69,7 +64,7 @@ def check_unit_tests(problems: Mapping[str, Problem], params: SandboxParams) -> 
         if place not in refused
     }
     in_order = ({place: found[place] for place in problems if place in found} for found in (refused, doubts))
-    return CheckedTests(counted, *in_order)
+    return CheckedProblems(counted, *in_order)
 
 
 def _count(sandbox: Sandbox, answers: dict[str, Any]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import re
 import traceback
 
-from tasks.programs.sandbox.unit_tests.remote import CandidateDied, CandidateError
+from recipes.code.harness.remote import CandidateDied, CandidateError
 
 TESTS = "<tests>"
 """The file of compiled tests in tracebacks."""

@@ -1,4 +1,4 @@
-"""The real chain in the environment `code`: one-line functions are written, tested by hidden tests, and learnt."""
+"""The real chain of the recipe code: one-line functions are written, tested by hidden tests, and learnt."""
 
 from statistics import fmean
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from benchmarks.support.workspace import graft, make_workspace
+from recipes.code.evaluator import score
 from tasks.artifacts import read_jsonl, read_text
-from tasks.evaluators.unit_tests import score
 from tasks.layout import Layout
 from tasks.records import ProblemOutcome
 from tasks.statistics.intervals import difference_interval
@@ -17,7 +17,7 @@ from tests.support.groups import read_rewarded
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 SMALL = [
-    *["environment=code", "problems.train=240", "problems.validation=16"],
+    *["environment=recipes.code:Code", "problems.train=240", "problems.validation=16"],
     *["problems.test=60", "bootstrap.hidden=128", "bootstrap.layers=3", "bootstrap.vocabulary=320"],
     *["bootstrap.epochs=12", "bootstrap.learning_rate=0.003", "policy.max_new_tokens=24"],
     *["influence.selection=none", "update.epochs=3", "evaluation.samples=10", "evaluation.ks=[1, 5]"],
