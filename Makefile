@@ -114,7 +114,7 @@ test: setup
 
 # The sandbox and its attacks, params, the command line, and what an installation consists of.
 PYTHON_TESTS := tests/attacks tests/unit/programs tests/unit/params tests/project/test_cli.py \
-  tests/unit/environments/test_environments.py tests/recipes/code/test_unit_tests.py tests/unit/flows/test_doctor.py
+  tests/unit/environments/test_environments.py tests/recipes/code tests/unit/flows/test_doctor.py
 
 test-python:
 	@version=$$("$(PYTHON)" -c 'import sys; print("%d.%d" % sys.version_info[:2])') && \
