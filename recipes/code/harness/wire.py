@@ -1,4 +1,4 @@
-"""Wire format of unit tests, beside that of the sandbox: between host, zygote, the tests and the program under test.
+"""Wire format of unit tests between host, zygote, the tests and the program under test; the sandbox has its own.
 
 Standard library only.
 """
