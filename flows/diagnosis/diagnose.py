@@ -44,6 +44,7 @@ from tasks.search.draw import draw_problems, draw_train_problems
 from tasks.search.policy_search import SplitProblem
 from tasks.seeds import derive_seed
 from tasks.select.select_samples import select_samples
+from tasks.sources.user_code import find_modules_in
 from tasks.trajectories import Member, Reward
 from tasks.update.compute import update_scorer
 from tasks.update.diagnostics.health import Score, StepMeasurements, verdicts
@@ -66,6 +67,7 @@ def diagnose(layout: Layout, params: Params, count: int | None = None, round: in
     tolerant = without_tree(params, params.update.group_size)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
+    find_modules_in(layout.root)
     environment = environment_in(layout.root, params)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:

@@ -9,7 +9,7 @@ from flows.diagnosis.record import DiagnosedCompletion, ProblemDiagnosis, Token
 from tasks.core.terminal import answer_text
 from tasks.model.policy import Policy, is_truncated
 from tasks.model.sample import Sample
-from tasks.objective.advantages import known_rewards
+from tasks.objective.advantages import ADVANTAGES, known_rewards
 from tasks.objective.groups import SampleGroup
 from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.params.fields import Baseline
@@ -94,11 +94,13 @@ def right_samples(attempts: Sequence[Attempt]) -> int:
 def baselines_of(
     rule: Baseline, rewards: Sequence[float | None], advantages: Sequence[float], batch: Sequence[float]
 ) -> list[float | None]:
-    """The baseline of each reward of a group [G], None for a failed one (tasks/objective/advantages.py).
+    """The baseline of each reward of a group [G], None for a failed one and by a user's function, which may have none.
 
     r - A where the advantage is that difference itself; else the mean of the group's known rewards, or of the `batch`
     where there is a single one or the rule is global.
     """
+    if rule not in ADVANTAGES:
+        return [None] * len(rewards)
     known = known_rewards(rewards)
     mean = _mean(batch if len(known) == 1 or rule == "global" else known)
     differences = rule in ("none", "leave_one_out")

@@ -23,11 +23,13 @@ Digest = Callable[[], str]
 def user_files(root: Path, params: Params) -> dict[str, Digest]:
     """Param → a function that digests what it names, without the params that name nothing of the user's.
 
-    Raises GraftError if a module, a file or a folder is missing, or a reward term cannot be called as one.
+    Raises GraftError if a module, a file or a folder is missing, or a function cannot be called as it is.
     """
     environment = params.environment
     for term in params.rewards.own:
         check_arguments(root, term.term, "rewards.own", "problem, text, results")
+    for param, (name, arguments) in functions_of(params).items():
+        check_arguments(root, name, param, arguments)
     digests = {
         "environment.name": _modules(root, "environment", [environment.name]),
         "problems.evaluator": _modules(root, "problems.evaluator", [params.problems.evaluator]),
@@ -36,22 +38,33 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
         "policy.prompt.file": _examples(root, params.policy.prompt.file),
         "search.rule": _modules(root, "search.rule", [params.search.rule]),
         "rewards.own": _modules(root, "rewards.own", [term.term for term in params.rewards.own]),
+        **{param: _modules(root, param, [name]) for param, (name, _) in functions_of(params).items()},
     }
     return {param: digest for param, digest in digests.items() if digest}
+
+
+def functions_of(params: Params) -> dict[str, tuple[str, str]]:
+    """Param that names a user's function → the name, and the arguments that the function is called with."""
+    found = {
+        "influence.selection": (params.influence.selection, "measured"),
+        "update.loss": (params.update.loss, "logprobs, ratio, advantages, objective"),
+        "update.advantages": (params.update.advantages, "groups"),
+    }
+    return {param: (name, arguments) for param, (name, arguments) in found.items() if ":" in name}
 
 
 def digests_for(files: Mapping[str, Digest], declared: Sequence[str]) -> dict[str, str]:
     """Param → digest of the user's files that a stage reads; `declared`: the params that `dvc.yaml` lists for it.
 
-    A stage reads a file if it may see the whole section of the param that names it; one that may see this param alone
-    does not.
+    A stage reads a file if it may see the whole section of the param that names it. One that may see this param alone
+    does not, but for the loss and the advantages, which `select` calls.
     """
     return {param: digest() for param, digest in files.items() if _is_read(param, declared)}
 
 
 def _is_read(param: str, declared: Sequence[str]) -> bool:
-    section = param.rpartition(".")[0]
-    return any(f"{section}.".startswith(f"{name}.") for name in declared)
+    seen = param if param in ("update.loss", "update.advantages") else param.rpartition(".")[0]
+    return any(f"{seen}.".startswith(f"{name}.") for name in declared)
 
 
 def _modules(root: Path, param: str, names: Sequence[str]) -> Digest | None:

@@ -1,7 +1,6 @@
 """Lookup of the environment named in `params.yaml`."""
 
 import re
-import sys
 from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
@@ -14,7 +13,7 @@ from tasks.errors import GraftError
 from tasks.params.environment import BUILT_IN
 from tasks.params.params import Params
 from tasks.params.sections import Section
-from tasks.sources.import_class import new_instance
+from tasks.sources.user_code import find_modules_in, new_instance
 
 SET_HERE = ("Params", "params", "root")
 """Attributes that need no definition by the user."""
@@ -28,8 +27,8 @@ CALLS = {
 
 def environment_in(root: Path, params: Params) -> Environment:
     """The environment of a stage's params, in the project folder `root`."""
-    if ":" in params.environment.name and str(root) not in sys.path:
-        sys.path.insert(0, str(root))
+    if ":" in params.environment.name:
+        find_modules_in(root)
     environment = environment_of(params.environment.name, **params.environment.params)
     environment.root = root
     return environment

@@ -1,9 +1,7 @@
 """Scores of values by the evaluator of their problem: built in by name, or a user's class `module:CLASS`."""
 
-import sys
 from collections.abc import Callable
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +9,7 @@ from tasks.errors import GraftError
 from tasks.evaluators import choice, drop, expression, f1, number, text
 from tasks.evaluators.number import Value
 from tasks.records import NUMBER, Answer, CheckVerdict, Problem
+from tasks.sources.user_code import find_modules_in, new_instance
 from tasks.sources.user_modules import digest_modules
 
 
@@ -64,20 +63,14 @@ def own_evaluator(root: Path, name: str, sha256: str | None) -> Any:
 
     Raises GraftError if there is none, if it has no `score`, or if its source differs from the digest.
     """
-    module, _, attribute = name.partition(":")
+    module = name.partition(":")[0]
     if digest_modules(root, [module]) != sha256:
         raise GraftError(
             f"problems.evaluator: {module} is not the one that the problems were read with; graft retrain reads them "
             "again"
         )
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
-    try:
-        evaluator = getattr(import_module(module), attribute)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise GraftError(
-            f"problems.evaluator: {name}: {error}; name a class that needs no arguments, as module:CLASS"
-        ) from error
+    find_modules_in(root)
+    evaluator = new_instance("problems.evaluator", name)
     if not callable(getattr(evaluator, "score", None)):
         raise GraftError(f"problems.evaluator: {name} has no score; define score(self, problem, value) from 0 to 1")
     return evaluator

@@ -12,14 +12,23 @@ mean and std of a group are over its known rewards, std with ddof 1, all in floa
 The batch is all known rewards of the round's split. A reward that failed, None, has advantage 0 and leaves mean and
 std. Where the known rewards of a group are equal, its advantages are exactly 0; with `global` only where those of the
 batch are: a group that is always solved is above the batch's mean. A group with a single known reward uses the batch as
-its group.
+its group. A user's function is one more row: what it gives for a reward that failed counts as 0.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from statistics import fmean
 
+from tasks.errors import GraftError
 from tasks.params.fields import Baseline
+from tasks.sources.user_code import call, load
+
+Groups = Sequence[Sequence[float | None]]
+"""The rewards of a split's groups; None = failed."""
+
+Advantages = Callable[[Groups], list[list[float]]]
+"""Rewards [n][G] → advantages [n][G]."""
 
 EPSILON = 1e-4
 """Added to the standard deviation, as in TRL 1.16."""
@@ -28,10 +37,23 @@ TOLERANCE = 1e-9
 """Rewards that differ by no more are equal: their spread is rounding, and dividing by it would invent a signal."""
 
 
-def advantages_of(rule: Baseline, groups: Sequence[Sequence[float | None]]) -> list[list[float]]:
-    """The advantage of each member of each of a round's groups; rewards [n][G] → [n][G]."""
-    batch = known_rewards(r for rewards in groups for r in rewards)
-    return [_advantages(rule, rewards, batch) for rewards in groups]
+def advantages_of(rule: Baseline, groups: Groups) -> list[list[float]]:
+    """The advantage of each member of each of a round's groups; rewards [n][G] → [n][G].
+
+    Raises GraftError where a user's function gives other numbers than one for each reward.
+    """
+    if rule in ADVANTAGES:
+        return ADVANTAGES[rule](groups)
+    given = call("update.advantages", rule, load("update.advantages", rule), [[*rewards] for rewards in groups])
+    try:
+        return [
+            [0.0 if r is None else _finite(a) for r, a in zip(rewards, own, strict=True)]
+            for rewards, own in zip(groups, given, strict=True)
+        ]
+    except (TypeError, ValueError) as error:
+        raise GraftError(
+            f"update.advantages: {rule}: {error}; return a list for each group, with a finite number for each reward"
+        ) from error
 
 
 def has_signal(rewards: Iterable[float | None]) -> bool:
@@ -50,25 +72,6 @@ def known_rewards(rewards: Iterable[float | None]) -> list[float]:
     return [r for r in rewards if r is not None]
 
 
-def _advantages(rule: Baseline, rewards: Sequence[float | None], batch: Sequence[float]) -> list[float]:
-    given: Sequence[float] = known_rewards(rewards)
-    if len(given) == 1 or rule == "global":
-        given = batch
-    if not has_signal(given):
-        return [0.0] * len(rewards)
-    mean, divisor = fmean(given), _divisor(rule, given, batch)
-    return [0.0 if r is None else (r - mean) / divisor for r in rewards]
-
-
-def _divisor(rule: Baseline, group: Sequence[float], batch: Sequence[float]) -> float:
-    if rule == "group":
-        return standard_deviation(group) + EPSILON
-    if rule in ("batch", "global"):
-        return standard_deviation(batch) + EPSILON
-    # r - mean of the others = (r - mean) · n / (n - 1)
-    return (len(group) - 1) / len(group) if rule == "leave_one_out" else 1.0
-
-
 def standard_deviation(values: Sequence[float]) -> float:
     """With ddof 1; 0 of fewer than two values."""
     if len(values) < 2:
@@ -85,3 +88,58 @@ def scale_negatives(advantages: Sequence[float], negative_weight: float) -> list
     reinforcement learning"): with 1, GRPO as published, the embedded default learned a third as much a round.
     """
     return [advantage if advantage > 0 else advantage * negative_weight for advantage in advantages]
+
+
+def _finite(advantage: float) -> float:
+    if not math.isfinite(advantage):
+        raise ValueError(f"an advantage is {advantage}")
+    return float(advantage)
+
+
+Divisor = Callable[[Sequence[float], Sequence[float]], float]
+"""(known rewards of a group, those of the batch) → what r - mean is divided by."""
+
+
+def _divided(divisor: Divisor, groups: Groups, batch_mean: bool = False) -> list[list[float]]:
+    """(r - mean) / divisor of each group."""
+    batch = known_rewards(r for rewards in groups for r in rewards)
+    return [_of_group(divisor, rewards, batch, batch_mean) for rewards in groups]
+
+
+def _of_group(
+    divisor: Divisor, rewards: Sequence[float | None], batch: Sequence[float], batch_mean: bool
+) -> list[float]:
+    given: Sequence[float] = known_rewards(rewards)
+    if len(given) == 1 or batch_mean:
+        given = batch
+    if not has_signal(given):
+        return [0.0] * len(rewards)
+    mean, by = fmean(given), divisor(given, batch)
+    return [0.0 if r is None else (r - mean) / by for r in rewards]
+
+
+def _group_std(group: Sequence[float], batch: Sequence[float]) -> float:  # noqa: ARG001
+    return standard_deviation(group) + EPSILON
+
+
+def _batch_std(group: Sequence[float], batch: Sequence[float]) -> float:  # noqa: ARG001
+    return standard_deviation(batch) + EPSILON
+
+
+def _one(group: Sequence[float], batch: Sequence[float]) -> float:  # noqa: ARG001
+    return 1.0
+
+
+def _others_share(group: Sequence[float], batch: Sequence[float]) -> float:  # noqa: ARG001
+    """r - mean of the others = (r - mean) · n / (n - 1)."""
+    return (len(group) - 1) / len(group)
+
+
+ADVANTAGES: dict[str, Advantages] = {
+    "group": partial(_divided, _group_std),
+    "batch": partial(_divided, _batch_std),
+    "global": partial(_divided, _batch_std, batch_mean=True),
+    "none": partial(_divided, _one),
+    "leave_one_out": partial(_divided, _others_share),
+}
+"""Value of `update.advantages` → function of a split's groups."""

@@ -21,32 +21,21 @@ r is the importance ratio, A the advantage, H the entropy of the distribution th
 
 GSPO as published is `loss: grpo` with `importance: sequence`, Dr. GRPO `loss: dr_grpo` with `advantages: none`. The
 manual loss of rookworld-trl is flows/presets/manual.yaml.
-The means are in tasks/objective/token_weights.py: influence needs them too. Loss and gradients are those of TRL 1.16
+The surrogates are in tasks/objective/surrogates.py, where a user's is one more row; the means in
+tasks/objective/token_weights.py: influence needs them too. Loss and gradients are those of TRL 1.16
 (tests/unit/update/test_trl_oracle.py), but for the entropy of grpo, sapo and dr_grpo, which TRL averages over tokens.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from tasks.model.sample import Sample
+from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.kl import kl_estimate
-from tasks.objective.surrogates import capped, clipped, gated, importance_ratio, plain
-from tasks.params.fields import Importance, KlEstimate, Loss
-
-
-@dataclass(frozen=True)
-class Objective:
-    """The params of a token's loss."""
-
-    loss: Loss
-    importance: Importance
-    clip_low: float
-    clip_high: float
-    beta: float
-    kl: KlEstimate
-    kl_correction: bool
-    entropy: float
+from tasks.objective.surrogates import Objective, importance_ratio, policy_loss
 
 
 @dataclass(frozen=True)
@@ -77,7 +66,7 @@ def token_losses(
     """
     ratio = importance_ratio(logprobs, behaviour, mask, objective.importance)
     advantages = advantages[:, None] if advantages.dim() == 1 else advantages
-    policy, was_clipped = surrogate(logprobs, ratio, advantages, objective)
+    policy, was_clipped = policy_loss(objective.loss).surrogate(logprobs, ratio, advantages, objective)
     loss, kl = policy, torch.zeros_like(logprobs)
     penalty = bonus = kl
     if reference is not None:
@@ -99,12 +88,8 @@ def token_losses(
     )
 
 
-def surrogate(logprobs: Tensor, ratio: Tensor, advantages: Tensor, objective: Objective) -> tuple[Tensor, Tensor]:
-    """The policy gradient part for `objective.loss`, and where its clip is active."""
-    if objective.loss == "cispo":
-        return capped(logprobs, ratio, advantages, objective.clip_high)
-    if objective.loss == "reinforce":
-        return plain(logprobs, advantages)
-    if objective.loss == "sapo":
-        return gated(ratio, advantages)
-    return clipped(ratio, advantages, objective.clip_low, objective.clip_high)
+def first_step_losses(objective: Objective, samples: Sequence[Sample], scored: TokenScores) -> Tensor:
+    """The surrogate of each token at the weights that the samples were drawn with, where every ratio is 1; [R, C]."""
+    logprobs = scored.logprobs
+    advantages = logprobs.new_tensor([s.advantage for s in samples])
+    return token_losses(logprobs, logprobs.detach(), None, None, advantages, scored.mask, objective).loss

@@ -2,10 +2,10 @@
 
 Σ_i over the step's n completions, Σ_t over the |o_i| tokens of one, l_it the loss of a token:
 
-    loss                  the step's number                                from
-    dapo, cispo           Σ_i Σ_t l_it / Σ_i |o_i|                         DAPO, Yu et al. 2025, eq. 8
-    grpo, sapo, reinforce Σ_i (Σ_t l_it / |o_i|) / n                       DeepSeekMath, Shao et al. 2024, eq. 3
-    dr_grpo               Σ_i Σ_t l_it / (n · policy.max_new_tokens)       Dr. GRPO, Liu et al. 2025
+    mean         the step's number                               from
+    tokens       Σ_i Σ_t l_it / Σ_i |o_i|                        DAPO, Yu et al. 2025, eq. 8
+    completions  Σ_i (Σ_t l_it / |o_i|) / n                      DeepSeekMath, Shao et al. 2024, eq. 3
+    constant     Σ_i Σ_t l_it / (n · policy.max_new_tokens)      Dr. GRPO, Liu et al. 2025
 
 Each is Σ_i weight_i Σ_t l_it / denominator, where the denominator is a sum over completions: it is known before the
 micro-batches are made, so that their sizes never change the gradient.
@@ -14,10 +14,8 @@ micro-batches are made, so that their sizes never change the gradient.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tasks.objective.surrogates import Mean, policy_loss
 from tasks.params.fields import Loss
-
-COMPLETION_MEANS: tuple[Loss, ...] = ("grpo", "sapo", "reinforce")
-"""Losses that are a mean over each completion first."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +25,16 @@ class TokenWeights:
     loss: Loss
     longest: int
 
+    @property
+    def mean(self) -> Mean:
+        """What the loss is averaged over."""
+        return policy_loss(self.loss).mean
+
     def weight(self, length: int) -> float:
         """The weight of each token of a completion of `length` tokens."""
-        return 1 / length if self.loss in COMPLETION_MEANS else 1.0
+        return 1 / length if self.mean == "completions" else 1.0
 
     def denominator(self, lengths: Sequence[int]) -> int:
         """The contribution of completions of these lengths to the step's denominator."""
-        if self.loss in COMPLETION_MEANS:
-            return len(lengths)
-        if self.loss == "dr_grpo":
-            return len(lengths) * self.longest
-        return sum(lengths)
+        numbers = {"tokens": sum(lengths), "completions": len(lengths), "constant": len(lengths) * self.longest}
+        return numbers[self.mean]

@@ -107,6 +107,19 @@ def contradictions(params: Params) -> Iterator[tuple[str, str]]:
             "influence.similarity is local, which compares completions by one advantage each, but algorithm ppo has "
             "one for each token: set influence.similarity to dot",
         )
+    for param, name in (("loss", update.loss), ("advantages", update.advantages)):
+        if params.algorithm == "ppo" and ":" in name:
+            yield (
+                "update",
+                f"{param} is {name}, but algorithm ppo has its own: set update.{param} to a built-in name, or "
+                "algorithm to grpo",
+            )
+    if ":" in update.loss and influence.is_measured and influence.similarity == "local":
+        yield (
+            "influence",
+            "similarity is local, which compares completions by ∇ log p, but the gradient of the loss "
+            f"{update.loss} may be another: set influence.similarity to dot",
+        )
     if evaluation.every and not problems.dev:
         yield (
             "evaluation",

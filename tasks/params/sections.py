@@ -1,6 +1,5 @@
 """The sections of `params.yaml`, each with the range of every field."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -19,6 +18,7 @@ from tasks.params.fields import (
     ValidationSampling,
     ValidationSource,
     Weight,
+    check_name,
 )
 from tasks.records import Dtype, PromptStyle, Quantization, Split
 from tasks.redaction import redacted
@@ -83,8 +83,7 @@ class Problems(Section):
     @field_validator("evaluator")
     @classmethod
     def _check_evaluator(cls, evaluator: str, others: ValidationInfo) -> str:
-        if evaluator not in EVALUATORS and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", evaluator):
-            raise ValueError(f"write one of {', '.join(EVALUATORS)}, or module:CLASS of your own, not {evaluator!r}")
+        check_name(evaluator, EVALUATORS, "module:CLASS")
         if evaluator not in (BY_FORMAT, "number") and others.data.get("source") != "jsonl":
             raise ValueError(f"{evaluator!r} does nothing: generated problems have their own; set it to format")
         return evaluator
@@ -177,9 +176,7 @@ class Search(Section):
     @field_validator("rule")
     @classmethod
     def _check_rule(cls, rule: str) -> str:
-        if rule not in RULES and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", rule):
-            raise ValueError(f"write one of {', '.join(RULES)}, or module:CLASS of your own, not {rule!r}")
-        return rule
+        return check_name(rule, RULES, "module:CLASS")
 
     @model_validator(mode="after")
     def _check_simulations(self) -> "Search":
@@ -279,7 +276,7 @@ class Influence(Section):
     @property
     def is_measured(self) -> bool:
         """Whether the selection is by the influence of every sample."""
-        return self.selection in ("positive", "top", "bottom")
+        return self.selection not in ("audit", "random", "none")
 
     @property
     def is_held_out(self) -> bool:

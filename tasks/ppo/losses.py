@@ -17,8 +17,9 @@ from torch import Tensor
 
 from tasks.model.sample import Sample
 from tasks.model.scoring.token_scores import TokenScores
-from tasks.objective.losses import Objective, token_losses
+from tasks.objective.losses import token_losses
 from tasks.objective.recorded_logprobs import pad_rows
+from tasks.objective.surrogates import Objective
 from tasks.params.params import Params
 from tasks.params.ppo import Ppo
 

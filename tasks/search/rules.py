@@ -1,6 +1,5 @@
 """Rules of the search by name, and lookup of `search.rule`."""
 
-import sys
 from abc import abstractmethod
 from math import inf
 from pathlib import Path
@@ -13,7 +12,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import Search
 from tasks.search.node import Node, open_nodes
 from tasks.search.protocol import Rule
-from tasks.sources.import_class import new_instance
+from tasks.sources.user_code import find_modules_in, new_instance
 
 Floats = NDArray[np.float64]
 
@@ -106,8 +105,7 @@ def rule_of(search: Search, root: Path | None) -> Rule:
 
 
 def _user_rule(name: str, root: Path | None) -> Rule:
-    if root is not None and str(root) not in sys.path:
-        sys.path.insert(0, str(root))
+    find_modules_in(root)
     rule: Rule = new_instance("search.rule", name)
     missing = [method for method in ("choose", "expand", "update") if not callable(getattr(rule, method, None))]
     if missing:

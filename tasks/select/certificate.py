@@ -197,7 +197,7 @@ def _gradient(
 def _update_gradient(
     scorer: Scorer, weights: Sequence[Tensor], samples: list[Sample], denominator: int, update: Update, ppo: Ppo | None
 ) -> list[Tensor]:
-    in_loss = update.model_copy(update={"beta": 0.0, "kl": "k3", "kl_correction": False, "entropy": 0.0})
+    in_loss = update.model_copy(update={"entropy": 0.0})
     step = [UpdateGroup("certificate", samples, denominator)]
     for weight in weights:
         weight.grad = None  # of an earlier update of this model

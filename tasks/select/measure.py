@@ -14,9 +14,11 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.objective.advantages import known_rewards
 from tasks.objective.groups import SampleGroup, samples_in
+from tasks.objective.losses import first_step_losses
+from tasks.objective.surrogates import LOSSES
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
-from tasks.ppo.losses import first_step_losses
+from tasks.ppo.losses import first_step_losses as ppo_losses
 from tasks.seeds import derive_seed
 from tasks.select.certificate import certify, draw, validation_loss
 from tasks.select.conformal_control import rejection_threshold
@@ -26,6 +28,7 @@ from tasks.select.losses import TokenLosses, Validation
 from tasks.select.tracin import NOT_MEASURED, Influences, Measure, SampleInfluence, cached_gradients, influences
 from tasks.select.validation_samples import validation_of
 from tasks.update.compute import update_scorer
+from tasks.update.gradient import objective_of
 
 MEBIBYTE = 2**20
 
@@ -62,14 +65,17 @@ class _Round:
 
     @property
     def token_losses(self) -> TokenLosses | None:
-        """PPO's; None for GRPO, whose gradient at ratio 1 is a multiple of ∇ log p."""
-        return None if self.value_head is None else partial(first_step_losses, self.params.ppo)
+        """PPO's or those of a user's loss; None for others, whose gradient at ratio 1 is a multiple of ∇ log p."""
+        if self.value_head is not None:
+            return partial(ppo_losses, self.params.ppo)
+        update = self.params.update
+        return None if update.loss in LOSSES else partial(first_step_losses, objective_of(update))
 
     @property
     def measure(self) -> Measure:
         own = self.params.influence
-        # local compares by one advantage, and PPO has one for each token
-        similarity = own.similarity if self.value_head is None else "dot"
+        # local compares by one advantage and ∇ log p
+        similarity = own.similarity if self.token_losses is None else "dot"
         leaves_own = own.validation == "same_batch" and not own.own_vote
         return Measure(similarity, "own" if leaves_own else None, own.memory_budget * MEBIBYTE)
 

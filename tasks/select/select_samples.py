@@ -15,7 +15,7 @@ from tasks.seeds import derive_seed
 from tasks.select.measure import Measurement, measure
 from tasks.select.metrics import selection_metrics
 from tasks.select.reward_audit import audit_metrics
-from tasks.select.strategies import STRATEGIES, Measured
+from tasks.select.strategies import Measured, keep
 from tasks.select.tracin import NOT_MEASURED, SampleInfluence
 
 AUDIT_SHARE = 0.05
@@ -57,17 +57,17 @@ def select_samples(
     found = Measurement([NOT_MEASURED] * len(samples), 0.0, {})
     kept, numbers = [s.has_signal for s in samples], dict[str, float]()
     errs = audit is not None and audit.answer == "err"
+    by_influence = own.is_measured or errs
     if audit is not None and not policy.has_adapter:
         if errs:
             logger.warning("rewards err, but influence needs an adapter and there is none: nothing is dropped")
-    elif own.is_measured or errs:
+    elif by_influence:
         found = measure(policy, train, validation, params, round, value_head, decides=True)
     elif audit is not None:
         found = _measure_part(policy, train, validation, params, round, value_head)
-    strategy = STRATEGIES.get("positive" if errs else own.selection)
-    if strategy and (found.is_measured or own.selection == "random"):
-        kept = strategy(_measured(samples, found, params, round))
-    elif strategy and any(kept):
+    if own.selection == "random" or (by_influence and found.is_measured):
+        kept = keep("positive" if errs else own.selection, _measured(samples, found, params, round))
+    elif by_influence and any(kept):
         logger.warning("no validation sample has a signal: every training sample that has one is kept")
     if own.is_measured:
         numbers["all_kept"] = int(any(kept) and not found.is_measured)
@@ -90,6 +90,7 @@ def select_samples(
 
 def _measured(samples: Sequence[Sample], found: Measurement, params: Params, round: int) -> Measured:
     return Measured(
+        samples,
         [one.influence or 0.0 for one in found.each],
         [s.has_signal for s in samples],
         [derive_seed(params.seed, "selection", round, s.problem_id, s.member) for s in samples],

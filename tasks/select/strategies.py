@@ -5,6 +5,7 @@
     top                    the share with the highest influence
     bottom                 the share with the lowest, which shows whether the sign of influence is right
     random                 a random share: the baseline of a selection of that size
+    module:function        what a user's function of `Measured` says
 
 A sample without a signal is never kept.
 """
@@ -12,12 +13,16 @@ A sample without a signal is never kept.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tasks.errors import GraftError
+from tasks.model.sample import Sample
 from tasks.params.fields import Selection
+from tasks.sources.user_code import call, load
 
 
 class Measured(NamedTuple):
     """The samples of a round; the lists are parallel, [n]."""
 
+    samples: Sequence[Sample]
     influences: Sequence[float]
     has_signal: Sequence[bool]
     seeds: Sequence[int]  # of each sample, which decide between equal influences
@@ -50,7 +55,24 @@ def random(measured: Measured) -> list[bool]:
     return _first(measured, [0.0] * len(measured.influences))
 
 
-STRATEGIES: dict[Selection, Strategy] = {"positive": positive, "top": top, "bottom": bottom, "random": random}
+STRATEGIES: dict[str, Strategy] = {"positive": positive, "top": top, "bottom": bottom, "random": random}
+"""Value of `influence.selection` → strategy; audit and none have none."""
+
+
+def keep(name: Selection, measured: Measured) -> list[bool]:
+    """Which of the samples the strategy keeps, [n]; never one without a signal.
+
+    Raises GraftError where a user's function returns anything but a bool for each.
+    """
+    if name in STRATEGIES:
+        return STRATEGIES[name](measured)
+    kept = call("influence.selection", name, load("influence.selection", name), measured)
+    if not (isinstance(kept, list) and len(kept) == len(measured.influences) and {*map(type, kept)} <= {bool}):
+        raise GraftError(
+            f"influence.selection: {name} returned {kept!r:.80}; return a list of a bool for each of the "
+            f"{len(measured.influences)} samples"
+        )
+    return [one and has_signal for one, has_signal in zip(kept, measured.has_signal, strict=True)]
 
 
 def _first(measured: Measured, order: Sequence[float]) -> list[bool]:

@@ -13,6 +13,7 @@ from tasks.params.params import Params
 from tasks.round_start import StoredModels
 from tasks.select.select_round import HeldOut, hold_out, processes_of, select_round
 from tasks.select.validation_rollout import sample_validation, write_validation
+from tasks.sources.user_code import find_modules_in
 from tasks.trajectories import RewardedTrajectory
 
 
@@ -36,6 +37,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 def select(train: Sequence[RewardedTrajectory], held_out: HeldOut, layout: Layout, params: Params, round: int) -> None:
     """Select at the policy of the round before; the first of several processes writes."""
+    find_modules_in(layout.root)
     selection = select_round(StoredModels(layout, params, round), train, held_out, params, round)
     if not rank():
         write_jsonl(layout.selection(round), selection.lines)

@@ -20,8 +20,9 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.losses import Objective, TokenLosses, token_losses
+from tasks.objective.losses import TokenLosses, token_losses
 from tasks.objective.recorded_logprobs import Logprobs, pad_behaviour, pad_logprobs, pad_rows
+from tasks.objective.surrogates import Objective
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.ppo import Ppo
 from tasks.params.update import Update

@@ -15,6 +15,7 @@ from tasks.params.params import Params
 from tasks.records import Selected
 from tasks.round_start import StoredModels
 from tasks.sources.fingerprint import fingerprint
+from tasks.sources.user_code import find_modules_in
 from tasks.statistics.collapse import collapse_remarks
 from tasks.update.checkpoint import Checkpoint
 from tasks.update.compute import update_round
@@ -32,6 +33,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 def update(layout: Layout, params: Params, round: int) -> None:
     """The update in one process, or in each of several; the first one writes."""
+    find_modules_in(layout.root)
     lines = read_jsonl(layout.selection(round), Selected)
     splits = list(dict.fromkeys(["train", *(line.split for line in lines)]))
     checkpoint, live = _checkpoint(layout, params, round), LiveRows(layout.live_steps(f"update@{round}"))

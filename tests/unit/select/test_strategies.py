@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.model.sample import Sample
 from tasks.params.fields import Selection
 from tasks.select.strategies import STRATEGIES, Measured
 
@@ -15,7 +16,8 @@ samples = st.lists(
 
 def measured(rows: list[tuple[float, bool, int]], share: float = 0.5, threshold: float = 0.0) -> Measured:
     influences, has_signal, seeds = zip(*rows, strict=True)
-    return Measured(influences, has_signal, seeds, threshold, share)
+    own = [Sample("p", place, (1,), (2,), (), float(signal)) for place, signal in enumerate(has_signal)]
+    return Measured(own, influences, has_signal, seeds, threshold, share)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -15,8 +15,9 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.token_scores import TokenScores
-from tasks.objective.losses import Objective, token_losses
+from tasks.objective.losses import token_losses
 from tasks.objective.recorded_logprobs import Logprobs, pad_logprobs, sample_key
+from tasks.objective.surrogates import Objective
 from tasks.objective.token_weights import TokenWeights
 from tasks.select.losses import loss_denominator
 from tasks.select.tracin import Measure, influences

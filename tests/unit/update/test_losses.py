@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.objective.losses import Objective, token_losses
+from tasks.objective.losses import token_losses
+from tasks.objective.surrogates import Objective
 
 ROWS, WIDTH = 5, 7
 LOSSES = ["dapo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"]
