@@ -55,7 +55,7 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     ("  beta:", "  betta:", r"no param 'update\.betta'; did you mean 'update\.beta'\?"),
     ("seed: 0", "seed: 0\nxyzzy: 1", r"no param 'xyzzy'; the sections are seed, environment, alg"),
     ("  beta: 0.01", "  beta: -1", r"update\.beta: .*greater than or equal to 0, not -1"),
-    ("  loss: dapo", "  loss: ppo", r"update\.loss: write one of .*reinforce, or module:function of your own, not 'ppo'"),
+    ("  loss: dapo", "  loss: ppo", r"update\.loss: write one of .*, or module:function of your own, not 'ppo'"),
     ("    rank: 16", "    rnk: 16", r"no param 'policy\.lora\.rnk'; did you mean 'policy\.lora\.rank'\?"),
     ("targets: all-linear", "targets: all", r"policy\.lora\.targets: write all-linear, or a list .*not 'all'"),
     ("  beta: 0.01", "  beta: .nan", r"update\.beta: .*finite number, not nan"),
