@@ -194,14 +194,18 @@ def _gradient(
     return {parameter: one - other for parameter, one, other in zip(trained, *parts, strict=True)}
 
 
+def without_penalties(update: Update) -> Update:
+    """The params without the KL and the entropy bonus, which influence leaves out and the stage `select` cannot see."""
+    return update.model_copy(update={"beta": 0.0, "kl": "k3", "kl_correction": False, "entropy": 0.0})
+
+
 def _update_gradient(
     scorer: Scorer, weights: Sequence[Tensor], samples: list[Sample], denominator: int, update: Update, ppo: Ppo | None
 ) -> list[Tensor]:
-    in_loss = update.model_copy(update={"entropy": 0.0})
     step = [UpdateGroup("certificate", samples, denominator)]
     for weight in weights:
         weight.grad = None  # of an earlier update of this model
-    accumulate_gradient(scorer, step, {}, None, in_loss, ppo)
+    accumulate_gradient(scorer, step, {}, None, without_penalties(update), ppo)
     found = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
     for weight in weights:
         weight.grad = None

@@ -20,7 +20,7 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.ppo.losses import first_step_losses as ppo_losses
 from tasks.seeds import derive_seed
-from tasks.select.certificate import certify, draw, validation_loss
+from tasks.select.certificate import certify, draw, validation_loss, without_penalties
 from tasks.select.conformal_control import rejection_threshold
 from tasks.select.gradient_algebra import direction_cosine, direction_norm
 from tasks.select.gradient_passes import GradientPasses
@@ -69,7 +69,9 @@ class _Round:
         if self.value_head is not None:
             return partial(ppo_losses, self.params.ppo)
         update = self.params.update
-        return None if update.loss in LOSSES else partial(first_step_losses, objective_of(update))
+        if update.loss in LOSSES:
+            return None
+        return partial(first_step_losses, objective_of(without_penalties(update)))
 
     @property
     def measure(self) -> Measure:

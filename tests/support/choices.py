@@ -61,6 +61,8 @@ CHOICES: dict[str, Choice] = {
     "UCT": Choice(("search.rule=uct",), (TREE,)),
     "random search": Choice(("search.rule=random",), (TREE,)),
     "a user's rule": Choice(("search.rule=tasks.search.rules:Uniform",), (TREE,)),
+    "a user's loss": Choice(("update.loss=tasks.objective.surrogates:gated",), (DOT,)),
+    "a user's selection": Choice(("influence.selection=tasks.select.strategies:top",)),
     "exploration": Choice(("search.exploration=0",), (TREE,)),
     "easiest first": Choice(("search.order=easiest_first",), (TREE, "search.problems=4")),
     "PPO, same batch": Choice((SAME_BATCH,), PPO),

@@ -15,7 +15,8 @@ from tasks.sources.user_modules import digest_modules
 ROOT = Path(__file__).parents[3]
 SHIPPED = (ROOT / "params.yaml").read_text()
 
-MODULE = "def polite(problem, text, results): ...\nclass Same: ...\n"
+MODULE = "def polite(problem, text, results): ...\nclass Same: ...\ndef keep(measured): ...\n"
+MODULE += "def loss(logprobs, ratio, advantages, objective): ...\ndef advantages(groups): ...\n"
 EVERY_PARAM = {
     "environment.name": ["environment=manners:Same"],
     "problems.evaluator": ["problems.source=jsonl", "problems.evaluator=manners:Same"],
@@ -23,6 +24,10 @@ EVERY_PARAM = {
     "policy.base": ["policy.base=base"],
     "policy.prompt.file": ["policy.prompt.file=lines.jsonl"],
     "rewards.own": ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'],
+    "search.rule": ["search.rule=manners:Same"],
+    "influence.selection": ["influence.selection=manners:keep"],
+    "update.loss": ["update.loss=manners:loss"],
+    "update.advantages": ["update.advantages=manners:advantages"],
 }
 READERS = {
     "environment.name": set(MODULES) - {"choose", "update"},
@@ -31,6 +36,10 @@ READERS = {
     "policy.base": {"bootstrap"},
     "policy.prompt.file": {"bootstrap"},
     "rewards.own": {"reward", "select"},
+    "search.rule": {"search"},
+    "influence.selection": {"select"},
+    "update.loss": {"select", "update"},
+    "update.advantages": {"select", "update"},
 }
 
 
@@ -102,6 +111,10 @@ def test_models_of_the_hub_have_none(root: Path) -> None:
     (["policy.prompt.file=none"], r"policy\.prompt\.file: no file none; name JSON lines of worked examples, or null"),
     (['rewards.own=[{name: a, term: "maners:polite", weight: 1}]'],
      r"rewards\.own: no module 'maners' .*; put maners\.py there, or correct"),
+    (["update.loss=manners:keep"], r"update\.loss: .*manners\.py:3: keep\(measured\) is called as "
+     r"keep\(logprobs, ratio, advantages, objective\); give it these arguments"),
+    (["update.advantages=manners:advantage"], r"update\.advantages: .* no 'advantage' .*; did you mean 'advantages'"),
+    (["influence.selection=manners:polite"], r"influence\.selection: .*polite\(problem, text, results\) is called as "),
     (["environment=manners:Sam"], r"environment: .*manners\.py defines no 'Sam' .*; did you mean 'Same'\?"),
     (["problems.source=jsonl", "problems.evaluator=manners:Some"], r"problems\.evaluator: .*did you mean 'Same'"),
 ])  # fmt: skip

@@ -1,7 +1,6 @@
 """The door of the search: rules by name, a user's own, and what is refused."""
 
 import re
-import sys
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -17,12 +16,10 @@ from tasks.records import Result
 from tasks.search.node import Node, open_nodes
 from tasks.search.protocol import Rule
 from tasks.search.rules import BUILT_IN, rule_of
+from tests.support.extensions import examples_project
 from tests.support.searches import make_problem, make_tree
-from tests.support.stage_params import shipped_params
+from tests.support.stage_params import REPOSITORY, shipped_params
 from tests.unit.search.test_policy_tree import LONGEST, OK, completion
-
-PAGE = Path(__file__).parents[3] / "docs" / "search.md"
-EXAMPLE = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 def search(**changes: object) -> Search:
@@ -31,14 +28,8 @@ def search(**changes: object) -> Search:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project's folder with the rule of docs/search.md."""
-    assert EXAMPLE is not None
-    assert EXAMPLE[1].count("\n") <= 25
-    (tmp_path / "thompson.py").write_text(EXAMPLE[1])
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    for name in ("thompson", "wrong"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return tmp_path
+    """A project's folder with the rule of docs/extend.md."""
+    return examples_project(tmp_path, monkeypatch)
 
 
 def test_the_params_name_the_rules_that_there_are() -> None:
@@ -130,7 +121,7 @@ def test_a_rule_that_chooses_a_leaf_is_refused() -> None:
 
 def test_the_search_alone_depends_on_the_source_of_a_users_rule(root: Path) -> None:
     for name in ("params.yaml", "dvc.yaml"):
-        (root / name).write_text((PAGE.parents[1] / name).read_text())
+        (root / name).write_text((REPOSITORY / name).read_text())
     params = shipped_params(search={"rule": "thompson:Thompson"})
     before = {stage: listed_digests(root, stage, params) for stage in MODULES}
     (root / "thompson.py").write_text((root / "thompson.py").read_text() + "# an edit\n")
@@ -146,4 +137,4 @@ def test_the_search_alone_depends_on_the_source_of_a_users_rule(root: Path) -> N
     ["README.md", "docs/index.md", "docs/search.md", "docs/architecture.md", "dvc.yaml", "params.yaml", "llms.txt"],
 )
 def test_the_search_is_introduced_as_monte_carlo_tree_search(file: str) -> None:
-    assert re.search(r"Monte Carlo tree search\s+\(MCTS\)", (PAGE.parents[1] / file).read_text())
+    assert re.search(r"Monte Carlo tree search\s+\(MCTS\)", (REPOSITORY / file).read_text())
