@@ -67,7 +67,7 @@ def diagnose(layout: Layout, params: Params, count: int | None = None, round: in
     tolerant = without_tree(params, params.update.group_size)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
-    find_modules_in(layout.root)
+    find_modules_in(layout.root, params.influence.selection, params.update.loss, params.update.advantages)
     environment = environment_in(layout.root, params)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:

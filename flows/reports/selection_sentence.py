@@ -36,6 +36,8 @@ def selection_sentence(params: Mapping[str, str], rounds: Mapping[int, Numbers])
         share = f"influence.selection {selection}, influence.share {params.get('influence.share', '?')}"
         decider = "Chance" if selection == "random" else "TracIn"
         text = f"{decider} decided ({share}): {KEPT_BY_SHARE[selection]}, {counted}"
+    elif ":" in selection:
+        text = f"{selection} decided (influence.selection): {counted} were kept"
     else:
         text = f"TracIn decided (influence.selection {selection}): {counted} were kept, {_rule(params)}"
     return f"{text}{rest}{_influence(known)}."

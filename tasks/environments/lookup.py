@@ -27,8 +27,7 @@ CALLS = {
 
 def environment_in(root: Path, params: Params) -> Environment:
     """The environment of a stage's params, in the project folder `root`."""
-    if ":" in params.environment.name:
-        find_modules_in(root)
+    find_modules_in(root, params.environment.name)
     environment = environment_of(params.environment.name, **params.environment.params)
     environment.root = root
     return environment

@@ -69,7 +69,7 @@ def own_evaluator(root: Path, name: str, sha256: str | None) -> Any:
             f"problems.evaluator: {module} is not the one that the problems were read with; graft retrain reads them "
             "again"
         )
-    find_modules_in(root)
+    find_modules_in(root, name)
     evaluator = new_instance("problems.evaluator", name)
     if not callable(getattr(evaluator, "score", None)):
         raise GraftError(f"problems.evaluator: {name} has no score; define score(self, problem, value) from 0 to 1")

@@ -105,7 +105,7 @@ def rule_of(search: Search, root: Path | None) -> Rule:
 
 
 def _user_rule(name: str, root: Path | None) -> Rule:
-    find_modules_in(root)
+    find_modules_in(root, name)
     rule: Rule = new_instance("search.rule", name)
     missing = [method for method in ("choose", "expand", "update") if not callable(getattr(rule, method, None))]
     if missing:

@@ -37,7 +37,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 def select(train: Sequence[RewardedTrajectory], held_out: HeldOut, layout: Layout, params: Params, round: int) -> None:
     """Select at the policy of the round before; the first of several processes writes."""
-    find_modules_in(layout.root)
+    find_modules_in(layout.root, params.influence.selection, params.update.loss, params.update.advantages)
     selection = select_round(StoredModels(layout, params, round), train, held_out, params, round)
     if not rank():
         write_jsonl(layout.selection(round), selection.lines)

@@ -15,9 +15,12 @@ from tasks.errors import GraftError
 OF_PROJECT = "in a module that Python finds from the project's folder"
 
 
-def find_modules_in(root: Path | None) -> None:
-    """Let this process, and those that it starts, find the modules of the project's folder."""
-    if root is not None and str(root) not in sys.path:
+def find_modules_in(root: Path | None, *names: str) -> None:
+    """Let this process find the modules of the project's folder, where one of the names is of a user's module.
+
+    Only there: a file of the folder may be called as a module of Python is.
+    """
+    if root is not None and str(root) not in sys.path and any(":" in name for name in names):
         sys.path.insert(0, str(root))
 
 

@@ -33,7 +33,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 def update(layout: Layout, params: Params, round: int) -> None:
     """The update in one process, or in each of several; the first one writes."""
-    find_modules_in(layout.root)
+    find_modules_in(layout.root, params.update.loss, params.update.advantages)
     lines = read_jsonl(layout.selection(round), Selected)
     splits = list(dict.fromkeys(["train", *(line.split for line in lines)]))
     checkpoint, live = _checkpoint(layout, params, round), LiveRows(layout.live_steps(f"update@{round}"))

@@ -33,7 +33,7 @@ from tests.support.tiers import nightly_but_first
 
 CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
 CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "micro_batch_tokens": 128}
-CHANGED |= {"loss": "dapo", "importance": "token"}
+CHANGED |= {"loss": "own_loss:clipped", "importance": "token"}
 ADVANTAGES = (1.0, -1.0, 0.5)
 MakeTrajectory = Callable[..., RewardedTrajectory]
 
@@ -46,6 +46,7 @@ def params(**update: Any) -> Params:
 
 def put(layout: Layout, trajectories: list[RewardedTrajectory]) -> None:
     """What the stages before the update would have written."""
+    (layout.root / "own_loss.py").write_text("from tasks.objective.surrogates import clipped\n")  # as dapo
     write_rewarded(layout.trajectories(1), trajectories)
     write_jsonl(layout.selection(1), [line for t in trajectories for line in selected(t, ADVANTAGES)])
 
@@ -76,10 +77,10 @@ def test_two_processes_do_the_work_of_one_and_survive_being_killed(
     shared = {"processes": 2, "sharded": str(sharded).lower()}
     assignments = [f"update.{name}={value}" for name, value in (CHANGED | shared).items()]
     root = make_workspace(tmp_path / "project", assignments)
-    write_sources(root)
     layout = Layout(root)
     save_tiny(layout.policy(0), fresh=True)
     put(layout, [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(8)])
+    write_sources(root)
 
     run(layout, params(), 1)
     alone, alone_numbers = weights(layout, "adapter/adapter_model.safetensors"), numbers(layout)

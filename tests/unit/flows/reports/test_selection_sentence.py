@@ -40,6 +40,7 @@ SENTENCES = [
         "TracIn decided (influence.selection top, influence.share 0.5): those with the highest influence were kept, "
         f"960 of 4,588 samples; {ALL}",
     ),
+    ("a:b", [DECIDED], f"a:b decided (influence.selection): 960 of 4,588 samples were kept; {ALL}"),
     (
         "random",
         [{"samples": 10, "selected": 5}],
