@@ -22,7 +22,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.step_sides import Shape, lengths_of
-from benchmarks.support.turns import Side
+from benchmarks.support.turns import take_turns
 from flows.process.exit_codes import exit_code
 
 if TYPE_CHECKING:
@@ -54,15 +54,8 @@ class StepStatistics:
 
 def measure(shape: Shape, steps: int) -> dict[str, StepStatistics]:
     """Both sides, by turns."""
-    sides = {name: Side("benchmarks.step_sides", name, json.dumps(asdict(shape))) for name in SIDES}
-    taken: dict[str, Steps] = {name: [] for name in SIDES}
-    try:
-        for _ in range(WARM + steps):
-            for name, side in sides.items():
-                taken[name].append(side.turn())
-    finally:
-        for side in sides.values():
-            side.end()
+    sides = {name: (name, json.dumps(asdict(shape))) for name in SIDES}
+    taken = take_turns("benchmarks.step_sides", sides, WARM + steps)
     return {name: StepStatistics.of(rows[WARM:]) for name, rows in taken.items()}
 
 

@@ -1,4 +1,4 @@
-"""Cost of influence beyond a forward and backward pass, compared with other implementations.
+"""Cost of influence beyond a forward and backward pass.
 
     python -m benchmarks.influence
 
@@ -6,24 +6,18 @@ What is measured is the influence of each row of a batch on the loss of as many 
 model of Qwen2's architecture, random weights and a LoRA adapter on all linear layers:
 
     plain        forward and backward of both batches (transformers and peft as they are): the unit
-    lean         the same as Graft's update computes it (tasks/model/layers/fast_layers.py)
     influence    Graft's
     loop         a backward pass for each row, and one for validation
-    vmap         torch.func: a batch of gradients, eight rows at a time, and validation
-    captum, opacus, dattri, dattri-llm: libraries, where they are installed (benchmarks/support/influence_libraries.py)
 
-Each has its own process, and they take turns, so that other load on the machine affects all alike. Except for
-dattri-llm, libraries take two at most after their first, at the smaller size alone: at the larger all processes
-together would hold more than 20 GB.
-Processor seconds are medians; memory is the most above what the process held before its first turn, one thread.
-
-Numbers are compared with the loop's: the relative error of all of them, as one vector; the greatest of a single one,
-which is rounding where an influence is all but 0; and the share of equal signs. Of dattri-llm the batch is its own
-validation, so its numbers are compared with a loop's on that, and its seconds are of half the rows.
+Each has its own process, and they take turns, so that other load on the machine affects all alike. Processor seconds
+are medians; memory is the most above what the process held before its first turn, one thread. Numbers are compared
+with the loop's: the relative error of all of them, as one vector; the greatest of a single one, which is rounding where
+an influence is all but 0; and the share of equal signs. docs/results/2026-11-27-benchmarks.md has torch.func and four
+libraries beside them.
 
 The last line of standard output is one JSON object: `influence_ratio`, influence's seconds over plain's, and
 `peak_memory_ratio`, the worse of the two sizes each; `relative_error`, the greater, and `sign_agreement` against the
-loop; `dattri_llm_ratio`, dattri-llm's seconds over those of plain on its rows, null where it is not installed.
+loop.
 """
 
 import argparse
@@ -32,47 +26,99 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from math import dist, hypot
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.influence_ways import Shape, lean_pass, loop, ours, plain, samples_of, scorer_of, vmap
-from benchmarks.step_sides import forget_peak, memory
-from benchmarks.support.influence_libraries import LIBRARIES, SAME_BATCH, absence, is_installed, package_of
-from benchmarks.support.turns import Side
+from benchmarks.step_sides import Shape as StepShape
+from benchmarks.step_sides import forget_peak, memory, model_of
+from benchmarks.support.plain_influence import loop, plain
+from benchmarks.support.turns import take_turns
 from flows.process.exit_codes import exit_code
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-WAYS = ("plain", "lean", "influence", "loop", "vmap")
-SAME_BATCH_LOOP = "loop, same batch"
-LIBRARY_TURNS = 2
+    from tasks.model.sample import Sample
+    from tasks.model.scoring.scorer import Scorer
+
+PROMPT = 32  # tokens of each row that are its prompt
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Size of the model and the batch."""
+
+    rows: int
+    tokens: int  # of a row, its prompt included
+    rank: int
+    hidden: int
+    layers: int
+    vocabulary: int
+
+
+def scorer_of(shape: Shape) -> "Scorer":
+    """A model of this shape; all rows are one micro-batch."""
+    import torch
+
+    from tasks.model.policy import attach_adapter
+    from tasks.model.scoring.scorer import Scorer
+
+    inner = shape.hidden * 11 // 4
+    model = model_of(StepShape(PROMPT, False, 1, shape.vocabulary, shape.hidden, shape.layers, inner))
+    model = attach_adapter(model, shape.rank, 16.0, 0).eval()
+    with torch.no_grad():  # a fresh adapter's B is 0, and the gradient of its A
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=0.02)
+    return Scorer(model, 0, 1.0, "rows", tokens=2 * shape.rows * shape.tokens)
+
+
+def samples_of(shape: Shape, seed: int) -> "list[Sample]":
+    """Random rows with advantages of both signs."""
+    import random
+
+    from tasks.model.sample import Sample
+
+    rng = random.Random(seed)
+
+    def drawn(length: int) -> tuple[int, ...]:
+        return tuple(rng.randrange(3, shape.vocabulary) for _ in range(length))
+
+    return [
+        Sample(str(row), 0, drawn(PROMPT), drawn(shape.tokens - PROMPT), (), rng.choice([-1.0, 1.0]))
+        for row in range(shape.rows)
+    ]
+
+
+def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]") -> list[float]:
+    from tasks.objective.token_weights import TokenWeights
+    from tasks.select.losses import Validation
+    from tasks.select.tracin import influences
+
+    averaging = TokenWeights("dapo", longest=1)
+    loss = Validation(validation, [s.advantage for s in validation])
+    return [float(s.influence or 0) for s in influences(scorer, samples, averaging, loss).each]
+
+
+WAYS = ("plain", "influence", "loop")
 
 SMALL = Shape(rows=64, tokens=128, rank=8, hidden=128, layers=4, vocabulary=2048)
 LARGE = Shape(rows=32, tokens=128, rank=8, hidden=512, layers=6, vocabulary=4096)
-GROWN = [replace(SMALL, rows=32), replace(SMALL, rows=128), replace(SMALL, tokens=64), replace(SMALL, tokens=256)]
-GROWN += [replace(SMALL, rank=4), replace(SMALL, rank=16), replace(SMALL, rank=32)]
 
 
 def way_of(name: str, shape: Shape) -> Callable[[], Any]:
-    scorer, samples = scorer_of(shape, eager=name == "vmap"), samples_of(shape, 0)
-    others = samples_of(shape, 1)
-    if name in LIBRARIES:
-        return LIBRARIES[name](scorer, samples, others)
+    scorer, samples, others = scorer_of(shape), samples_of(shape, 0), samples_of(shape, 1)
 
-    def both(pass_over: Callable[[Any, Any], object]) -> None:
+    def plain_passes() -> None:
         for rows in (samples, others):
-            pass_over(scorer, rows)
+            plain(scorer, rows)
 
     ways: dict[str, Callable[[], Any]] = {
-        "plain": lambda: both(plain),
-        "lean": lambda: both(lean_pass),
+        "plain": plain_passes,
         "influence": lambda: ours(scorer, samples, others),
         "loop": lambda: loop(scorer, samples, others),
-        "vmap": lambda: vmap(scorer, samples, others),
-        SAME_BATCH_LOOP: lambda: loop(scorer, samples, samples),
     }
     return ways[name]
 
@@ -110,22 +156,8 @@ class Turns(list[dict[str, Any]]):
 
 def measured(shape: Shape, names: Sequence[str], turns: int) -> dict[str, Turns]:
     """Each way, by turns; the first of each is not counted."""
-    sides = {name: Side("benchmarks.influence", "--serve", name, json.dumps(asdict(shape))) for name in names}
-    taken = {name: Turns() for name in names}
-    try:
-        for turn in range(turns + 1):
-            for name, side in sides.items():
-                if not is_limited(name) or turn <= LIBRARY_TURNS:
-                    taken[name].append(side.turn())
-    finally:
-        for side in sides.values():
-            side.end()
-    return taken
-
-
-def is_limited(name: str) -> bool:
-    """True for the libraries that need much memory or time."""
-    return name in LIBRARIES and package_of(name) != SAME_BATCH
+    sides = {name: ("--serve", name, json.dumps(asdict(shape))) for name in names}
+    return {name: Turns(taken) for name, taken in take_turns("benchmarks.influence", sides, turns + 1).items()}
 
 
 def title_of(shape: Shape) -> str:
@@ -133,12 +165,6 @@ def title_of(shape: Shape) -> str:
         f"hidden {shape.hidden}, {shape.layers} layers, vocabulary {shape.vocabulary}, LoRA r = {shape.rank}; "
         f"{shape.rows} rows of {shape.tokens} tokens"
     )
-
-
-def names_of(shape: Shape) -> list[str]:
-    """The ways that are measured at this size."""
-    fitting = [name for name in LIBRARIES if shape == SMALL or not is_limited(name)]
-    return [*WAYS, *(name for name in fitting if is_installed(package_of(name)))]
 
 
 def compared(found: Sequence[float], exact: Sequence[float]) -> list[tuple[float, bool]]:
@@ -151,17 +177,16 @@ def relative_error(found: Sequence[float], exact: Sequence[float]) -> float:
     return dist(found, exact) / hypot(*exact)
 
 
-def agreement(name: str, sides: dict[str, Turns], same_batch: Sequence[float]) -> tuple[str, str, str]:
-    """Table cells on the agreement of a way's numbers; `same_batch` are a loop's with the batch for validation."""
-    found = sides[name][-1]["found"]
+def agreement(name: str, sides: dict[str, Turns]) -> tuple[str, str, str]:
+    """Table cells on the agreement of a way's numbers with the loop's."""
+    found, exact = sides[name][-1]["found"], sides["loop"][-1]["found"]
     if found is None or name == "loop":
         return "", "", ""
-    exact = same_batch if name == SAME_BATCH else sides["loop"][-1]["found"]
     errors, signs = zip(*compared(found, exact), strict=True)
     return f"{relative_error(found, exact):.0e}", f"{max(errors):.0e}", f"{100 * sum(signs) / len(signs):.0f} %"
 
 
-def table(shape: Shape, sides: dict[str, Turns], same_batch: Sequence[float]) -> "Table":
+def table(shape: Shape, sides: dict[str, Turns]) -> "Table":
     from rich.table import Table
 
     made = Table(title=title_of(shape), title_justify="left")
@@ -171,13 +196,12 @@ def table(shape: Shape, sides: dict[str, Turns], same_batch: Sequence[float]) ->
     for name, side in sides.items():
         ratios = f"{side.cpu / unit.cpu:.2f}", f"{side.memory / unit.memory:.2f}"
         cells = f"{side.cpu:.3f}", ratios[0], f"{side.memory:,.0f}", ratios[1]
-        made.add_row(name, *cells, *agreement(name, sides, same_batch))
+        made.add_row(name, *cells, *agreement(name, sides))
     return made
 
 
-def figures(both: Sequence[dict[str, Turns]]) -> dict[str, float | None]:
+def figures(both: Sequence[dict[str, Turns]]) -> dict[str, float]:
     """The worse of the sizes."""
-    theirs = [sides[SAME_BATCH].cpu / (sides["plain"].cpu / 2) for sides in both if SAME_BATCH in sides]
     ours_and_unit = [(sides["influence"], sides["plain"]) for sides in both]
     pairs = [(sides["influence"][-1]["found"], sides["loop"][-1]["found"]) for sides in both]
     signs = [right for found, exact in pairs for _, right in compared(found, exact)]
@@ -186,14 +210,12 @@ def figures(both: Sequence[dict[str, Turns]]) -> dict[str, float | None]:
         "peak_memory_ratio": round(max(side.memory / unit.memory for side, unit in ours_and_unit), 3),
         "relative_error": float(f"{max(relative_error(*pair) for pair in pairs):.2g}"),
         "sign_agreement": sum(signs) / len(signs),
-        "dattri_llm_ratio": round(max(theirs), 3) if theirs else None,
     }
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run, print the tables, and as the last line the figures."""
     from rich.console import Console
-    from rich.table import Table
 
     if arguments and arguments[0] == "--serve":
         serve(arguments[1], Shape(**json.loads(arguments[2])))
@@ -204,19 +226,8 @@ def main(arguments: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     both = []
     for shape in (SMALL, LARGE):
-        same_batch = measured(shape, [SAME_BATCH_LOOP], 0)[SAME_BATCH_LOOP][0]["found"]
-        both.append(measured(shape, names_of(shape), options.turns))
-        console.print(table(shape, both[-1], same_batch))
-    if absent := absence():
-        console.print(absent, markup=False, highlight=False)
-    grown = Table(title="influence, as the batch, its length and the rank grow", title_justify="left")
-    for column in ("", "plain, CPU s", "influence, CPU s", "× plain"):
-        grown.add_column(column, justify="left" if not column else "right")
-    for shape in GROWN:
-        sides = measured(shape, ("plain", "influence"), max(options.turns // 2, 1))
-        cells = (sides["plain"].cpu, sides["influence"].cpu, sides["influence"].cpu / sides["plain"].cpu)
-        grown.add_row(f"{shape.rows} × {shape.tokens}, r = {shape.rank}", *(f"{x:.2f}" for x in cells))
-    console.print(grown)
+        both.append(measured(shape, WAYS, options.turns))
+        console.print(table(shape, both[-1]))
     print(json.dumps(figures(both)))
 
 

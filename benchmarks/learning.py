@@ -19,12 +19,12 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from benchmarks.support.workspace import graft, make_workspace
 from flows.cli.presets import preset, presets
 from flows.process.exit_codes import exit_code
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tests.support.workspace import graft, make_workspace
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,13 +35,17 @@ GREEDY, SAMPLED = "pass_at_1_greedy", "sampled_mean"
 
 FIGURES = {
     "greedy": GREEDY,
-    "sampled": SAMPLED,
+    "seen": "pass_at_1_greedy_seen",
+    "unseen": "pass_at_1_greedy_unseen",
     "new_phrasing": "pass_at_1_greedy_new_phrasing",
     "new_composition": "pass_at_1_greedy_new_composition",
+    "sampled": SAMPLED,
     "pass_at_5": "pass_at_5",
     "pass_at_10": "pass_at_10",
+    "cut": "cut",
 }
-"""Name of a figure → the metric of `evaluate`."""
+"""Name of a figure → the metric of `evaluate`. Those of seen and unseen are of templates; which of them there are
+depends on `stories`."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +83,19 @@ def learn(root: Path, seed: int, assignments: Sequence[str], verbose: bool) -> L
     return LearningRun(read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after"), seconds)
 
 
-def figures(runs: Sequence[LearningRun]) -> dict[str, float]:
-    """The means over the runs, the smallest greedy gain of any run, and the median of their times.
+def learn_all(options: argparse.Namespace, assignments: Sequence[str]) -> dict[int, LearningRun]:
+    """A run for each seed of the command's options (`parser_of`)."""
+    runs: dict[int, LearningRun] = {}
+    with tempfile.TemporaryDirectory(prefix="graft-learning-") as temporary:
+        for seed in options.seeds:
+            root = (options.keep or Path(temporary)) / f"seed-{seed}"
+            runs[seed] = learn(root, seed, assignments, options.verbose)
+            print(f"seed {seed}: {runs[seed].seconds:.0f} s", file=sys.stderr)
+    return runs
 
-    Those of new phrasings and compositions are of `stories: events`.
-    """
+
+def figures(runs: Sequence[LearningRun]) -> dict[str, float]:
+    """The means over the runs, the smallest greedy gain of any run, and the median of their times."""
 
     def mean(name: str, when: str) -> float:
         return fmean(getattr(run, when)[name] for run in runs)
@@ -104,29 +116,18 @@ def table(runs: dict[int, LearningRun]) -> "Table":
     """A row a seed and one of the means: before → after."""
     from rich.table import Table
 
-    names = [name for name in _TITLES if all(name in run.after for run in runs.values())]
+    titles = {name: title for title, name in FIGURES.items() if all(name in run.after for run in runs.values())}
     made = Table(title="test problems solved, before → after", title_justify="left")
-    for title in ("seed", *(_TITLES[name] for name in names), "seconds"):
+    for title in ("seed", *(title.replace("_", " ") for title in titles.values()), "seconds"):
         made.add_column(title, justify="right")
     for seed, run in runs.items():
-        levels = [_change(run.before[name], run.after[name]) for name in names]
+        levels = [_change(run.before[name], run.after[name]) for name in titles]
         made.add_row(str(seed), *levels, f"{run.seconds:.0f}")
     every = list(runs.values())
-    means = [_change(fmean(r.before[name] for r in every), fmean(r.after[name] for r in every)) for name in names]
+    means = [_change(fmean(r.before[name] for r in every), fmean(r.after[name] for r in every)) for name in titles]
     made.add_section()
     made.add_row("mean", *means, f"{fmean(run.seconds for run in every):.0f}")
     return made
-
-
-_TITLES = {
-    GREEDY: "greedy",
-    "pass_at_1_greedy_seen": "seen templates",
-    "pass_at_1_greedy_unseen": "new templates",
-    "pass_at_1_greedy_new_phrasing": "new phrasings",
-    "pass_at_1_greedy_new_composition": "new compositions",
-    SAMPLED: "sampled",
-    "pass_at_10": "pass@10",
-}
 
 
 def _change(before: float, after: float) -> str:
@@ -141,20 +142,15 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--preset", choices=presets(), metavar="NAME", help="its params, before those of -S")
     options = parser.parse_args(arguments)
     assignments = [*(preset(options.preset) if options.preset else []), *options.assignments]
-    runs: dict[int, LearningRun] = {}
-    with tempfile.TemporaryDirectory(prefix="graft-learning-") as temporary:
-        folder = options.keep or Path(temporary)
-        for seed in options.seeds:
-            runs[seed] = learn(folder / f"seed-{seed}", seed, assignments, options.verbose)
-            print(f"seed {seed}: {runs[seed].seconds:.0f} s", file=sys.stderr)
+    runs = learn_all(options, assignments)
     Console(width=None if sys.stdout.isatty() else 140).print(table(runs))
     print(json.dumps({**figures(list(runs.values())), "seeds": list(runs)}))
 
 
-def parser_of(name: str, description: str) -> argparse.ArgumentParser:
-    """The options of a benchmark that learns once for each seed."""
+def parser_of(name: str, description: str, seeds: str = "+") -> argparse.ArgumentParser:
+    """The options of a benchmark that learns once for each seed, of which there are `+` or `*`."""
     parser = argparse.ArgumentParser(f"python -m benchmarks.{name}", description=description.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED")
+    parser.add_argument("--seeds", type=int, nargs=seeds, default=[0, 1, 2], metavar="SEED")
     parser.add_argument("-S", dest="assignments", action="append", default=[], metavar="KEY=VALUE", help="set a param")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep the workspaces and logs in this folder, and use what is there"

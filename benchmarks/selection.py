@@ -42,7 +42,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import as_completed
 from pathlib import Path
 
 from benchmarks.influence_selection.audited_rounds import AuditedRounds
@@ -50,12 +49,12 @@ from benchmarks.influence_selection.complete_run import CompleteRun
 from benchmarks.influence_selection.figures import CompleteRuns, Runs, answers_table, figures, training_table
 from benchmarks.influence_selection.training_run import TrainingRun
 from benchmarks.influence_selection.variants import PLAN
-from benchmarks.support.process_pool import pool_of
+from benchmarks.support.process_pool import pool_of, results_of
 from benchmarks.support.short_runs import Figures, append_figures, make_start, params_of, read_figures
-from benchmarks.support.workspace import PROJECT
 from flows.process import settings
 from flows.process.exit_codes import exit_code
 from tasks.params.fields import Selection
+from tests.support.workspace import PROJECT
 
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "results.jsonl"
 
@@ -87,14 +86,9 @@ def compute(jobs: Sequence[Job], keep: Path, processes: int) -> None:
         starts = {job.folder: job for job in left}
         for made in [pool.submit(prepare, job) for job in starts.values()]:
             made.result()
-        running = {pool.submit(figures_of, job): job for job in left}
-        try:
-            for ended in as_completed(running):
-                job, found = running[ended], ended.result()
-                append_figures(keep, job.digest, found, **job.labels)
-                print(f"{job.labels}: {found}", file=sys.stderr)
-        finally:
-            pool.shutdown(cancel_futures=True)  # an ended command waits for the runs in progress alone
+        for job, found in results_of(pool, figures_of, left):
+            append_figures(keep, job.digest, found, **job.labels)
+            print(f"{job.labels}: {found}", file=sys.stderr)
 
 
 def figures_of(job: Job) -> Figures:

@@ -39,11 +39,10 @@ from typing import Any
 
 from benchmarks.attribution.measures import AVERAGING, measures, planted
 from benchmarks.attribution.reachable import reachable_choices
-from benchmarks.influence_ways import loop, plain
 from benchmarks.support import short_runs
+from benchmarks.support.plain_influence import loop, plain
 from benchmarks.support.short_runs import Figures, append_figures, read_figures
 from benchmarks.support.student_interval import interval
-from benchmarks.support.workspace import PROJECT
 from flows.process import settings
 from flows.process.exit_codes import exit_code
 from tasks.errors import GraftError
@@ -59,6 +58,7 @@ from tasks.select.tracin import influences
 from tasks.select.validation_samples import validation_of
 from tasks.update.compute import update_policy, update_scorer
 from tasks.update.groups import selected_group
+from tests.support.workspace import PROJECT
 
 PROBLEMS, SUBSETS = 64, 40
 REVISION = 3

@@ -22,19 +22,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import as_completed
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 from benchmarks.claims.variants import BEST, BOTTOM, FEW, LARGER, MANY, NONE, OWN_VOTE, SOME, TASKS, TOP, VARIANTS, Run
-from benchmarks.support.process_pool import pool_of
+from benchmarks.support.process_pool import pool_of, results_of
 from benchmarks.support.short_runs import Figures, append_figures, make_start, params_of, read_figures, start_folder
 from benchmarks.support.student_interval import interval
-from benchmarks.support.workspace import PROJECT
 from flows.process import settings
 from flows.process.exit_codes import exit_code
 from tasks.artifacts import read_text
 from tasks.core.terminal import make_table
+from tests.support.workspace import PROJECT
 
 OLD_TABLE = PROJECT / "docs" / "results" / "2026-11-27-claims.md"
 
@@ -72,14 +72,9 @@ def compute_missing(wanted: Sequence[Run], keep: Path, processes: int) -> None:
         starts = {start_folder(Path(temporary), run.start): params_of(run.start) for run in missing}
         for made in [pool.submit(make_start, *start) for start in starts.items()]:
             made.result()
-        running = {pool.submit(run.compute, Path(temporary)): run for run in missing}
-        try:
-            for ended in as_completed(running):
-                run, figures = running[ended], ended.result()
-                append_figures(keep, run.digest, figures, **run._asdict())
-                print(f"{' '.join(map(str, run))}: {figures}", file=sys.stderr, flush=True)
-        finally:
-            pool.shutdown(cancel_futures=True)  # an ended command waits for the runs in progress alone
+        for run, figures in results_of(pool, partial(Run.compute, root=Path(temporary)), missing):
+            append_figures(keep, run.digest, figures, **run._asdict())
+            print(f"{' '.join(map(str, run))}: {figures}", file=sys.stderr, flush=True)
 
 
 def differences(sentence: str, results: Mapping[Run, Figures], task: str, seeds: Sequence[int]) -> list[float]:

@@ -30,8 +30,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.workspace import PROJECT
 from flows.process.exit_codes import exit_code
+from tests.support.workspace import PROJECT
 
 PHASES = (
     *("env", "decode/0.5b", "step/0.5b", "trl/0.5b/plain", "trl/0.5b/continuous", "laws", "influence/0.5b"),

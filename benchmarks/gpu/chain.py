@@ -11,13 +11,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.gpu.phase import Phase, cost_of
-from benchmarks.support.small_model import EASY, LEARNING
-from benchmarks.support.workspace import PROJECT
 from tasks.errors import GraftError
 from tests.support.params_file import override
+from tests.support.workspace import PROJECT
 
 COMMON = ("rounds=1", "sandbox.allow_weak=true")  # a machine without landlock runs it, too
-SMOLLM2 = (*EASY, *LEARNING, "policy.prompt.style=plain", "problems.train=32", "problems.validation=16")
+SMOLLM2 = (
+    *("problems.train=32", "problems.validation=16", "policy.prompt.style=plain", "policy.max_new_tokens=48"),
+    *("environment.stories=fixed", "environment.operations=1", "environment.phrasings=1"),
+    *("environment.unseen_template_share=0.5", "influence.selection=none"),
+    *("search.samples=12", "search.simulations=12", "search.temperature=0.9"),
+    *("update.learning_rate=2e-4", "update.warmup_steps=2", "update.epochs=2", "update.negative_weight=1.0"),
+    *("update.beta=0.0", "update.micro_batch_tokens=1024"),
+)
 TINY = (
     *("problems.train=12", "problems.validation=4", "problems.test=8", "problems.siblings=1", "bootstrap.epochs=1"),
     *("bootstrap.hidden=32", "bootstrap.layers=1", "search.simulations=4", "search.samples=4"),

@@ -8,8 +8,8 @@ from functools import partial
 
 from benchmarks.gpu.phase import Phase, cost_of, median_seconds
 from benchmarks.gpu.policies import policy_of, random_groups, samples_of
-from benchmarks.influence_ways import plain
 from benchmarks.step_sides import PAD
+from benchmarks.support.plain_influence import plain
 from tasks.params.fields import Similarity
 
 ROWS = 16  # of a plain micro-batch

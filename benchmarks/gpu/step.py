@@ -5,10 +5,8 @@ Words after the shape are params of the update's forward passes: step/0.5b/updat
 Where the deadline is near, a part is measured and extrapolated: `sample_share` of the tokens of each completion, which
 the update then has alone, `update_share` of the groups.
 
-    update_peak_share = (4 N T + 12 L H P + 4 V H C) / seconds / measured bfloat16 rate of this card
-
-of a forward pass and a backward pass by the activations: N weights of the layers, T tokens (a prompt once), L layers of
-width H, P pairs of a token and one that it attends to, V tokens of the vocabulary, C completion tokens.
+`update_peak_share`: the operations of the update (tests/support/update_flop.py) in its seconds, as a share of the
+measured bfloat16 rate of this card.
 """
 
 from collections.abc import Sequence
@@ -18,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from benchmarks.gpu.env import limits
 from benchmarks.gpu.phase import Phase, cost_of
-from benchmarks.gpu.policies import base_weights, policy_of, samples_of
-from benchmarks.step_sides import Shape, groups_of, prompts_of, update_params
+from benchmarks.gpu.policies import policy_of, samples_of
+from benchmarks.step_sides import groups_of, prompts_of, update_params
 from benchmarks.support.short_runs import params_of
+from tests.support.update_flop import update_flop
 
 if TYPE_CHECKING:
     from tasks.model.policy import Policy
@@ -29,15 +28,6 @@ if TYPE_CHECKING:
 
 SAMPLE_TIME = 0.4  # share of the phase's time that sampling may take
 GROWTH = 8  # most groups of an update, as a multiple of those of the one measured before it
-
-
-def group_flop(policy: "Policy", shape: Shape, length: int) -> float:
-    """Operations of the update of a group with completions of this length, by the formula above."""
-    layers: float = sum(weight.numel() for name, weight in base_weights(policy).items() if ".layers." in name)
-    prompt, size = shape.prompt, shape.completions
-    pairs = prompt**2 / 2 + size * (length * prompt + length**2 / 2)
-    head = 4 * shape.vocabulary * shape.hidden * size * length
-    return 4 * layers * (prompt + size * length) + 12 * shape.layers * shape.hidden * pairs + head
 
 
 def sample(policy: "Policy", prompts: Sequence[list[int]], size: int, length: int) -> "list[Completion]":
@@ -87,7 +77,7 @@ def _update(phase: Phase, policy: "Policy", groups: "list[UpdateGroup]", rate: f
         count = following
         seconds, memory = cost_of(partial(take, count))
         phase.figure("update_", s=seconds / count * whole, share=count / whole, gib=memory)
-        flop = count * group_flop(policy, phase.shape, length)
+        flop = count * update_flop(policy.model, phase.shape.prompt, phase.shape.completions, length)
         phase.figure("update_", tokens_s=count * tokens / seconds, peak_share=flop / seconds / rate)
         phase.figure(step_s=seconds / count * whole + sample_s)
         following = min(len(groups), GROWTH * count, int((phase.left - 3) / (1.2 * seconds / count)))

@@ -7,7 +7,6 @@ of the group; each of the RUNS runs of a seed has its draws and its sets.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tasks.round_start import HeldModels
 from tasks.search.draw import draw_problems
 from tasks.seeds import derive_seed
 from tasks.select.reward_audit import audit_rewards
-from tasks.trajectories import RewardedTrajectory
+from tests.support.inverted_rewards import inverted
 
 ROUNDS, SETS, RUNS = 2, 10, 4
 
@@ -97,16 +96,3 @@ class AuditedRounds:
                     learn(params, models, searched, short_runs.sampler_of(sets[0]), round)
         counts = {"exact": ROUNDS * SETS, "runs": RUNS} | answers
         return {**counts, **{f"detected_{share}": len(runs) for share, runs in detected.items()}}
-
-
-def inverted(rewarded: Sequence[RewardedTrajectory], share: int, *labels: int) -> list[RewardedTrajectory]:
-    """The completions; of `share` per cent of the distinct ones of each problem with 1 minus their reward."""
-    changed = []
-    for own in rewarded:
-        records = []
-        for member, record in zip(own.trajectory.members, own.rewards, strict=True):
-            flip = derive_seed("inverted", *labels, own.trajectory.problem_id, member.code) % 100 < share
-            reward = 1 - record.reward if flip and record.reward is not None else record.reward
-            records.append(record.model_copy(update={"reward": reward}))
-        changed.append(own._replace(rewards=records))
-    return changed

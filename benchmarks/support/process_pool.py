@@ -3,9 +3,14 @@
 import multiprocessing
 import os
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import TypeVar
 
 from flows.process import settings
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 def pool_of(workers: int | None) -> ProcessPoolExecutor:
@@ -14,6 +19,18 @@ def pool_of(workers: int | None) -> ProcessPoolExecutor:
     An executor's own processes survive if it is killed.
     """
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
+
+
+def results_of(
+    pool: ProcessPoolExecutor, work: Callable[[Job], Result], jobs: Sequence[Job]
+) -> Iterator[tuple[Job, Result]]:
+    """Each job with its result, as it comes; of a command that is ended, only the jobs in progress are waited for."""
+    running = {pool.submit(work, job): job for job in jobs}
+    try:
+        for ended in as_completed(running):
+            yield running[ended], ended.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _begin() -> None:

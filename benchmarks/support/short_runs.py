@@ -19,7 +19,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeVar
 
-from benchmarks.support.workspace import PROJECT
 from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import append_text, digest_text, read_jsonl, read_text
 from tasks.environments.lookup import environment_in
@@ -41,6 +40,7 @@ from tasks.search.draw import draw_train_problems
 from tasks.search.policy_search import SplitProblem
 from tasks.select.select_round import Sample
 from tasks.trajectories import RewardedTrajectory
+from tests.support.workspace import PROJECT
 
 Figures = dict[str, float]
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.errors import GraftError
@@ -37,3 +38,17 @@ class Side:
     def end(self) -> None:
         self._process.kill()
         self._process.communicate()
+
+
+def take_turns(module: str, sides: Mapping[str, Sequence[str]], count: int) -> dict[str, list[dict[str, Any]]]:
+    """The numbers of `count` turns of each side, which is a name and its arguments, one after the other."""
+    processes = {name: Side(module, *arguments) for name, arguments in sides.items()}
+    numbers: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
+    try:
+        for _ in range(count):
+            for name, process in processes.items():
+                numbers[name].append(process.turn())
+    finally:
+        for process in processes.values():
+            process.end()
+    return numbers

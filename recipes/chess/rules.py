@@ -1,7 +1,6 @@
 """The rules of chess: attacked squares, legal moves, the position after a move, and how a game ends.
 
-Compared with python-chess on random positions by tests and by `python -m benchmarks.chess`. Repetition is not known,
-because a position has no history.
+Compared with python-chess on random positions by the tests. Repetition is not known, because a position has no history.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 The problem is the unit: the samples of one problem are alike, and an interval that counts them one by one is far too
 narrow (it covers 65 % where it claims 95 %). Of few problems the bootstrap's is too narrow, and too wide where hardly
-any is solved; Wilson's is neither. `python -m benchmarks.intervals` measures both.
+any is solved; Wilson's is neither: docs/results/2026-11-27-benchmarks.md#coverage-of-intervals.
 """
 
 import math

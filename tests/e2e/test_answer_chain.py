@@ -6,8 +6,6 @@ from statistics import fmean
 import pytest
 from safetensors.torch import load_file
 
-from benchmarks.support.sums import write_sums
-from benchmarks.support.workspace import make_workspace
 from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
@@ -16,6 +14,8 @@ from tasks.records import Selected
 from tasks.trajectories import Trajectory
 from tests.support.chains import retrained
 from tests.support.groups import read_rewarded
+from tests.support.sums import write_sums
+from tests.support.workspace import make_workspace
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

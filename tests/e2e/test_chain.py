@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from benchmarks.support.workspace import clone_workspace, dvc, graft, make_workspace
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.stages.dvc_yaml import stage_ids
 from tasks.artifacts import digest_path, read_json, read_jsonl
@@ -28,6 +27,7 @@ from tasks.records import Choice, Lineage, Problem, Selected, Split, Standing, W
 from tasks.trajectories import Reward, Trajectory
 from tests.support.groups import read_rewarded
 from tests.support.tiers import nightly_but_first
+from tests.support.workspace import clone_workspace, dvc, graft, make_workspace
 
 pytestmark = pytest.mark.e2e
 

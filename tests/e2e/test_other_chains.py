@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.records import Attempt, Lineage, Problem, Selected
@@ -15,6 +14,7 @@ from tasks.trajectories import Reward, Trajectory
 from tests.support.chains import retrained
 from tests.support.models import save_base
 from tests.support.policies import MakePolicy
+from tests.support.workspace import graft, make_workspace
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

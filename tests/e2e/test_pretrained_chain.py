@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.workspace import make_workspace
 from flows.cli.presets import preset
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.records import Selected
 from tasks.trajectories import Trajectory
 from tests.support.chains import retrained
+from tests.support.workspace import make_workspace
 
 pytestmark = [
     pytest.mark.e2e,

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.workspace import make_workspace
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.records import Problem
 from tasks.trajectories import Reward
 from tests.support.chains import retrained
+from tests.support.workspace import make_workspace
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmarks.faults.access import OF_THIS_MACHINE, PAGES, Target, accepted, prefect_target
 from flows.prefect_runs.temporary_server import TemporaryServer
 from tests.support.browser import Page, browser, needed
+from tests.support.foreign_pages import OF_THIS_MACHINE, PAGES, Target, accepted, prefect_target
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 And Prefect's temporary server forgets nothing that it has received, however soon it ends.
 
-The older tables are made by the migrations that the libraries ship; benchmarks.nights upgrades servers of both.
+The older tables are made by the migrations that the libraries ship.
 """
 
 import sqlite3

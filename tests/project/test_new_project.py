@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.installation import build_wheel, install, make_environment
 from flows.project.new_project import new_project
 from flows.stages.dvc_yaml import parse
 from flows.stages.sources import SOURCES
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
 from tests.support import tiny_project
+from tests.support.installation import build_wheel, install, make_environment
 from tests.support.params_file import override
 from tests.support.tiny_project import ADDRESSES, REPOSITORY, ran, run
 

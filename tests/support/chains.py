@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from benchmarks.support.workspace import graft
 from tasks.layout import Layout
+from tests.support.workspace import graft
 
 
 def retrained(root: Path, *assignments: str, preset: str | None = None, warns: bool = False) -> Layout:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.workspace import environment, make_workspace
 from flows.stages.sources import write as write_sources
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.layout import Layout
@@ -21,6 +20,7 @@ from tests.support.groups import write_rewarded
 from tests.support.process_group import SERVER
 from tests.support.selections import selected
 from tests.support.tiers import nightly_but_first
+from tests.support.workspace import environment, make_workspace
 
 MOMENTS = {"grpo": 10, "ppo": 6}
 PARAMS = ["update.epochs=6", "update.prompts_per_step=2", "update.negative_weight=1.0", "update.beta=0.05"]

@@ -15,7 +15,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchmarks.support.workspace import environment, make_workspace
 from flows.stages.sources import write as write_sources
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.core.metrics_files import LiveRows
@@ -30,6 +29,7 @@ from tests.support.listeners import is_loopback, listeners
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
+from tests.support.workspace import environment, make_workspace
 
 CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
 CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "micro_batch_tokens": 128}

@@ -2,11 +2,11 @@
 
 import pytest
 
-from benchmarks.chess.rules_check import differences
 from recipes.chess.formats import canonical_transition
 from recipes.chess.generator import START, mirrored
 from recipes.chess.position import Position, fen_of, list_of, read_fen, read_list
 from recipes.chess.rules import ending, is_possible, legal_moves, read_move
+from tests.support.chess_rules import differences
 
 
 def read(fen: str) -> Position:

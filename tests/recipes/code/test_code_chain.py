@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.workspace import graft, make_workspace
 from recipes.code.evaluator import score
 from tasks.artifacts import read_jsonl, read_text
 from tasks.layout import Layout
@@ -13,6 +12,7 @@ from tasks.records import ProblemOutcome
 from tasks.statistics.intervals import difference_interval
 from tests.support.chains import retrained
 from tests.support.groups import read_rewarded
+from tests.support.workspace import graft, make_workspace
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.support.cheats import CHEATS, CHECK, LIST
 from recipes.code.harness.outcomes import Outcome, UnitTests, run_unit_tests
 from recipes.code.harness.processes import TestProcesses
 from tasks.programs.sandbox.sandbox import Sandbox
+from tests.support.cheats import CHEATS, CHECK, LIST
 
 
 @pytest.fixture(scope="module")

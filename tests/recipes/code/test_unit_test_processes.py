@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from benchmarks.support.cheats import CHEATS, CHECK, LIST
 from recipes.code.harness.outcomes import Outcome, UnitTests, run_unit_tests
 from recipes.code.harness.processes import TestProcesses
 from tasks.programs.code_blocks import parsed
 from tasks.programs.sandbox.determinism import Findings
 from tasks.programs.sandbox.sandbox import Sandbox
+from tests.support.cheats import CHEATS, CHECK, LIST
 
 DOUBLE = "def double(x): return x + x\n"
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.support.evaluator_cases import CASES
 from tasks.errors import GraftError
 from tasks.evaluators import drop, expression, f1, text
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import BUILT_IN, score, wanted
 from tasks.params.sections import BY_FORMAT, EVALUATORS
 from tasks.records import Answer
+from tests.support.evaluator_cases import CASES
 from tests.support.records import question_of
 
 REFERENCE = json.loads((Path(__file__).parent / "reference_verdicts.json").read_text(encoding="utf-8"))

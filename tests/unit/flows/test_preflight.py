@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.support.workspace import make_workspace
 from flows.preflight import write_params
 from flows.stages.run import run
 from flows.stages.sources import write as write_sources
 from tasks.errors import GraftError
+from tests.support.workspace import make_workspace
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,10 +6,12 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.house import (
+from tests.support.house import (
     PRODUCT,
     ROOT,
+    benchmark_imports,
     functions_of_the_loop,
+    imports_of,
     lines,
     loop_faults,
     modules,
@@ -73,3 +75,9 @@ def test_the_loop_is_written_once() -> None:
     """A round in memory calls what the stages call, and no `task.py` decides by a param."""
     assert set(functions_of_the_loop().values()) == {"search", "collect", "reward", "select", "update"}
     assert loop_faults() == []
+
+
+def test_tests_import_no_benchmark_and_benchmarks_no_test() -> None:
+    """What both need is in tests/support, and the lists of attacks beside it."""
+    assert benchmark_imports() == []
+    assert [(file, name) for file, name in imports_of("benchmarks") if re.match(r"tests\..*\btest_", name)] == []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.ppo.trl_oracle import install_trl, max_error, random_case, trl_numbers
+from tests.support.trl_oracle import install_trl, max_error, random_case, trl_numbers
 
 RECORD = Path(__file__).parent / "trl_0_11_4.json"
 ABOUT = 1e-6

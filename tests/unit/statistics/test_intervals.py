@@ -1,12 +1,15 @@
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from benchmarks.intervals import CASES, coverage
 from tasks.statistics.intervals import (
     WILSON_BELOW,
+    Estimate,
     bootstrap_interval,
     difference_interval,
     mean_interval,
@@ -35,11 +38,19 @@ def test_swapping_the_sides_mirrors_the_difference(before: list[float], data: st
     assert there.high == pytest.approx(-back.low, abs=1e-6)
 
 
+def coverage(size: int, sets: int, interval: Callable[[Sequence[float], int], Estimate]) -> float:
+    """Share of sets of problems of any difficulty, each sampled 20 times, whose interval contains the mean, a half."""
+    found = []
+    for seed in range(sets):
+        rng = np.random.default_rng(seed)
+        estimate = interval((rng.binomial(20, rng.beta(1, 1, size)) / 20).tolist(), seed)
+        found.append(estimate.low <= 0.5 <= estimate.high)
+    return fmean(found)
+
+
 def test_the_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
-    case = CASES[0]  # problems that differ in difficulty, each sampled 20 times
-    bootstrap = coverage(case, 120, 600, lambda values, seed: bootstrap_interval(values, seed, 300))
-    assert 0.93 <= bootstrap <= 0.97
-    assert 0.93 <= coverage(case, 15, 3000, lambda values, _: wilson_interval(values)) <= 0.97
+    assert 0.93 <= coverage(120, 600, lambda values, seed: bootstrap_interval(values, seed, 300)) <= 0.97
+    assert 0.93 <= coverage(15, 3000, lambda values, _: wilson_interval(values)) <= 0.97
 
 
 @settings(deadline=None, max_examples=200)

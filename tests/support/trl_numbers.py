@@ -1,9 +1,9 @@
 """PPO's numbers by TRL 0.11.4, the last release with PPOTrainer.compute_rewards, compute_advantages and loss.
 
-    PYTHONPATH=FOLDER python benchmarks/ppo/trl_numbers.py < cases.json > numbers.json
+    PYTHONPATH=FOLDER python tests/support/trl_numbers.py < cases.json > numbers.json
 
 It runs in a process of its own, since FOLDER has another TRL than the tests use. A case has `settings` and `inputs`, as
-benchmarks/ppo/trl_oracle.py makes them; its numbers are in float64.
+tests/support/trl_oracle.py makes them; its numbers are in float64.
 """
 
 import json

@@ -1,17 +1,15 @@
 """Comparison of the rules of recipes/chess with python-chess, on positions of random games.
 
-python-chess is GPL-3: the extra `chess` installs it, and nothing of Graft but this check and its tests imports it.
+python-chess is GPL-3: the extra `chess` installs it, and nothing of Graft but this check imports it.
 """
 
 import random
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any
 
 from recipes.chess.formats import canonical_transition
 from recipes.chess.position import SQUARES, fen_of, read_fen
 from recipes.chess.rules import legal_moves, mates
-from tasks.errors import GraftError
 
 RESTART = 0.005
 """Probability that a game is left, so that openings are as frequent as endings."""
@@ -21,10 +19,8 @@ def differences(count: int, seed: int) -> list[str]:
     """A line for each of `count` positions on which the two disagree.
 
     Compared are the FEN, the legal moves, which of them mate, and the completion of task A for a legal and a random
-    move: the next FEN, the reward, whether the game is over. Raises GraftError without python-chess.
+    move: the next FEN, the reward, whether the game is over.
     """
-    if find_spec("chess") is None:
-        raise GraftError("benchmarks.chess: the rules are compared with python-chess; run: pip install 'graft[chess]'")
     rng = random.Random(seed)
     return [line for board in random_boards(count, rng) for line in _compared(board, rng)]
 

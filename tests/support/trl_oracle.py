@@ -13,10 +13,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.support.short_runs import params_of
 from tasks.objective.losses import token_losses
 from tasks.ppo.gae import estimate_advantages, token_rewards, whiten
 from tasks.ppo.losses import first_step_objective, value_losses
+from tests.support.ppo_params import ppo_params
 
 SCRIPT = Path(__file__).with_name("trl_numbers.py")
 PACKAGES = ("trl==0.11.4", "tyro==1.0.17")
@@ -76,7 +76,7 @@ def our_numbers(case: Case) -> dict[str, Any]:
     advantages, returns = estimate_advantages(rewards, given["values"], mask, settings["gamma"], settings["lam"])
     advantages = whiten(advantages, mask)
     logprobs, now = given["logprobs"].requires_grad_(), given["values_now"].requires_grad_()
-    objective = first_step_objective(params_of([f"ppo.clip={settings['cliprange']}"]).ppo)
+    objective = first_step_objective(ppo_params(clip=settings["cliprange"]))
     tokens = token_losses(logprobs, given["behaviour"], None, None, advantages, mask, objective)
     critic = value_losses(now, returns, mask)
     policy, value = tokens.loss.sum() / mask.sum(), settings["vf_coef"] * critic.sum() / mask.sum()

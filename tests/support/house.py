@@ -1,0 +1,106 @@
+"""Size and structure of the project, read from its tree, for tests and for `python -m benchmarks.house`."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+from flows.stages.dvc_yaml import MODULES, ROUND
+from flows.stages.sources import sources_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ("flows", "tasks")
+
+
+def modules(*folders: str) -> list[Path]:
+    """The Python files below these folders but the `__init__.py`, which are empty."""
+    return sorted(p for folder in folders for p in (ROOT / folder).rglob("*.py") if p.name != "__init__.py")
+
+
+def lines(files: list[Path]) -> int:
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+
+
+def types_defined_twice(files: list[Path]) -> list[str]:
+    """Names of classes at the top level of more than one module."""
+    names = Counter[str]()
+    for file in files:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        names.update(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    return sorted(name for name, count in names.items() if count > 1)
+
+
+def calls(node: ast.AST) -> set[str]:
+    """Names of the functions that a piece of code calls, or hands over to be called."""
+    return {
+        name.id
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call)
+        for name in (call.func, *call.args)
+        if isinstance(name, ast.Name)
+    }
+
+
+def functions_of_the_loop() -> dict[str, str]:
+    """The functions of stages that a round in memory calls → the stage's package."""
+    found = dict[str, str]()
+    for module in ("round", "rollout"):
+        tree = ast.parse((ROOT / "tasks" / f"{module}.py").read_text(encoding="utf-8"))
+        packages = {
+            alias.name: str(node.module).split(".")[1]
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tasks.")
+            for alias in node.names
+            if str(node.module).split(".")[1] in ROUND
+        }
+        defaults = {
+            d.id
+            for f in ast.walk(tree)
+            if isinstance(f, ast.FunctionDef)
+            for d in f.args.defaults
+            if isinstance(d, ast.Name)
+        }
+        found |= {name: packages[name] for name in sorted((calls(tree) | defaults) & packages.keys()) if name.islower()}
+    return found
+
+
+def loop_faults() -> list[str]:
+    """Functions of the loop that no stage calls, and decisions of a stage's `task.py` by a param."""
+    found = []
+    stage_calls = {
+        stage: set[str]().union(*(calls(ast.parse(f.read_text(encoding="utf-8"))) for f in modules(f"tasks/{stage}")))
+        for stage in ROUND
+    }
+    for name, stage in functions_of_the_loop().items():
+        if name not in stage_calls[stage]:
+            found.append(f"{name}: not called by the stage {stage}")
+    for stage in ROUND:
+        path = ROOT / "tasks" / stage / "task.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.If | ast.IfExp | ast.Match):
+                test = node.subject if isinstance(node, ast.Match) else node.test
+                names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
+                if "params" in names:
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: decides by a param")
+    return found
+
+
+def imports_of(folder: str) -> list[tuple[str, str]]:
+    """(file, imported name with its module) of all modules below a folder."""
+    imports = []
+    for file in modules(folder):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                module = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+                imports += [(file.relative_to(ROOT).as_posix(), module + alias.name) for alias in node.names]
+    return imports
+
+
+def benchmark_imports() -> list[str]:
+    """Modules of tests/ that import a benchmark."""
+    return sorted({file for file, name in imports_of("tests") if name.partition(".")[0] == "benchmarks"})
+
+
+def stages_of_recipes() -> list[str]:
+    """Stages that an edit of a recipe makes stale in a run that does not use it."""
+    folders = ("recipes/", "recipes/chess/", "recipes/civil/")
+    return [stage for stage, module in MODULES.items() if any(f.startswith(folders) for f in sources_of(ROOT, module))]
