@@ -23,7 +23,12 @@ class Judge:
 
     def __init__(self, base: str, label: str, cap: float = 1.0, alone: bool = True) -> None:
         self._model, found = AutoModelForSequenceClassification.from_pretrained(
-            base, dtype=torch.float32, use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True
+            base,
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,  # left out, transformers asks on the terminal
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
         )
         others = {key for key, *_ in found["mismatched_keys"]}
         if lacking := sorted({*found["missing_keys"], *others}):  # transformers initialises them at random
@@ -35,7 +40,7 @@ class Judge:
         if label not in labels:
             raise GraftError(f"{base}: no label {label!r}; name one of {', '.join(labels)}")
         self._model.eval()
-        self._tokenizer = AutoTokenizer.from_pretrained(base)
+        self._tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=False)
         self._label, self._cap, self._alone = labels[label], cap, alone
 
     def __call__(self, problem: Problem, text: str, results: Sequence[Result]) -> float:  # noqa: ARG002
