@@ -94,7 +94,7 @@ def right_samples(attempts: Sequence[Attempt]) -> int:
 def baselines_of(
     rule: Baseline, rewards: Sequence[float | None], advantages: Sequence[float], batch: Sequence[float]
 ) -> list[float | None]:
-    """The baseline of each reward of a group [G], None for a failed one and by a user's function, which may have none.
+    """The baseline of each reward of a group [G]; None for a failed one, and where a user's function gave advantages.
 
     r - A where the advantage is that difference itself; else the mean of the group's known rewards, or of the `batch`
     where there is a single one or the rule is global.

@@ -23,7 +23,7 @@ Digest = Callable[[], str]
 def user_files(root: Path, params: Params) -> dict[str, Digest]:
     """Param → a function that digests what it names, without the params that name nothing of the user's.
 
-    Raises GraftError if a module, a file or a folder is missing, or a function cannot be called as it is.
+    Raises GraftError if a module, a file or a folder is missing, or a function does not take the arguments.
     """
     environment = params.environment
     for term in params.rewards.own:
