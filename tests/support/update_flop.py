@@ -13,6 +13,6 @@ def update_flop(model: Any, prompt: int, completions: int, length: int) -> float
     named = model.named_parameters()
     weights: int = sum(w.numel() for name, w in named if ".layers." in name and "lora_" not in name)
     pairs = prompt**2 / 2 + completions * (length * prompt + length**2 / 2)
-    attention = 12 * sizes.num_hidden_layers * sizes.hidden_size * pairs
-    head = 4 * sizes.vocab_size * sizes.hidden_size * completions * length
+    attention: float = 12 * sizes.num_hidden_layers * sizes.hidden_size * pairs
+    head: float = 4 * sizes.vocab_size * sizes.hidden_size * completions * length
     return 4.0 * weights * (prompt + completions * length) + attention + head
