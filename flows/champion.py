@@ -27,7 +27,7 @@ from tasks.tracking.recorder import update_registry
 
 
 def promote(layout: Layout, params: Params, version: str, reason: str) -> None:
-    """Make the policy that waits for approval the champion, then update the MLflow registry."""
+    """Make the policy that waits for approval the champion, then update the registry."""
     step = approve_challenger(layout, version, _one_line(reason), utc_now())
     print_text(f"champion: {step.version}, {step.reason}")
     if step.replaced:
@@ -36,7 +36,7 @@ def promote(layout: Layout, params: Params, version: str, reason: str) -> None:
 
 
 def rollback(layout: Layout, params: Params, version: str | None, reason: str) -> None:
-    """Restore an earlier champion, then update the MLflow registry."""
+    """Restore an earlier champion, then update the registry."""
     step = roll_back(layout.champion, version, _one_line(reason), utc_now())
     print_text(f"champion: {step.version}, {step.how} ({step.reason}); {step.replaced} was taken back and is kept")
     print_text(f"to undo this: graft rollback {step.replaced}")
@@ -54,7 +54,7 @@ def _update_registry(layout: Layout, params: Params) -> None:
     """A failure is a warning."""
     if problem := update_registry(layout, params):
         follows = "champion/ is as it should be, and the registry follows at the next run, promotion or rollback"
-        print_warning(f"MLflow ({params.machine.tracking.uri}): {problem}; {follows}")
+        print_warning(f"{params.machine.tracking.place}: {problem}; {follows}")
 
 
 def print_champions(layout: Layout, console: Console) -> None:

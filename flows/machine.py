@@ -24,7 +24,7 @@ from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import probe_tier
 
 GOOD_DISK, LEAST_DISK = 3_000_000_000, 44_000_000
-"""Bytes that a run wants, and that a round of 40 problems writes, MLflow's and Prefect's included."""
+"""Bytes that a run wants, and that a round of 40 problems writes, the tracker's and Prefect's included."""
 
 GOOD_MEMORY, LEAST_MEMORY = 1.3e9, 1e9
 """Limits of a control group with which such a run came to its end (it took 1.22 GB), and was killed in bootstrap."""

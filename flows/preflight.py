@@ -22,6 +22,7 @@ from tasks.problems.files import problem_files
 from tasks.problems.jsonl import longest_questions
 from tasks.redaction import redacted
 from tasks.sources.process_sources import code_folder
+from tasks.tracking.tracker import check_tracker
 
 TEMPORARY = 1 << 16
 """Bytes for which there must be room in the folder of temporary files."""
@@ -66,7 +67,7 @@ def checked_params(root: Path, assignments: Sequence[str] = ()) -> tuple[str, Pa
 
 
 def check_temporary_folder() -> None:
-    """Raise GraftError if TMPDIR is full: SQLite, which Prefect, DVC and MLflow use, would blame its databases."""
+    """Raise GraftError if TMPDIR is full: SQLite, which Prefect, DVC and the tracker use, would blame its databases."""
     folder = os.environ.get("TMPDIR", "")
     if isdir(folder):
         try:
@@ -81,6 +82,7 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
     path = root / "params.yaml"
     text, missing = completed(path, read_text(path))
     text, params, changes = overridden(path, text, assignments)
+    check_tracker(root, params.machine.tracking)
     user_files(root, params)  # raises if one is missing
     problem_files(root, params.problems.path)  # whatever the source, it is a dependency of the first stage
     _check_limits(params)

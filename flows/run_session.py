@@ -1,7 +1,7 @@
 """One run of the chain: its stages as Prefect tasks, and what accompanies them from the first to the last.
 
 Prefect     the user's server or a temporary one; a note of the flow run, by which a crash is found later
-MLflow      a recorder process
+tracker     a recorder process
 shards      the task runner of `runner` in params.yaml
 signals     one that Python dropped is raised again before the next stage
 """
@@ -195,7 +195,7 @@ class RunSession:
         self._finish(history, recorder, self.record)
 
     def _finish(self, history: RunHistory, recorder: Recorder, record: RunRecord | None) -> None:
-        """Complete the run's records in the history, MLflow and Prefect."""
+        """Complete the run's records in the history, the tracker and Prefect."""
         line = self._line() if self._line else read_json(self._layout.promotion, Promotion).reason
         history.finish(line, computed=len(self.cached) < len(self.results))
         tags = {RUN_NAME: history.entry.name}
@@ -233,9 +233,9 @@ class RunSession:
         return {result.stage_id for result in self.results if result.cached}
 
     def wait(self) -> None:
-        """Wait until MLflow has all of the run."""
+        """Wait until the tracker has all of the run."""
         if self._recorder and self._history:
-            self._history.set_mlflow_run(self._recorder.wait())
+            self._history.set_tracked_run(self._recorder.wait())
 
 
 def retry_delays(schedule: Scheduling) -> list[float]:

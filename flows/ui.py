@@ -1,4 +1,4 @@
-"""`graft ui`: Prefect's and MLflow's pages on a project's history, on loopback, until Ctrl-C."""
+"""`graft ui`: Prefect's and the tracker's pages on a project's history, on loopback, until Ctrl-C."""
 
 import time
 import webbrowser
@@ -10,9 +10,9 @@ from flows.prefect_runs import temporary_server
 from flows.prefect_runs.temporary_server import TemporaryServer
 from tasks.layout import Layout
 from tasks.params.machine import Tracking
-from tasks.tracking import mlflow_server
+from tasks.tracking import server
 from tasks.tracking.addresses import server_address
-from tasks.tracking.mlflow_server import MlflowServer, runs_url
+from tasks.tracking.server import TrackingServer, runs_url
 
 TICK = 1.0
 """Seconds between two checks of the servers."""
@@ -25,29 +25,29 @@ def show(root: Path, tracking: Tracking, open_browser: bool) -> None:
     does not start, or ends.
     """
     with ExitStack() as stack, suppress(KeyboardInterrupt):
-        mlflow = prefect = None
-        if tracking.uri and not server_address(tracking.uri):
-            mlflow = stack.enter_context(MlflowServer(root, tracking))
+        tracker = prefect = None
+        if tracking.store and not server_address(tracking.store):
+            tracker = stack.enter_context(TrackingServer(root, tracking))
         known = prefect_pages()  # after the start of the other server: this imports Prefect
         if not known:
             prefect = TemporaryServer(part="pages")
             stack.callback(prefect.stop)
-        if mlflow or prefect:
+        if tracker or prefect:
             print("starting the servers, which takes some 15 s; Ctrl-C ends them", flush=True)
-        for line, address in pages(root, tracking, mlflow, prefect, known):
+        for line, address in pages(root, tracking, tracker, prefect, known):
             print(line, flush=True)
             if open_browser and address:
                 webbrowser.open(address)
-        while mlflow or prefect:
+        while tracker or prefect:
             time.sleep(TICK)
-            if mlflow:
-                mlflow.raise_if_gone()
+            if tracker:
+                tracker.raise_if_gone()
             if prefect:
                 prefect.restart_if_gone()
 
 
 def pages(
-    root: Path, tracking: Tracking, mlflow: MlflowServer | None, prefect: TemporaryServer | None, known: str
+    root: Path, tracking: Tracking, tracker: TrackingServer | None, prefect: TemporaryServer | None, known: str
 ) -> Iterator[tuple[str, str]]:
     """A line for each page as soon as it can be opened, and its address; "" if there is none."""
     page = Layout(root).page
@@ -60,14 +60,14 @@ def pages(
         yield f"Prefect  {address}{moved(prefect.port, temporary_server.PORT)}", address
     else:
         yield f"Prefect  {known}/runs", f"{known}/runs"
-    if mlflow:
-        address = mlflow.url()
-        yield f"MLflow   {address}{moved(mlflow.port, mlflow_server.PORT)}", address
-    elif tracking.uri:
-        address = runs_url(server_address(tracking.uri), tracking.experiment)
-        yield f"MLflow   {address}", address
-    else:
-        yield "MLflow   off: machine.tracking.uri in params.yaml is empty", ""
+    if tracker:
+        address = tracker.url()
+        yield f"{tracking.title}   {address}{moved(tracker.port, server.PORT)}", address
+    elif tracking.store:
+        address = runs_url(server_address(tracking.store), tracking.experiment)
+        yield f"{tracking.title}   {address}", address
+    elif not tracking.uri:
+        yield f"{tracking.title}   off: machine.tracking.uri in params.yaml is empty", ""
 
 
 def moved(port: int, wanted: int) -> str:

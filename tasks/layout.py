@@ -170,5 +170,5 @@ class Layout:
         return self.root / "run" / "metrics.json"
 
     def metrics(self, stage: str, round: int | str | None = None) -> Path:
-        """Metrics of one stage, for MLflow and the reports. `round` is the part of the stage id after `@`."""
+        """Metrics of one stage, for the tracker and the reports. `round` is the part of the stage id after `@`."""
         return self.root / "run" / "metrics" / (f"{stage}.json" if round is None else f"{stage}@{round}.json")

@@ -1,4 +1,4 @@
-"""Redaction of secrets from all text that leaves a process: errors, logs, records in MLflow and Prefect.
+"""Redaction of secrets from all text that leaves a process: errors, logs, records in the tracker and Prefect.
 
 Secrets are the user and password of a URL, values after `password=` and the like, authorisation headers, keys of
 well-known formats, and the values of environment variables with a secret's name (`OPENAI_API_KEY`, `PGPASSWORD`,

@@ -10,15 +10,15 @@ from tempfile import TemporaryDirectory
 
 from flows.prefect_runs.temporary_server import TemporaryServer
 from tasks.params.machine import Tracking
-from tasks.tracking.mlflow_server import MlflowServer
+from tasks.tracking.server import TrackingServer
 from tests.support.foreign_pages import OF_THIS_MACHINE, PAGES, accepted, mlflow_target, prefect_target
 
 
 def measure() -> dict[str, float]:
     """`cross_origin_accepted`: requests of other servers' pages that Prefect's or MLflow's server accepts."""
     with TemporaryDirectory() as name:
-        store = Tracking(uri=f"sqlite:///{name}/mlflow.db", experiment="graft")
-        with MlflowServer(Path(name), store) as mlflow, TemporaryServer(Path(name), part="pages") as api:
+        store = Tracking(tracker="mlflow", uri=f"sqlite:///{name}/mlflow.db", experiment="graft")
+        with TrackingServer(Path(name), store) as mlflow, TemporaryServer(Path(name), part="pages") as api:
             found = accepted(api.removesuffix("/api"), (*PAGES, *OF_THIS_MACHINE), prefect_target)
             found += accepted(mlflow.url().partition("/#")[0], PAGES, mlflow_target)
     for line in found:

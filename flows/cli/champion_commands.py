@@ -45,7 +45,7 @@ def rollback(
     ] = None,
     reason: Annotated[str, typer.Option(help="The reason, for the registry.")] = "no reason given",
 ) -> None:
-    """Undo the last promotion: the previous champion is champion again, here and in MLflow's registry.
+    """Undo the last promotion: the previous champion is champion again, here and in the registry.
 
     The undone one is kept, but later runs do not promote it again; this command with its version restores it. graft
     champion lists the versions.

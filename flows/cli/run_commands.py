@@ -143,7 +143,7 @@ def clean(
     """Delete old results in the DVC cache, and what killed runs left. Without --yes, list them.
 
     Kept in any case: results in a dvc.lock of the workspace, a branch, a tag or an experiment, present and former
-    champions, and files in use. Refused while a run is at work. Runs in Prefect and MLflow stay.
+    champions, and files in use. Refused while a run is at work. Runs in Prefect and the tracker stay.
     """
     from flows.preflight import project_root
     from flows.process.workspace_lock import exclusive_lock

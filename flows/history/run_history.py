@@ -31,7 +31,7 @@ class Entry(Record):
     done: bool | None  # False: it failed; None: it has not ended, or was killed
     line: str  # what came of it
     flow_run: str
-    mlflow_run: str | None
+    mlflow_run: str | None  # its id in whichever tracker
     number: int  # counted from 1
     name: str
     scheduled: bool
@@ -117,12 +117,12 @@ class RunHistory:
         with _warn():
             write_json(_inputs_file(self._layout), self._inputs)
 
-    def fail(self, line: str, mlflow_run: str | None) -> None:
+    def fail(self, line: str, tracked_run: str | None) -> None:
         """Note that the run failed or was interrupted; its name remains as it is."""
-        self._end(done=False, line=line, mlflow_run=mlflow_run)
+        self._end(done=False, line=line, mlflow_run=tracked_run)
 
-    def set_mlflow_run(self, run_id: str | None) -> None:
-        """Note the id of its MLflow run, once it is known."""
+    def set_tracked_run(self, run_id: str | None) -> None:
+        """Note the id that the tracker gave it, once it is known."""
         if run_id != self.entry.mlflow_run:
             self._update(mlflow_run=run_id)
 

@@ -1,4 +1,4 @@
-"""Mark runs whose process has died as crashed; Prefect and MLflow would show them as running for ever.
+"""Mark runs whose process has died as crashed; Prefect and the tracker would show them as running for ever.
 
 A flow run has a note of its process in `.graft/flows/` as long as it lasts. A note whose process is gone means a crash.
 """
@@ -72,7 +72,7 @@ def tag_run(root: Path, flow_run_id: str, tags: list[str]) -> None:
 
 
 def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
-    """Set the flow runs of this workspace whose process is gone to Crashed, and their MLflow runs to KILLED.
+    """Set the flow runs of this workspace whose process is gone to Crashed, and their tracked runs to KILLED.
 
     Returns the names of the crashed runs. The server is asked in any case: raises the errors of Prefect's client if it
     does not answer, GraftError if it is none.
@@ -97,7 +97,7 @@ def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
         try:
             mark_killed(root, tracking, sorted(gone))
         except GraftError as error:
-            print_warning(f"runs that died may be shown as running in MLflow: {error}")
+            print_warning(f"runs that died may be shown as running in {tracking.title}: {error}")
     for id in gone:
         (_folder(root) / f"{id}.json").unlink(missing_ok=True)
     return [run.name for run in dead]

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from tasks.errors import GraftError
 from tasks.redaction import redact_logs
+from tasks.tracking import footprint
 
 NO_TELEMETRY = {
-    "DO_NOT_TRACK": "true",  # "1" would not stop MLflow
+    "DO_NOT_TRACK": "true",  # "1" would not stop all of them
     "DVC_NO_ANALYTICS": "1",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
+    **footprint.NO_TELEMETRY,
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -40,7 +41,7 @@ PREFECT = {
 
 
 def set_environment() -> None:
-    """Telemetry off, deterministic arithmetic, no secret in a log. Call before torch, mlflow, dvc or prefect."""
+    """Telemetry off, deterministic arithmetic, no secret in a log. Call before torch, dvc, prefect or a tracker."""
     redact_logs()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # None, if it was closed before

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
+from tasks.tracking import footprint
 
 FILES = Path(__file__).with_name("files")
 """What a project begins with; in the repository, links to its own files but for the stages, which are compared."""
@@ -21,8 +22,7 @@ COPIES = {
 }
 
 IGNORED = {
-    ".gitignore": "/.venv /run/ /dvc_plots/ /champion/ /challenger/ /.graft/ /mlflow.db* /mlruns/ /mlartifacts/ "
-    "__pycache__/",
+    ".gitignore": f"/.venv /run/ /dvc_plots/ /champion/ /challenger/ /.graft/ {footprint.FILES} __pycache__/",
     ".dvcignore": ".venv/ .graft/ .git/ champion/ challenger/ __pycache__/",
     ".dvc/.gitignore": "/config.local /tmp /cache",
 }

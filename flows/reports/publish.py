@@ -1,4 +1,4 @@
-"""Publish a run: its name and a summary in Prefect, its page in the folder and in MLflow."""
+"""Publish a run: its name and a summary in Prefect, its page in the folder and in the tracker."""
 
 import logging
 from socket import gethostname
@@ -32,7 +32,7 @@ def publish_name(name: str) -> None:
 
 
 def publish_page(layout: Layout, recorder: Recorder, number: int) -> RunRecord | None:
-    """Write the page of a finished run, hand it to MLflow, keep its record by its number, and return that.
+    """Write the page of a finished run, hand it to the tracker, keep its record by its number, and return that.
 
     The page of a policy that waits for approval is kept with it.
 
@@ -54,7 +54,7 @@ def publish_page(layout: Layout, recorder: Recorder, number: int) -> RunRecord |
 
 
 def publish_summary(layout: Layout, recorder: Recorder, name: str, summary: str | None) -> None:
-    """The final name of the Prefect flow run, and its summary as an artifact with links to MLflow.
+    """The final name of the Prefect flow run, and its summary as an artifact with links to the tracker.
 
     The decision is in the log of the flow run, too. The HTML page is named by its path without a link: browsers refuse
     links from a server's page to a local file.
@@ -70,8 +70,7 @@ def publish_summary(layout: Layout, recorder: Recorder, name: str, summary: str 
 def _create_artifact(layout: Layout, recorder: Recorder, summary: str) -> None:
     decision = summary.splitlines()[0]
     logger.info("%s", decision)
-    addresses = {"page": recorder.url(layout.page), "MLflow run": recorder.url()}
-    links = [f"[{text}]({address})" for text, address in addresses.items() if address]
+    links = [f"[{text}]({address})" for text, address in recorder.links(layout.page).items()]
     where = " · ".join([*links, f"`{layout.page}` on `{gethostname()}`"])
     create_markdown_artifact(f"{summary}\n\n{where}\n", key="page", description=decision)
 

@@ -1,7 +1,7 @@
 """Record of a finished run: everything that `graft compare` and the HTML page show.
 
-Read from the files of a run, and written to `run/account.json` and MLflow, so that the run can be compared after its
-folder is gone.
+Read from the files of a run, and written to `run/account.json` and the tracker, so that the run can be compared after
+its folder is gone.
 """
 
 import json
@@ -92,7 +92,7 @@ class _Lock(BaseModel):
 class RunRecord(Record):
     """A run: `run/account.json`."""
 
-    params: dict[str, str]  # by their dotted names, values as in MLflow; without RUN_ONLY
+    params: dict[str, str]  # by their dotted names, values as in the tracker; without RUN_ONLY
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave

@@ -131,6 +131,8 @@ def _places(layout: Layout, params: Params) -> Table:
     for name, path in paths.items():
         if path.exists():
             table.add_row(name, os.path.relpath(path))
-    table.add_row("MLflow", redacted(params.machine.tracking.uri) or "off (machine.tracking.uri is empty)")
+    table.add_row(
+        params.machine.tracking.title, redacted(params.machine.tracking.uri) or "off (machine.tracking.uri is empty)"
+    )
     table.add_row("pages", "graft ui")
     return table

@@ -1,6 +1,6 @@
 """`graft clean --keep N`: remove old results from the DVC cache, and what killed processes left.
 
-Old runs in Prefect and MLflow are removed by their own commands (docs/operations.md#10-retention).
+Old runs in Prefect and the tracker are removed by their own commands (docs/operations.md#10-retention).
 """
 
 import shutil

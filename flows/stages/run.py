@@ -3,7 +3,7 @@
     python -m flows.stages.run search@1      in a clone of Graft
     graft-stage search@1                     in a project that `graft new` made
 
-Neither DVC nor Prefect nor MLflow is imported here. `flows/dvc_stages/pipeline.py` calls the same `run` inside `graft`.
+No DVC, Prefect or tracker is imported here. `flows/dvc_stages/pipeline.py` calls the same `run` inside `graft`.
 """
 
 import sys

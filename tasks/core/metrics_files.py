@@ -44,7 +44,7 @@ def read_table(path: Path) -> list[dict[str, float]]:
 
 
 class LiveRows:
-    """The rows of a table that a stage has not finished, a JSON object a line: for MLflow, no stage reads them.
+    """The rows of a table that a stage has not finished, a JSON object a line: for the tracker, no stage reads them.
 
     One process writes. A file that cannot be written is a warning: the stage goes on without it.
     """
@@ -81,11 +81,13 @@ class LiveRows:
                 stream.write("".join(json.dumps(row) + "\n" for row in rows))
         except (OSError, GraftError) as error:
             self._writable = False
-            logger.warning("%s: not written (%s); MLflow shows these rows at the end of the stage", self._path, error)
+            logger.warning(
+                "%s: not written (%s); the tracker gets these rows at the end of the stage", self._path, error
+            )
 
 
 def flatten(params: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested params by dotted name, values as redacted text, for MLflow and the HTML pages."""
+    """Nested params by dotted name, values as redacted text, for the tracker and the HTML pages."""
     flat: dict[str, str] = {}
     for name, value in params.items():
         if isinstance(value, dict):

@@ -35,7 +35,7 @@ def set_aside(database: Path) -> Path:
 
 
 def schema_revision(database: Path | None) -> str | None:
-    """The revision that alembic, with which Prefect and MLflow upgrade their tables, has in a file; None: no tables."""
+    """The revision that alembic, which upgrades the tables of Prefect and others, has in a file; None: no tables."""
     if database is None or not database.is_file():
         return None
     try:
@@ -56,7 +56,7 @@ def report_upgrade(database: Path | None, before: str | None) -> None:
 
 @contextmanager
 def creation_lock(database: Path) -> Iterator[None]:
-    """A lock: of several processes that create the tables of MLflow or Prefect at once, all but one fail."""
+    """A lock: of several processes that create the tables of one database at once, all but one fail."""
     database.parent.mkdir(parents=True, exist_ok=True)
     with open(database.with_name(f"{database.name}.lock"), "a", opener=open_file_itself) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

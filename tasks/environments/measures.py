@@ -94,7 +94,7 @@ def weighted_means(found: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str
 
 
 def _check(where: str, name: str, values: Iterable[float]) -> None:
-    """Raise GraftError for a name that MLflow would refuse, with all other metrics, or a value that is not finite."""
+    """Raise GraftError for a name that trackers refuse, with all other metrics, or a value that is not finite."""
     if not (isinstance(name, str) and len(name) <= LONGEST_NAME and _NAME.fullmatch(name)):
         raise GraftError(
             f"environment: {where}: {name!r:.{LONGEST_NAME}} is no name of a measure; write {LONGEST_NAME} letters, "

@@ -1,7 +1,7 @@
 """Export of a policy in plain Hugging Face layout: merged into its base, or as an adapter.
 
-Before the folder takes its place it is loaded with plain transformers and peft and compared with the policy: MLflow's
-own flavour for peft models, for one, reloads with wrong weights and does not fail. A model card shows how to load it.
+Before the folder takes its place it is loaded with plain transformers and peft and compared with the policy: a
+peft model in another format may reload with wrong weights and not fail. A model card shows how to load it.
 """
 
 import json

@@ -4,22 +4,48 @@ from shlex import quote
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, PlainSerializer, field_validator, model_validator
+from pydantic import Field, PlainSerializer, ValidationInfo, field_validator, model_validator
 
-from tasks.params.fields import Device
+from tasks.params.fields import Device, check_name
 from tasks.params.sections import Section
 from tasks.redaction import redacted
 
+BUILT_IN = "mlflow"
+"""Value of `machine.tracking.tracker` but for a user's class."""
+
 
 class Tracking(Section):
-    """MLflow's store."""
+    """Where runs are recorded; with `uri` empty nowhere."""
 
+    tracker: str
     uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect stores a flow's parameters
     experiment: Annotated[str, Field(min_length=1)]
 
+    @property
+    def store(self) -> str:
+        """The URI of MLflow's store; "" if MLflow is not the tracker."""
+        return self.uri if self.tracker == BUILT_IN else ""
+
+    @property
+    def title(self) -> str:
+        """The tracker's name in what a user reads."""
+        return "MLflow" if self.tracker == BUILT_IN else self.tracker
+
+    @property
+    def place(self) -> str:
+        """The tracker and its URI, the beginning of a warning."""
+        return f"{self.title} ({self.uri})"
+
+    @field_validator("tracker")
+    @classmethod
+    def _check_tracker(cls, tracker: str) -> str:
+        return check_name(tracker, [BUILT_IN], "module:CLASS")
+
     @field_validator("uri")
     @classmethod
-    def _check_store(cls, uri: str) -> str:
+    def _check_store(cls, uri: str, info: ValidationInfo) -> str:
+        if info.data.get("tracker") != BUILT_IN:
+            return uri
         if uri not in ("", "databricks") and urlsplit(uri).scheme in ("", "file"):
             folder = quote(urlsplit(uri).path)
             raise ValueError(

@@ -28,7 +28,7 @@ def _data(file: Path) -> ProblemFile:
 
 
 def problems_tag(root: Path, params: Params) -> dict[str, str]:
-    """MLflow tag with the digest of all problem files."""
+    """Tag of a run with the digest of all problem files."""
     files = digest_problem_files(root, params)
     if not files:
         return {}

@@ -24,12 +24,12 @@ def find_modules_in(root: Path | None, *names: str) -> None:
         sys.path.insert(0, str(root))
 
 
-def new_instance(param: str, name: str) -> Any:
-    """An instance of `module:CLASS`, constructed without arguments. Raises GraftError that names the param."""
+def new_instance(param: str, name: str, *arguments: str) -> Any:
+    """An instance of `module:CLASS`, constructed with these arguments. Raises GraftError that names the param."""
     try:
-        return _imported(name)()
+        return _imported(name)(*arguments)
     except (ImportError, AttributeError, TypeError) as error:
-        wanted = f"name a class that needs no arguments, as module:CLASS, {OF_PROJECT}"
+        wanted = f"name a class that needs {len(arguments) or 'no'} arguments, as module:CLASS, {OF_PROJECT}"
         raise GraftError(f"{param}: {name}: {error}; {wanted}") from error
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tasks.errors import GraftError
 from tasks.params.machine import Tracking
-from tasks.tracking.mlflow_process import ENVIRONMENT
 from tasks.tracking.store import database_of, store_lock
+from tasks.tracking.worker_process import ENVIRONMENT
 
 
 def mark_killed(root: Path, tracking: Tracking, flow_run_ids: Sequence[str]) -> None:
@@ -16,8 +16,8 @@ def mark_killed(root: Path, tracking: Tracking, flow_run_ids: Sequence[str]) -> 
 
     Raises GraftError if the store does not answer.
     """
-    file = database_of(root, tracking.uri)
-    if not tracking.uri or (file and not file.is_file()):  # MLflow would create it
+    file = database_of(root, tracking.store)
+    if not tracking.store or (file and not file.is_file()):  # MLflow would create it
         return
     os.environ.update({**ENVIRONMENT, **os.environ})
     from mlflow import MlflowClient

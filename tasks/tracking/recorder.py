@@ -1,9 +1,9 @@
-"""Record a run in MLflow by messages to a separate process, so that MLflow can neither stop nor slow training.
+"""Record a run by messages to a separate process, so that its tracker can neither stop nor slow it.
 
-    run ── stage() ──► queue ──► pipe ──► tasks.tracking.mlflow_worker ──► MLflow
+    run ── stage() ──► queue ──► pipe ──► tasks.tracking.worker ──► tracker
 
-`Recorder` reads the small files of a finished stage and sends them; it neither imports MLflow nor waits for it before
-the end of the run. A cached stage is recorded from its files like any other, so each run is complete.
+`Recorder` reads the small files of a finished stage and sends them; it neither imports MLflow nor waits for the tracker
+before the end of the run. A cached stage is recorded from its files like any other, so each run is complete.
 """
 
 import getpass
@@ -30,24 +30,24 @@ from tasks.params.params import Params, dump_stage_params
 from tasks.promotion_records import Champion, Promotion
 from tasks.records import Record
 from tasks.tracking.addresses import run_address, server_address
-from tasks.tracking.mlflow_process import REMEDY, SECONDS, start_worker
 from tasks.tracking.store import database_of
-from tasks.tracking.tags import LOCK, SOURCE, lock_digest
+from tasks.tracking.tags import COMMIT, LOCK, SOURCE, USER, lock_digest
+from tasks.tracking.worker_process import REMEDY, SECONDS, start_worker
 
 
 class WorkerAnswer(Record):
-    """The answer of the MLflow process at its end."""
+    """The answer of the tracker's process at its end."""
 
-    run_id: str | None = None  # None: MLflow did not accept the run
+    run_id: str | None = None  # None: the tracker did not accept the run
     experiment_id: str = ""
     errors: tuple[str, ...] = ()
 
 
 class Recorder:
-    """One parent MLflow run for a run of the chain, and a child for each stage and round."""
+    """One parent run for a run of the chain, and a child for each stage and round."""
 
     def __init__(self, layout: Layout, params: Params, tags: dict[str, str]) -> None:
-        """Start the process that talks to MLflow; with `machine.tracking.uri` empty there is none.
+        """Start the process that talks to the tracker; with `machine.tracking.uri` empty there is none.
 
         `tags` are put on the parent run, with the git commit and the digest of dvc.lock.
         """
@@ -56,7 +56,7 @@ class Recorder:
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
         self._answer = WorkerAnswer()
-        self._database = database_of(layout.root, params.machine.tracking.uri)
+        self._database = database_of(layout.root, params.machine.tracking.store)
         self._schema = schema_revision(self._database)
         if not params.machine.tracking.uri:
             return
@@ -130,7 +130,7 @@ class Recorder:
         self._closed = True
 
     def wait(self) -> str | None:
-        """The MLflow id of the closed run, once MLflow has all of it; None if MLflow did not accept it.
+        """The id of the closed run, once the tracker has all of it; None if it did not accept the run.
 
         Waits at most SECONDS; after that the recording is abandoned, with a warning.
         """
@@ -147,18 +147,19 @@ class Recorder:
         return self._answer.run_id
 
     def finish(self, status: Literal["FINISHED", "FAILED"], **more: str) -> str | None:
-        """Close the run and wait until MLflow has all of it."""
+        """Close the run and wait until the tracker has all of it."""
         self.close(status, **more)
         return self.wait()
 
-    def url(self, file: Path | None = None) -> str | None:
-        """The URL of the closed run, or of one of its `files`, without user and password; waits until it is recorded.
-
-        None if MLflow is not a server or did not accept the run.
-        """
-        server = server_address(self._params.machine.tracking.uri)
+    def links(self, page: Path) -> dict[str, str]:
+        """Text → URL of the closed run, and of the `page` among its files, without user and password; waits until it is
+        recorded. Empty if the tracker has no pages on a server, or did not accept the run."""
+        server = server_address(self._params.machine.tracking.store)
         run_id = self.wait() if server else None
-        return run_address(server, self._answer.experiment_id, run_id, file.name if file else "") if run_id else None
+        if not run_id:
+            return {}
+        files = {"page": page.name, f"{self._params.machine.tracking.title} run": ""}
+        return {text: run_address(server, self._answer.experiment_id, run_id, file) for text, file in files.items()}
 
     def _file(self, path: str, folder: str | None) -> None:
         self._messages.put({"kind": "file", "path": path, "folder": folder, "time": time.time()})
@@ -209,7 +210,7 @@ class Recorder:
 
     def _warn(self, problem: str) -> None:
         print_warning(
-            f"MLflow ({self._params.machine.tracking.uri}): {problem}. The results under "
+            f"{self._params.machine.tracking.place}: {problem}. The results under "
             f"{self._layout.root / 'run'} are complete: run again after that, nothing is computed twice."
         )
 
@@ -266,12 +267,12 @@ def git_tags(root: Path) -> dict[str, str]:
         )
     except (OSError, subprocess.CalledProcessError):
         return {}
-    return {"git_commit": commit, "git_dirty": json.dumps(bool(changes)), "mlflow.source.git.commit": commit}
+    return {COMMIT: commit, "git_dirty": json.dumps(bool(changes))}
 
 
 def source_tags(root: Path) -> dict[str, str]:
-    """Who ran which project, in MLflow's own tags."""
-    tags = {SOURCE: root.resolve().name, "mlflow.source.type": "PROJECT"}
+    """Who ran which project."""
+    tags = {SOURCE: root.resolve().name}
     with suppress(OSError, KeyError):  # a container's user may have no name
-        tags["mlflow.user"] = getpass.getuser()
+        tags[USER] = getpass.getuser()
     return tags

@@ -1,4 +1,4 @@
-"""Names of the tags of a run in MLflow that Graft sets and reads."""
+"""Names of the tags of a run that Graft sets and reads."""
 
 import hashlib
 
@@ -14,9 +14,11 @@ CHANGED = "changed"
 OVERRIDES = "overrides"
 """Params that differ from the committed `params.yaml`."""
 
-RUN_NAME = "mlflow.runName"
-DESCRIPTION = "mlflow.note.content"  # in Markdown
-SOURCE = "mlflow.source.name"
+RUN_NAME = "name"
+DESCRIPTION = "description"  # in Markdown
+SOURCE = "project"  # name of its folder
+USER = "user"
+COMMIT = "git_commit"
 
 
 def lock_digest(lock: bytes) -> str:

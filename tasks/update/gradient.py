@@ -31,7 +31,7 @@ from tasks.update.step_plan import UpdateGroup
 
 SMALL_PASS = 2 * 10**9
 """Parameters times tokens of a micro-batch. In a smaller one, waking a second thread takes longer than its share of a
-matrix product: docs/results/2026-11-27-benchmarks.md#overhead-of-prefect-dvc-and-mlflow."""
+matrix product: docs/results/2026-11-27-benchmarks.md."""
 
 
 @dataclass

@@ -159,9 +159,7 @@ def test_a_run_whose_mlflow_process_is_killed_says_what_is_missing(
 ) -> None:
     override(fresh / "params.yaml", ["machine.tracking.uri=sqlite:///mlflow.db"])
     process = begin(fresh, "reward@1", "retrain", PREFECT_API_URL=prefect_url, TINY_SECONDS="3")
-    (worker,) = [
-        one for one in psutil.Process(process.pid).children() if "tasks.tracking.mlflow_worker" in one.cmdline()
-    ]
+    (worker,) = [one for one in psutil.Process(process.pid).children() if "tasks.tracking.worker" in one.cmdline()]
     worker.kill()
     _, told = process.communicate(timeout=400)
     assert process.returncode == 0

@@ -188,7 +188,7 @@ def test_a_run_at_work_is_not_taken_for_dead_where_the_clock_is_set(
     stat = Path("/proc/stat").read_text()
     assert boot in stat
     (tmp_path / "proc" / "stat").write_text(stat.replace(boot, f"btime {int(psutil.boot_time()) - 400 * 86_400}"))
-    tracking = Tracking(uri="", experiment="none")
+    tracking = Tracking(tracker="mlflow", uri="", experiment="none")
     with temporary_settings({PREFECT_API_URL: prefect_api}), get_client(sync_client=True) as client:
         started = client.create_flow_run(Flow(fn=print, name="at work"), state=Running())
         with flow_run_note(tmp_path, started.id), monkeypatch.context() as later:

@@ -12,7 +12,7 @@ import httpx
 import psutil
 
 from flows.prefect_runs.crashed_runs import workspace_tag
-from tasks.tracking.mlflow_ledger import store_lock
+from tasks.tracking.store import store_lock
 from tests.support.tiny_project import run
 
 

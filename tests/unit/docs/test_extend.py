@@ -1,4 +1,5 @@
-"""The examples of docs/extend.md do what the page says; a loss and its influence are in tests/unit/select."""
+"""The examples of docs/extend.md do what the page says; a loss and its influence are in tests/unit/select,
+a tracker in tests/unit/tracking/test_own_tracker.py."""
 
 import sys
 from pathlib import Path
@@ -36,7 +37,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_is_short_and_is_named_on_the_page_as_in_the_params(root: Path) -> None:
-    assert {*EXAMPLES} == {*ASSIGNMENTS, "container"}
+    assert {*EXAMPLES} == {*ASSIGNMENTS, "container", "lines"}
     assert all(text.count("\n") <= 25 for text in EXAMPLES.values())
     text = (REPOSITORY / "params.yaml").read_text(encoding="utf-8")
     for module, assignment in ASSIGNMENTS.items():

@@ -65,7 +65,7 @@ def test_what_is_no_prefect_server_is_told(
         temporary_settings({PREFECT_API_URL: url}),
         pytest.raises(GraftError, match=f"^prefect: what answers at {url} {why}") as told,
     ):
-        mark_crashed(tmp_path, Tracking(uri="", experiment="none"))
+        mark_crashed(tmp_path, Tracking(tracker="mlflow", uri="", experiment="none"))
     assert "\n" not in str(told.value)
     assert time.monotonic() - began < 5
 

@@ -11,9 +11,10 @@ import pytest
 from tasks.artifacts import write_json, write_text
 from tasks.core.metrics_files import LiveRows
 from tasks.layout import Layout
-from tasks.tracking.metrics import METRICS_PER_CALL, row_batches
-from tasks.tracking.mlflow_ledger import MlflowLedger, store_lock
+from tasks.tracking.ledger import Ledger
+from tasks.tracking.metrics import POINTS_PER_CALL, row_batches
 from tasks.tracking.recorder import Recorder
+from tasks.tracking.store import store_lock
 from tasks.update.metrics import to_csv
 from tests.support.stage_params import shipped_params
 
@@ -36,9 +37,9 @@ def uri(layout: Layout) -> str:
     return f"sqlite:///{layout.root}/mlflow.db"
 
 
-def started(layout: Layout) -> MlflowLedger:
+def started(layout: Layout) -> Ledger:
     """A run in which the stage has begun."""
-    ledger = MlflowLedger(uri(layout), "graft")
+    ledger = Ledger("mlflow", uri(layout), "graft")
     ledger.add({"kind": "start", "time": 1.8e9, "ks": [10], "params": {}, "tags": {}})
     ledger.add({"kind": "rows", "stage_id": STAGE, "path": str(layout.live_steps(STAGE)), "time": 1.8e9 + 1})
     return ledger
@@ -123,5 +124,5 @@ def test_calls_hold_as_many_rows_as_mlflow_takes() -> None:
         rows = [{"step": float(n)} | {f"m{k}": 0.0 for k in range(width)} for n in range(100)]
         calls = list(row_batches(rows))
         assert [row for call in calls for row in call] == rows
-        assert all(len(call) == 1 or len(call) * width <= METRICS_PER_CALL for call in calls)
+        assert all(len(call) == 1 or len(call) * width <= POINTS_PER_CALL for call in calls)
     assert list(row_batches([])) == []

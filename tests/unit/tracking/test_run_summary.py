@@ -9,7 +9,8 @@ from tasks.layout import Layout
 from tasks.statistics.intervals import Estimate
 from tasks.statistics.learning_curves import headline
 from tasks.tracking.addresses import experiment_address, server_address
-from tasks.tracking.metrics import MINUTES, headline_metrics, round_metrics, unknown_headline, valid_name
+from tasks.tracking.metrics import MINUTES, headline_metrics, headline_names, round_metrics
+from tasks.tracking.mlflow_tracker import valid_name
 from tasks.tracking.recorder import Recorder
 from tests.support.mlflow_runs import children, parent_of, record, record_stage, store, tracking, update_recorded
 
@@ -17,7 +18,7 @@ from tests.support.mlflow_runs import children, parent_of, record, record_stage,
 def test_the_names_are_those_of_the_headline_and_mlflow_takes_them() -> None:
     after = {"pass_at_1_greedy": 0.5, "sampled_mean": 0.4, "pass_at_1": 0.4, "pass_at_10": 0.9}
     names = headline_metrics(headline(0.25, after, Estimate(0.25, 0.1, 0.4), promoted=True))
-    assert [*names, MINUTES] == [*unknown_headline([1, 10])]
+    assert [*names, MINUTES] == [*headline_names([1, 10])]
     assert [*map(valid_name, names)] == [*names]
 
 
@@ -42,7 +43,7 @@ def test_the_parent_has_the_headline_first_and_few_curves(layout: Layout) -> Non
     run_id = record(layout, tracking())
     client = store(layout)
     metrics = client.get_run(run_id).data.metrics
-    names = [*unknown_headline([1, 5, 10])]
+    names = [*headline_names([1, 5, 10])]
     assert list(metrics)[: len(names)] == names
     assert metrics.keys() == {*names, "epoch/mean_reward", "epoch/accumulated_reward", "train/kl", "train/entropy"}
     assert (metrics["greedy"], metrics["promoted"]) == (0.7, 1)

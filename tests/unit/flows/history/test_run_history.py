@@ -84,5 +84,5 @@ def test_the_run_of_mlflow_is_noted_once_it_is_known(layout: Layout) -> None:
     assert entries(layout.root) == []
     run = begin(layout)
     run.finish("promoted", computed=True)
-    run.set_mlflow_run("m1")
+    run.set_tracked_run("m1")
     assert [(e.number, e.line, e.mlflow_run) for e in entries(layout.root)] == [(1, "promoted", "m1")]

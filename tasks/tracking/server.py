@@ -1,6 +1,6 @@
 """MLflow's pages on the store of a project: a server on loopback that ends with the process that started it.
 
-    python -m tasks.tracking.mlflow_server EXPERIMENT PORT
+    python -m tasks.tracking.server EXPERIMENT PORT
 
 One worker and no runner of jobs: with MLflow's defaults it takes three times as long to start, and four times the
 memory.
@@ -23,8 +23,8 @@ from tasks.core.sqlite import report_upgrade, schema_revision
 from tasks.errors import GraftError, one_line
 from tasks.params.machine import Tracking
 from tasks.tracking.addresses import experiment_address, experiments_address
-from tasks.tracking.mlflow_process import ENVIRONMENT
 from tasks.tracking.store import database_of
+from tasks.tracking.worker_process import ENVIRONMENT
 
 PORT = 5000
 """If it is free; MLflow's default."""
@@ -45,7 +45,7 @@ SETTINGS = {
 """By default MLflow also accepts `10.*` as a host, and so each name that begins like that: `10.example.org`."""
 
 
-class MlflowServer:
+class TrackingServer:
     """The server of a project whose `machine.tracking.uri` is a database. In a `with` statement it is this object."""
 
     def __init__(self, root: Path, tracking: Tracking) -> None:
@@ -56,7 +56,7 @@ class MlflowServer:
         self._schema = schema_revision(self._database)
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (open as long as it)
         self._process = spawn(
-            "tasks.tracking.mlflow_server",
+            "tasks.tracking.server",
             self._name,
             str(self.port),
             env={**ENVIRONMENT, STORE: tracking.uri, **SETTINGS},
@@ -65,7 +65,7 @@ class MlflowServer:
             stderr=subprocess.STDOUT,
         )
 
-    def __enter__(self) -> "MlflowServer":
+    def __enter__(self) -> "TrackingServer":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,7 +109,7 @@ def serve(experiment: str, port: str) -> None:
     from mlflow import MlflowClient
     from mlflow.cli import cli
 
-    from tasks.tracking.mlflow_ledger import experiment_id
+    from tasks.tracking.mlflow_tracker import experiment_id
     from tasks.tracking.store import store_lock
 
     try:

@@ -1,7 +1,7 @@
-"""The process that talks to MLflow: JSON messages on standard input, one answer on standard output at the end.
+"""The process that talks to the tracker: JSON messages on standard input, one answer on standard output at the end.
 
-Started by `tasks.tracking.mlflow_process`. A message that MLflow does not accept (server away, database locked) is kept
-and sent again with the next, so that a short outage leaves no gap. The end of the input without a finish means that
+Started by `tasks.tracking.worker_process`. A message that is not accepted (server away, database locked) is kept and
+sent again with the next, so that a short outage leaves no gap. The end of the input without a finish means that
 the run was killed; that is recorded, too.
 """
 
@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from typing import TextIO
 
-from tasks.tracking.mlflow_ledger import MlflowLedger
+from tasks.tracking.ledger import Ledger
 
 
 def main(messages: TextIO, answers: TextIO) -> None:
@@ -22,14 +22,14 @@ def main(messages: TextIO, answers: TextIO) -> None:
     store = json.loads(messages.readline())
     inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(messages, inbox), daemon=True).start()
-    ledger = MlflowLedger(**store)
+    ledger = Ledger(**store)
     errors = _deliver_all(inbox, ledger)
-    answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment, "errors": errors}) + "\n")
+    answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment_id, "errors": errors}) + "\n")
 
 
-def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: MlflowLedger) -> list[str]:
-    """Deliver messages as they arrive; returns the errors of those that MLflow did not accept in the end."""
-    errors = ledger.deliver()  # opens the store
+def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: Ledger) -> list[str]:
+    """Deliver messages as they arrive; returns the errors of those that the tracker did not accept in the end."""
+    errors = ledger.deliver()  # opens the tracker
     last, closed = {"kind": "nothing"}, False
     while not closed:
         lines = _arrived(inbox, ledger.pause)
@@ -63,5 +63,5 @@ def _read(messages: TextIO, inbox: "queue.SimpleQueue[str | None]") -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a service that stops signals all its processes; the run ends us
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as real_output:
-        os.dup2(2, 1)  # what MLflow prints must not mix with the answer
+        os.dup2(2, 1)  # what a tracker prints must not mix with the answer
         main(sys.stdin, real_output)

@@ -1,4 +1,4 @@
-"""Start the process that talks to MLflow, so that no run imports MLflow or waits for it."""
+"""Start the process that talks to the tracker, so that no run imports MLflow or waits for it."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from tasks.core.child_process import spawn
 from tasks.params.machine import Tracking
 
 SECONDS = 60
-"""Longest wait for MLflow at the end of a run, and for one of its answers."""
+"""Longest wait for the tracker at the end of a run, and for one of its answers."""
 
 ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # with MLflow's default a call to a dead server takes minutes
@@ -22,13 +22,13 @@ REMEDY = "fix machine.tracking.uri or start the server"
 
 
 def start_worker(root: Path, tracking: Tracking) -> tuple["subprocess.Popen[str]", IO[str]]:
-    """The process, with its store opened, and its log. Raises OSError.
+    """The process, with its tracker opened, and its log. Raises OSError.
 
     It starts in the project folder, where a relative sqlite store and MLflow's own folders belong.
     """
     log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed by its reader)
     process = spawn(
-        "tasks.tracking.mlflow_worker",
+        "tasks.tracking.worker",
         env={**ENVIRONMENT, **os.environ},
         cwd=root,
         stdout=subprocess.PIPE,
@@ -37,6 +37,6 @@ def start_worker(root: Path, tracking: Tracking) -> tuple["subprocess.Popen[str]
         encoding="utf-8",
     )
     assert process.stdin is not None
-    process.stdin.write(json.dumps({"uri": tracking.uri, "experiment": tracking.experiment}) + "\n")
+    process.stdin.write(json.dumps(dict(tracking)) + "\n")  # a dump would lack the password
     process.stdin.flush()
     return process, log
