@@ -1,4 +1,4 @@
-"""What MLflow leaves in a project's folder, and what it is told by environment variables."""
+"""The files of MLflow in a project's folder, and the environment variables that it reads."""
 
 FILES = "/mlflow.db* /mlruns/ /mlartifacts/"
 """Lines of `.gitignore`, as words."""

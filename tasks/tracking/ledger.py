@@ -23,7 +23,7 @@ from tasks.tracking.tracker import TrackedRun, Tracker, open_tracker
 from tasks.tracking.worker_process import REMEDY
 
 
-class Ledger:
+class RunLedger:
     """The messages of a run so far, and which of them the tracker has accepted."""
 
     def __init__(self, tracker: str, uri: str, experiment: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tasks.core.metrics_files import LiveRows
 from tasks.core.sharding import shards_of
 from tasks.statistics.learning_curves import CURVES
-from tasks.tracking.tracker import Point, Tracker
+from tasks.tracking.tracker import Metric, Tracker
 
 POINTS_PER_CALL = 800  # MLflow takes 1000 metrics, params and tags in one call
 
@@ -41,9 +41,9 @@ SHORTEST, LONGEST = 1.0, 30.0
 Row = dict[str, float]
 
 
-def make_points(values: Mapping[str, float], time: float, step: int = 0) -> list[Point]:
+def make_points(values: Mapping[str, float], time: float, step: int = 0) -> list[Metric]:
     """The numbers of one time and step."""
-    return [Point(name, value, time, step) for name, value in values.items()]
+    return [Metric(name, value, time, step) for name, value in values.items()]
 
 
 def headline_names(ks: Sequence[int]) -> list[str]:
@@ -91,7 +91,7 @@ def row_batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
     return shards_of(rows, max(POINTS_PER_CALL // len(rows[0]), 1)) if rows else iter(())
 
 
-def step_points(rows: Sequence[Row], now: float) -> list[Point]:
+def step_points(rows: Sequence[Row], now: float) -> list[Metric]:
     """The numbers of rows."""
     return [
         point

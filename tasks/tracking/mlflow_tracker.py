@@ -13,7 +13,7 @@ from tasks.tracking.metrics import POINTS_PER_CALL
 from tasks.tracking.registry import follow, register
 from tasks.tracking.store import store_lock
 from tasks.tracking.tags import COMMIT, DESCRIPTION, RUN_NAME, SOURCE, USER
-from tasks.tracking.tracker import Point, Status, TrackedRun, Tracker
+from tasks.tracking.tracker import Metric, Status, TrackedRun, Tracker
 
 TAGS_PER_CALL = 100  # MLflow's limit for one log_batch
 VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
@@ -52,11 +52,11 @@ class MlflowTracker(Tracker):
             run_id = str(made.info.run_id)
             self._parent = run.parent or run_id
             # its page lists metrics in the order in which they first came, and does not show those that are NaN
-            unknown = [Point(name, math.nan, run.time, 0) for name in run.headline]
+            unknown = [Metric(name, math.nan, run.time, 0) for name in run.headline]
             self._log(run_id, run.params, run.tags, unknown)
         return run_id
 
-    def log(self, run_id: str, tags: Mapping[str, str], points: Sequence[Point]) -> None:
+    def log(self, run_id: str, tags: Mapping[str, str], points: Sequence[Metric]) -> None:
         with self._explained():
             self._log(run_id, {}, tags, points)
 
@@ -76,15 +76,15 @@ class MlflowTracker(Tracker):
         with self._explained():
             follow(self._client, self.experiment_id, self.experiment, champion, challenger)
 
-    def _log(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str], points: Sequence[Point]) -> None:
+    def _log(self, run_id: str, params: Mapping[str, str], tags: Mapping[str, str], points: Sequence[Metric]) -> None:
         """In as few calls as MLflow allows."""
-        from mlflow.entities import Metric, Param, RunTag
+        from mlflow import entities
 
-        metrics = [Metric(valid_name(p.name), p.value, milliseconds(p.time), p.step) for p in points]
+        metrics = [entities.Metric(valid_name(p.name), p.value, milliseconds(p.time), p.step) for p in points]
         numbers = shards_of(metrics, POINTS_PER_CALL)
-        named = shards_of([Param(valid_name(k), v[:VALUE_LENGTH]) for k, v in params.items()], TAGS_PER_CALL)
+        named = shards_of([entities.Param(valid_name(k), v[:VALUE_LENGTH]) for k, v in params.items()], TAGS_PER_CALL)
         texts = mlflow_tags(tags)
-        tagged = shards_of([RunTag(valid_name(k), v[:VALUE_LENGTH]) for k, v in texts.items()], TAGS_PER_CALL)
+        tagged = shards_of([entities.RunTag(valid_name(k), v[:VALUE_LENGTH]) for k, v in texts.items()], TAGS_PER_CALL)
         for some in zip_longest(numbers, named, tagged, fillvalue=()):
             self._client.log_batch(run_id, *some)
 

@@ -15,7 +15,7 @@ PARAM = "machine.tracking.tracker"
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 
-class Point(NamedTuple):
+class Metric(NamedTuple):
     """A number of a run."""
 
     name: str
@@ -52,7 +52,7 @@ class Tracker(ABC):
         """Begin a run; returns its id, which the other methods get."""
 
     @abstractmethod
-    def log(self, run_id: str, tags: Mapping[str, str], points: Sequence[Point]) -> None:
+    def log(self, run_id: str, tags: Mapping[str, str], points: Sequence[Metric]) -> None:
         """Add tags and numbers to a run, also to one that has ended."""
 
     @abstractmethod

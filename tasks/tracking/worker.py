@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from typing import TextIO
 
-from tasks.tracking.ledger import Ledger
+from tasks.tracking.ledger import RunLedger
 
 
 def main(messages: TextIO, answers: TextIO) -> None:
@@ -22,12 +22,12 @@ def main(messages: TextIO, answers: TextIO) -> None:
     store = json.loads(messages.readline())
     inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(messages, inbox), daemon=True).start()
-    ledger = Ledger(**store)
+    ledger = RunLedger(**store)
     errors = _deliver_all(inbox, ledger)
     answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment_id, "errors": errors}) + "\n")
 
 
-def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: Ledger) -> list[str]:
+def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: RunLedger) -> list[str]:
     """Deliver messages as they arrive; returns the errors of those that the tracker did not accept in the end."""
     errors = ledger.deliver()  # opens the tracker
     last, closed = {"kind": "nothing"}, False

@@ -11,7 +11,7 @@ import pytest
 from tasks.artifacts import write_json, write_text
 from tasks.core.metrics_files import LiveRows
 from tasks.layout import Layout
-from tasks.tracking.ledger import Ledger
+from tasks.tracking.ledger import RunLedger
 from tasks.tracking.metrics import POINTS_PER_CALL, row_batches
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.store import store_lock
@@ -37,9 +37,9 @@ def uri(layout: Layout) -> str:
     return f"sqlite:///{layout.root}/mlflow.db"
 
 
-def started(layout: Layout) -> Ledger:
+def started(layout: Layout) -> RunLedger:
     """A run in which the stage has begun."""
-    ledger = Ledger("mlflow", uri(layout), "graft")
+    ledger = RunLedger("mlflow", uri(layout), "graft")
     ledger.add({"kind": "start", "time": 1.8e9, "ks": [10], "params": {}, "tags": {}})
     ledger.add({"kind": "rows", "stage_id": STAGE, "path": str(layout.live_steps(STAGE)), "time": 1.8e9 + 1})
     return ledger

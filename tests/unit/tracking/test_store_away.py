@@ -11,7 +11,7 @@ import pytest
 from tasks.core.loopback import free_port
 from tasks.layout import Layout
 from tasks.tracking import recorder as recorder_module
-from tasks.tracking.ledger import Ledger
+from tasks.tracking.ledger import RunLedger
 from tasks.tracking.recorder import Recorder, update_registry
 from tasks.tracking.store import store_lock
 from tests.support.mlflow_runs import children, record, store, tracking
@@ -117,7 +117,7 @@ def test_a_server_receives_what_was_recorded_while_it_was_away(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     port = free_port()
     uri = f"http://127.0.0.1:{port}"
-    ledger = Ledger("mlflow", uri, "early")
+    ledger = RunLedger("mlflow", uri, "early")
     ledger.add({"kind": "start", "time": 1.8e9, "ks": [1, 10], "params": {"a": "1"}, "tags": {}})
     stage = {"kind": "stage", "stage_id": "reward@1", "seconds": 1.0, "cached": False, "deps": {}, "outs": {}}
     ledger.add({**stage, "time": 1.8e9 + 1, "metrics": {"epoch/mean_reward": 0.5}})
