@@ -1,4 +1,4 @@
-"""Layers with fewer operations: merged or narrow LoRA linears, RMS norms of 16 bits; same numbers, to rounding."""
+"""Layers with fewer operations: merged or narrow LoRA linears and fused RMS norms; same numbers, to rounding."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

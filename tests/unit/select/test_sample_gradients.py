@@ -31,7 +31,7 @@ def test_gradients_are_those_of_a_backward_pass_for_each_sample(
 ) -> None:
     """The batch is padded on both sides, the single samples are not: padding never changes a gradient.
 
-    In float64 only gpt2 is exact: the norms of the others are computed in float32.
+    In float64 only gpt2 is exact: the norms of the others are computed in float32 unless they are fused.
     """
     policy = make_policy(kind, dtype)
     found, expected = rows_of(policy, found_for(policy, samples)), score_rows(policy, samples)
