@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from tasks.params.params import Params
+from tests.support.extensions import EXAMPLES
 from tests.support.house import (
     PRODUCT,
     ROOT,
@@ -103,6 +104,7 @@ def main() -> None:
         "upward_imports": broken_contracts(),
         "tests_import_benchmarks": len(benchmark_imports()),
         "modules_that_name_mlflow": len(named),
+        "doors": len(EXAMPLES),
         "stages_stale_by_a_recipe": len(stages_of_recipes()),
         "patched_attributes": len(patches),
     }
