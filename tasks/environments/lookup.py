@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment, term_weights
 from tasks.errors import GraftError
 from tasks.params.environment import BUILT_IN
@@ -57,6 +58,11 @@ def check_environment(root: Path, params: Params) -> None:
     if not any(weights):
         raise GraftError(
             "params.yaml: rewards: every weight is 0: give at least one term a weight, correctness: 1.0 for instance"
+        )
+    if params.operators.backend != "none" and isinstance(environment, Direct):
+        raise GraftError(
+            f"params.yaml: operators.backend is {params.operators.backend}, but only workflows call operators, and "
+            f"environment {params.environment.name} has none: set operators.backend to none"
         )
     search = params.search
     many = search.simulations > search.samples or params.update.group_size < search.samples

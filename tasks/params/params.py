@@ -56,19 +56,13 @@ ADAPTER = "{rank: 16, alpha: 32, targets: all-linear}"
 
 def contradictions(params: Params) -> Iterator[tuple[str, str]]:
     """Sections whose values do not go with those of another section, each with the problem and its remedy."""
-    environment, policy, influence, update = params.environment.name, params.policy, params.influence, params.update
+    policy, influence, update = params.policy, params.influence, params.update
     problems, evaluation, vllm = params.problems, params.evaluation, params.vllm
     if vllm and (params.search.top_p < 1 or params.search.top_k):
         yield (
             "vllm",
             f"{vllm}, but vLLM does not return the sets that search.top_p ({params.search.top_p:g}) and search.top_k "
             f"({params.search.top_k}) keep, and an update needs them: set these to 1 and 0, or vllm to null",
-        )
-    if params.operators.backend != "none" and environment != "workflow":
-        yield (
-            "operators",
-            f"backend is {params.operators.backend}, but only workflows call operators and environment is "
-            f"{environment}: set operators.backend to none",
         )
     if influence.is_measured and policy.lora is None:
         yield (

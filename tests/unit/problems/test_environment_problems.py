@@ -156,3 +156,11 @@ def test_ppo_learns_from_independent_samples_alone(file: Path, sizes: list[str])
         check_environment(REPOSITORY, load_params(file))
     override(file, ["environment=answer"])
     check_environment(REPOSITORY, load_params(file))
+
+
+def test_operators_are_served_to_workflows_of_any_environment(file: Path) -> None:
+    override(file, ["operators.backend=policy", "environment=recipes.code.workflow:CodeWorkflow"])
+    check_environment(REPOSITORY, load_params(file))
+    override(file, ["environment=answer"])
+    with pytest.raises(GraftError, match=r"operators\.backend is policy, but only workflows call .* answer has none"):
+        check_environment(REPOSITORY, load_params(file))
