@@ -22,7 +22,7 @@ DEAD = "http://127.0.0.1:9/api"
         (".env", f"PREFECT_API_URL={DEAD}", {}, f"graft: prefect: no answer from {DEAD}; {REMEDY}"),
         ("prefect.toml", "[api\n", {}, "prefect.toml: invalid TOML"),
         ("notes", "", {"ALL_PROXY": "socks5://127.0.0.1:9"}, "ALL_PROXY: a SOCKS proxy needs a package: pip install"),
-        ("notes", "", {"PREFECT_API_REQUEST_TIMEOUT": "soon"}, "PREFECT_API_REQUEST_TIMEOUT: should be a valid number, not 'soon'"),
+        ("notes", "", {"PREFECT_API_REQUEST_TIMEOUT": "soon"}, "REQUEST_TIMEOUT: should be a valid number, not 'soon'"),
     ],
 )
 def test_settings_of_prefect_that_cannot_be_used_are_named(
