@@ -1,6 +1,7 @@
 """A round over values in memory: search → trajectories → rewards → selection → update.
 
-The stages read and write files around the same functions. `graft diagnose` and the benchmarks run it from here.
+The stages read and write files around the same functions. Benchmarks and tests run it from here; `graft diagnose`
+takes one step of a round, on completions of tasks/rollout.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """Rewards of trajectories from all terms: built-in, the environment's and the user's functions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,6 +79,11 @@ def measure_terms(
         for term in active_user_terms(rewards)
     }
     return measured
+
+
+def count_completions(trajectories: Iterable[Trajectory], rewards: Rewards) -> int:
+    """The number of completions, which a user's term needs; 0, and nothing is read, where there is none."""
+    return sum(len(trajectory.members) for trajectory in trajectories) if active_user_terms(rewards) else 0
 
 
 def active_user_terms(rewards: Rewards) -> list[UserTerm]:

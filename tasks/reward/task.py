@@ -10,9 +10,8 @@ from tasks.core.sharding import fan_out, shards_of
 from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.params.sections import Rewards
 from tasks.programs.answer_check import FAILED_LIMIT
-from tasks.reward.compute import RewardedShard, active_user_terms, reward_shard
+from tasks.reward.compute import RewardedShard, count_completions, reward_shard
 from tasks.reward.histogram import histogram_csv
 from tasks.reward.metrics import RewardTotals, remarks
 from tasks.reward.weighted_sum import weights_of
@@ -25,7 +24,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     """Read the round's `trajectories.jsonl`, write `rewards.jsonl`, one shard in memory at a time."""
     assert round is not None
     path = layout.trajectories(round)
-    work = partial(reward_shard, layout.root, params, _completions(path, params.rewards))
+    total = count_completions(stream_jsonl(path, Trajectory), params.rewards)
+    work = partial(reward_shard, layout.root, params, total)
     shards = shards_of(stream_jsonl(path, Trajectory), params.shard_size)
     environment = environment_in(layout.root, params)
     with RewardTotals(environment) as totals:
@@ -36,11 +36,6 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     for remark in remarks(numbers):
         logger.warning("round %d: %s", round, remark)
     write_json(layout.metrics("reward", round), numbers)
-
-
-def _completions(path: Path, rewards: Rewards) -> int:
-    """Number of completions, counted in a pass of its own only if a user's term needs it."""
-    return sum(len(t.members) for t in stream_jsonl(path, Trajectory)) if active_user_terms(rewards) else 0
 
 
 def _counted(shards: Iterable[RewardedShard], totals: RewardTotals, path: Path) -> Iterator[Reward]:

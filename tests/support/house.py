@@ -63,6 +63,18 @@ def functions_of_the_loop() -> dict[str, str]:
     return found
 
 
+def names_of_params(tree: ast.Module) -> set[str]:
+    """Arguments that are params or sections of them, and names that are assigned parts of these."""
+    froms = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    types = {a.name for node in froms if (node.module or "").startswith("tasks.params.") for a in node.names}
+    arguments = [node for node in ast.walk(tree) if isinstance(node, ast.arg) and node.annotation]
+    found = {node.arg for node in arguments if node.annotation and ast.unparse(node.annotation) in types}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).split(".")[0] in found:
+            found |= {n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return found
+
+
 def loop_faults() -> list[str]:
     """Functions of the loop that no stage calls, and decisions of a stage's `task.py` by a param."""
     found = []
@@ -75,11 +87,13 @@ def loop_faults() -> list[str]:
             found.append(f"{name}: not called by the stage {stage}")
     for stage in ROUND:
         path = ROOT / "tasks" / stage / "task.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        of_params = names_of_params(tree)
+        for node in ast.walk(tree):
             if isinstance(node, ast.If | ast.IfExp | ast.Match):
                 test = node.subject if isinstance(node, ast.Match) else node.test
                 names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
-                if "params" in names:
+                if names & of_params:
                     found.append(f"{path.relative_to(ROOT)}:{node.lineno}: decides by a param")
     return found
 
