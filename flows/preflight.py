@@ -11,7 +11,6 @@ from flows.stages.user_files import user_files
 from tasks.artifacts import read_text, write_text
 from tasks.core.child_process import CODE
 from tasks.environments.lookup import check_environment
-from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError
 from tasks.model.device import check_device
 from tasks.model.out_of_memory import check_address_space
@@ -93,9 +92,7 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
 
 def questions_of(root: Path, params: Params) -> dict[str, str]:
     """The longest questions of a file, by their places, for a base that may have no room for them."""
-    if params.problems.source != "jsonl" or params.policy.base == SCRATCH:
-        return {}
-    return longest_questions(root, params)
+    return longest_questions(root, params) if params.problems.source == "jsonl" else {}
 
 
 def _check_limits(params: Params) -> None:

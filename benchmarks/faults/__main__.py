@@ -20,6 +20,7 @@ PARTS = (
     "prompts",
     "models",
     "records",
+    "late",
     "policies",
     "stages",
     "access",

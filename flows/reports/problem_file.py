@@ -11,7 +11,6 @@ from typing import NamedTuple
 from tasks.artifacts import read_text
 from tasks.core.terminal import answer_text, printable, shortened
 from tasks.environments.lookup import environment_in
-from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError
 from tasks.evaluators.expression import has_value
 from tasks.params.file import overridden
@@ -65,8 +64,6 @@ def describe_files(path: str, evaluator: str, siblings: int, environment: str | 
 
 def _too_long(params: PolicyParams, summaries: Sequence[FileSummary]) -> list[str]:
     """A line on a question for which the base has no room; none where the base cannot be read without a download."""
-    if params.base == SCRATCH:
-        return []
     from tasks.bootstrap.base_check import check_base
 
     by_place = {where_of(each.name, place): problem for each in summaries for place, problem in each.problems.items()}

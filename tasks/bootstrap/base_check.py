@@ -14,25 +14,29 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from resource import RLIMIT_CPU, RLIMIT_DATA, RUSAGE_SELF, getrusage, setrlimit
 from subprocess import DEVNULL, PIPE
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import Any, get_args
 
-from tasks.artifacts import read_json
+from tasks.artifacts import read_json, read_jsonl
 from tasks.bootstrap.prompt_formats import render_question
+from tasks.bootstrap.scratch_model import CONTEXT
 from tasks.bootstrap.start import load_start
+from tasks.bootstrap.tokenizer import fewest_tokens
 from tasks.core.child_process import end_with_parent, kill_tree, spawn
 from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError, TransientError
+from tasks.layout import Layout
 from tasks.model.base_adapter import adapter_folder, tokenizer_of_adapter
 from tasks.model.gguf import MAX_LAYERS, is_converted, is_gguf, load_gguf_tokenizer
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import Policy, load_tokenizer
 from tasks.model.version import LINEAGE, verify_policy
 from tasks.params.sections import PolicyParams
-from tasks.records import Lineage
+from tasks.records import Lineage, Problem, Split
 
 BLOCKED_SECONDS = 600.0
 """By the clock, for a child that waits for the hub or a disk."""
@@ -59,10 +63,14 @@ def check_base(params: PolicyParams, questions: Mapping[str, str] | None = None,
     """Raises GraftError, as the stages would, if the base is no model, or cannot be read within the limits.
 
     `questions`, by their places in files: also if it has no room for one of them and a completion, with that place at
-    the beginning. `download`: False takes a base of the hub from the cache alone.
+    the beginning; of scratch, which has no tokenizer yet, by its words. `download`: False takes a base of the hub from
+    the cache alone.
     """
+    if params.base == SCRATCH:
+        check_room(questions or {}, fewest_tokens, CONTEXT, params)
+        return
     policy = params.model_dump_json()
-    if params.base == SCRATCH or (not questions and policy in CHECKED):
+    if not questions and policy in CHECKED:
         return
     with NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(dict(questions or {}), file)
@@ -156,24 +164,50 @@ def read_base(params: PolicyParams, begin: Callable[..., None], questions: Mappi
                 render_question(tokenizer)
             if policy and questions:
                 begin("questions")
-                _check_room(policy, questions, params.max_new_tokens)
+                _check_room(policy, questions, params)
         except MemoryError as error:
             raise ValueError(f"it takes over {MEMORY >> 30} GB without its weights") from error
 
 
-def _check_room(policy: Policy, questions: Mapping[str, str], max_new_tokens: int) -> None:
-    """What a prompt has besides its question, such as instructions and worked examples, is not counted."""
+def _check_room(policy: Policy, questions: Mapping[str, str], params: PolicyParams) -> None:
     from tasks.model.sampling.sampler import max_prompt_tokens
 
-    room = max_prompt_tokens(policy, max_new_tokens)
+    context = max_prompt_tokens(policy, params.max_new_tokens) + params.max_new_tokens
+    check_room(questions, partial(count_tokens, policy.tokenizer), context, params)
+
+
+def count_tokens(tokenizer: Any, text: str) -> int:
+    """Number of tokens of a text alone."""
+    return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def check_room(questions: Mapping[str, str], count: Callable[[str], int], context: int, params: PolicyParams) -> None:
+    """Raise GraftError if a question, of `count` tokens, and a completion take more than the `context` of the base.
+
+    What a prompt has besides its question, such as instructions and worked examples, is not counted.
+    """
     for place, question in questions.items():
-        tokens = len(policy.tokenizer(question, add_special_tokens=False)["input_ids"])
-        if tokens > room:
+        if (tokens := count(question)) > context - params.max_new_tokens:
             raise GraftError(
-                f"{place}: a question of {tokens} tokens, but {policy.base} holds {room + max_new_tokens}, "
-                f"{max_new_tokens} of them for a completion (policy.max_new_tokens); leave it out, or take a base that "
-                "holds more"
+                f"{place}: a question of {tokens} tokens, but {params.base} holds {context}, {params.max_new_tokens} "
+                "of them for a completion (policy.max_new_tokens); leave it out, or take a base that holds more"
             )
+
+
+def check_splits(layout: Layout, tokenizer: Any, params: PolicyParams) -> None:
+    """Raise GraftError if a question of any split has more tokens than a model from scratch has room for.
+
+    Only a refusal depends on the splits that are not trained on, no output: they are no dependencies of the stage.
+    """
+    files = {split: layout.problems(split) for split in get_args(Split)}
+    questions = {
+        f"{problem.source}: {split} problem {problem.problem_id}": question
+        for split, file in files.items()
+        for problem in (read_jsonl(file, Problem) if file.exists() else [])
+        for question in problem.questions
+        if len(question.encode()) > CONTEXT - params.max_new_tokens  # a token has a byte or more
+    }
+    check_room(questions, partial(count_tokens, tokenizer), CONTEXT, params)
 
 
 def _tokenizer(base: str) -> Any:

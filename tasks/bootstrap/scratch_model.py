@@ -3,6 +3,7 @@
 from typing import Any
 
 HEAD_SIZE = 32  # width of an attention head
+CONTEXT = 2048  # tokens of a prompt and its completion
 
 
 def build_scratch_model(tokenizer: Any, hidden: int, layers: int, seed: int) -> Any:
@@ -17,7 +18,7 @@ def build_scratch_model(tokenizer: Any, hidden: int, layers: int, seed: int) -> 
         num_attention_heads=hidden // HEAD_SIZE,
         num_key_value_heads=hidden // HEAD_SIZE,
         intermediate_size=hidden * 8 // 3 // 16 * 16,
-        max_position_embeddings=2048,
+        max_position_embeddings=CONTEXT,
         tie_word_embeddings=True,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,

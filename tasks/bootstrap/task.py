@@ -5,7 +5,7 @@ copied, and an earlier policy is continued.
 """
 
 from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
-from tasks.bootstrap.base_check import check_base
+from tasks.bootstrap.base_check import check_base, check_splits
 from tasks.bootstrap.choose_prompt import choose_format
 from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.solved_problems import select_solutions
@@ -64,6 +64,7 @@ def _train_from_scratch(layout: Layout, params: Params, metrics: dict[str, float
         )
     texts = [environment.prompt(question, SCRATCH) + text for question, text in pairs]
     tokenizer = train_tokenizer(texts, params.bootstrap.vocabulary, environment.parts)
+    check_splits(layout, tokenizer, params.policy)
     model = build_scratch_model(
         tokenizer, params.bootstrap.hidden, params.bootstrap.layers, derive_seed(params.seed, "scratch")
     )

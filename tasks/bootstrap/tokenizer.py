@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tasks.programs.contract import PARTS
 
 if TYPE_CHECKING:
+    from tokenizers.pre_tokenizers import PreTokenizer
     from transformers import PreTrainedTokenizerBase
 
 PAD, EOS = "<|pad|>", "<|endoftext|>"  # Qwen2Tokenizer adds an <|endoftext|> of its own where it finds none
@@ -20,17 +21,13 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int, parts: Sequence[str] 
 
     It is lossless except that letters with combining accents are composed (NFC), as in Qwen2's tokenizer.
     """
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
-    from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()  # as AutoTokenizer does
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
+        [_splitter(), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
@@ -44,3 +41,15 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int, parts: Sequence[str] 
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token=PAD, eos_token=EOS, clean_up_tokenization_spaces=False
     )
+
+
+def fewest_tokens(text: str) -> int:
+    """Number of words, digits and signs of a text without workflows: `train_tokenizer` has as many tokens or more."""
+    return len(_splitter().pre_tokenize_str(text))
+
+
+def _splitter() -> "PreTokenizer":
+    from tokenizers import Regex, pre_tokenizers
+    from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
+
+    return pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated")

@@ -65,6 +65,13 @@ def test_a_question_that_leaves_no_room_for_a_completion_is_named(folder: Path) 
     check_base(params(folder), {"own.jsonl:1": "one two"})
 
 
+def test_a_question_longer_than_any_tokenizer_from_scratch_allows_is_named() -> None:
+    """Each word is a token at least; with fewer words than that, only the trained tokenizer can say."""
+    with pytest.raises(GraftError, match=r"^own\.jsonl:3: a question of 2401 tokens, but scratch holds 2048"):
+        check_base(params("scratch"), {"own.jsonl:1": "one two", "own.jsonl:3": "one two three " * 800})
+    check_base(params("scratch"), {"own.jsonl:1": "one two three " * 660})
+
+
 def line_of(base: Path) -> str:
     """The error of `check_base`; "" if it accepts the base."""
     CHECKED.clear()

@@ -100,6 +100,16 @@ def test_a_wrong_target_fails_before_the_training(layout: Layout) -> None:
     assert not layout.policy(0).exists()
 
 
+def test_a_test_question_without_room_is_named_before_the_training(layout: Layout) -> None:
+    """700 words, each of several tokens for a tokenizer that has never seen them."""
+    write_jsonl(layout.problems("test"), [problem("long", "{} and {}" + " zyxwvu" * 700, [43])])
+    with pytest.raises(
+        GraftError, match=r"^test: test problem long: a question of \d{4} tokens, but scratch holds 2048"
+    ):
+        run(layout, params(epochs=10_000), None)
+    assert not layout.policy(0).exists()
+
+
 def test_a_second_run_writes_the_same_bytes_and_another_seed_others(layout: Layout) -> None:
     written = []
     for seed in (0, 0, 1):
