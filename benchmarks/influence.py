@@ -62,7 +62,7 @@ def scorer_of(shape: Shape) -> "Scorer":
     """A model of this shape; all rows are one micro-batch."""
     import torch
 
-    from tasks.model.policy import attach_adapter
+    from tasks.model.checkpoints.lora import attach_adapter
     from tasks.model.scoring.scorer import Scorer
 
     inner = shape.hidden * 11 // 4

@@ -26,7 +26,7 @@ from benchmarks.step_sides import Shape
 from benchmarks.support.turns import take_turns
 from flows.cli.presets import preset
 from flows.process.exit_codes import exit_code
-from tasks.model.gguf import resolve_base
+from tasks.model.checkpoints.gguf import resolve_base
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -277,7 +277,8 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
 
 def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     """Graft's sampler, advantages and update."""
-    from tasks.model.policy import Policy, attach_adapter
+    from tasks.model.checkpoints.lora import attach_adapter
+    from tasks.model.policy import Policy
     from tasks.model.sampling.sampler import Request, Sampler
     from tasks.model.scoring.scorer import Scorer, scorer_for
     from tasks.objective.recorded_logprobs import behaviour_logprobs

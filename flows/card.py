@@ -87,7 +87,7 @@ def check_products(params: Params, name: str) -> Finding:
     """Multiply on each card. A card that torch has no code for is used none the less, and every stage fails."""
     import torch
 
-    from tasks.model.distributed.processes import check_devices
+    from tasks.model.cuda.cards import check_count
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -97,7 +97,7 @@ def check_products(params: Params, name: str) -> Finding:
                 return Finding("card", f"{name}; torch cannot use it: {why}", ON_CPU, "the card", fatal=False)
             cards = [_describe_card(index) for index in range(torch.cuda.device_count())]
             if params.policy.base != SCRATCH or params.machine.device == "cuda":  # else it may be on the CPU
-                check_devices(params.update.processes, "cuda")
+                check_count(params.update.processes)
         except RuntimeError as error:
             remedy = "free it, install a torch that has code for it, or hide it: export CUDA_VISIBLE_DEVICES="
             first, *_ = str(error).strip().split("\n")

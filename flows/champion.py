@@ -9,7 +9,7 @@ from tasks.artifacts import read_json
 from tasks.core.terminal import make_table, print_text, print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.export import ExportFormat, export_policy
+from tasks.model.checkpoints.export import ExportFormat, export_policy
 from tasks.params.params import Params
 from tasks.promote.challenger import approve_challenger, read_challenger
 from tasks.promote.champion import (

@@ -16,10 +16,10 @@ from rich.filesize import decimal
 
 from flows.preflight import check_temporary_folder
 from tasks.core.loopback import HOST
+from tasks.core.out_of_memory import check_address_space
 from tasks.environments.code_completions import CodeCompletions
 from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
-from tasks.model.out_of_memory import check_address_space
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import probe_tier
 

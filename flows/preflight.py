@@ -10,10 +10,10 @@ from flows.stages.dvc_yaml import MODULES
 from flows.stages.user_files import user_files
 from tasks.artifacts import read_text, write_text
 from tasks.core.child_process import CODE
+from tasks.core.out_of_memory import check_address_space
 from tasks.environments.lookup import check_environment
 from tasks.errors import GraftError
 from tasks.model.device import check_device
-from tasks.model.out_of_memory import check_address_space
 from tasks.params.file import overridden
 from tasks.params.missing import completed, describe_added
 from tasks.params.params import Params

@@ -44,7 +44,7 @@ from tasks.core.sharding import use_fan_out
 from tasks.core.terminal import print_warning
 from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
-from tasks.model.sampling.vllm.run_server import keep_server
+from tasks.model.sampling.vllm.server import keep_server
 from tasks.params.machine import Scheduling
 from tasks.params.params import Params
 from tasks.problems.digests import problems_tag

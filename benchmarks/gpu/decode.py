@@ -68,7 +68,7 @@ def run(phase: Phase) -> None:
 
 
 def _decode(policy: "Policy", shape: Shape, backend: Callable[..., None], rows: int, length: int) -> "list[Completion]":
-    from tasks.model.sampling.batch_state import BatchState, Request
+    from tasks.model.decoding.batch_state import BatchState, Request
 
     prompts = prompts_of(shape, rows // GROUP)
     requests = [Request(prompts[i // GROUP], i) for i in range(rows)]

@@ -52,7 +52,8 @@ def policy_of(shape: Shape, dtype: Dtype = "bfloat16", spread: float = 0.002) ->
     """A policy with an adapter whose B has this standard deviation; a completion ends at its length alone."""
     import torch
 
-    from tasks.model.policy import Policy, attach_adapter
+    from tasks.model.checkpoints.lora import attach_adapter
+    from tasks.model.policy import Policy
 
     model = attach_adapter(base_of(shape, dtype), shape.rank, 2.0 * shape.rank, 0)
     generator = torch.Generator().manual_seed(1)

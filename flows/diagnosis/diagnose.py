@@ -22,12 +22,12 @@ from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagn
 from flows.diagnosis.record import Diagnosis
 from tasks.artifacts import read_json, read_jsonl
 from tasks.core.metrics_files import read_table
+from tasks.core.out_of_memory import explain_out_of_memory
 from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempt_problems
 from tasks.model.rollouts.operator_model import log_usage, operator_model

@@ -31,7 +31,8 @@ from tasks.artifacts import digest_text
 from tasks.core.child_process import end_with_parent, python_path
 from tasks.core.loopback import HOST
 from tasks.errors import GraftError, TransientError
-from tasks.model.device import take_card, use_device, visible_cards
+from tasks.model.cuda.cards import take_card, visible_cards
+from tasks.model.device import use_device
 from tasks.params.fields import Device
 from tasks.params.machine import RunnerParams
 from tasks.sources.process_sources import source_digests_at_start

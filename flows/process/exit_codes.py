@@ -8,8 +8,8 @@ from collections.abc import Callable
 from signal import SIGINT
 
 from flows.process.signals import SIGNALLED, SignalHandler
+from tasks.core.out_of_memory import is_out_of_memory, memory_line
 from tasks.errors import GraftError, TransientError, one_line
-from tasks.model.out_of_memory import is_out_of_memory, memory_line
 from tasks.redaction import redacted
 
 USER_ERROR, INTERNAL_ERROR = 2, 1

@@ -20,11 +20,11 @@ from flows.stages.dvc_yaml import MODULES, declared_params, round_of, stage_of
 from flows.stages.sources import SOURCES, refuse_changed_files, refuse_outdated
 from flows.stages.sources import write as write_sources
 from tasks.core.child_process import end_with_parent
+from tasks.core.out_of_memory import check_address_space
 from tasks.core.terminal import print_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.device import use_device
-from tasks.model.out_of_memory import check_address_space
 from tasks.model.sampling.vllm.server import use_server
 from tasks.params.file import load_params, restrict
 from tasks.params.missing import complete_file

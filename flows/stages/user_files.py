@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
-from tasks.model.base_adapter import digest_base, find_base
+from tasks.model.checkpoints.base_adapter import digest_base, find_base
 from tasks.params.params import Params
 from tasks.sources.user_modules import check_arguments, check_function_exists, digest_modules
 

@@ -30,11 +30,12 @@ from tasks.core.child_process import end_with_parent, kill_tree, spawn
 from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
-from tasks.model.base_adapter import adapter_folder, tokenizer_of_adapter
-from tasks.model.gguf import MAX_LAYERS, is_converted, is_gguf, load_gguf_tokenizer
-from tasks.model.load_errors import translate_errors
-from tasks.model.policy import Policy, load_tokenizer
-from tasks.model.version import LINEAGE, verify_policy
+from tasks.model.checkpoints.base_adapter import adapter_folder, tokenizer_of_adapter
+from tasks.model.checkpoints.base_model import load_tokenizer
+from tasks.model.checkpoints.gguf import MAX_LAYERS, is_converted, is_gguf, load_gguf_tokenizer
+from tasks.model.checkpoints.load_errors import translate_errors
+from tasks.model.checkpoints.version import LINEAGE, verify_policy
+from tasks.model.policy import Policy
 from tasks.params.sections import PolicyParams
 from tasks.records import Lineage, Problem, Split
 

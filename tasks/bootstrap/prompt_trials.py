@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 from tasks.environments.protocol import Environment, solved_share
 from tasks.environments.runner import Runner, program_of
-from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated, problem_prompt
+from tasks.model.decoding.token_draw import Truncation
+from tasks.model.policy import Policy
 from tasks.model.sampling.sampler import Request, sample
-from tasks.model.sampling.truncation import Truncation
+from tasks.model.text.policy_text import completion_text, encode_prompt, is_truncated, problem_prompt
 from tasks.params.params import Params
 from tasks.records import Problem, PromptFormat
 from tasks.seeds import derive_seed

@@ -4,12 +4,19 @@ from pathlib import Path
 
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
-from tasks.model.base_adapter import adapter_folder, digest_base, find_base, load_adapted, tokenizer_of_adapter
-from tasks.model.foreign_files import check_finite
-from tasks.model.load_errors import translate_errors
-from tasks.model.lora import check_adapter
-from tasks.model.policy import TRAINED_DTYPE, Policy, attach_adapter, load_model, load_policy, load_tokenizer
-from tasks.model.version import LINEAGE, verify_policy
+from tasks.model.checkpoints.base_adapter import (
+    adapter_folder,
+    digest_base,
+    find_base,
+    load_adapted,
+    tokenizer_of_adapter,
+)
+from tasks.model.checkpoints.base_model import load_model, load_tokenizer
+from tasks.model.checkpoints.foreign_files import check_finite
+from tasks.model.checkpoints.load_errors import translate_errors
+from tasks.model.checkpoints.lora import attach_adapter, check_adapter
+from tasks.model.checkpoints.version import LINEAGE, verify_policy
+from tasks.model.policy import TRAINED_DTYPE, Policy, load_policy
 from tasks.params.sections import PolicyParams
 from tasks.records import Lineage
 

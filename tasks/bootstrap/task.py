@@ -13,12 +13,14 @@ from tasks.bootstrap.start import attach_lora, load_start
 from tasks.bootstrap.supervised import TrainingExample, epochs_for, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.environments.lookup import environment_in
+from tasks.environments.prompts import SCRATCH
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.control_tokens import quote
+from tasks.model.checkpoints.lora import linear_modules
 from tasks.model.device import device_for
-from tasks.model.lora import linear_modules
-from tasks.model.policy import SCRATCH, Policy, encode_completion, encode_prompt, save_policy
+from tasks.model.policy import Policy, save_policy
+from tasks.model.text.control_tokens import quote
+from tasks.model.text.policy_text import encode_completion, encode_prompt
 from tasks.params.params import Params
 from tasks.records import Problem
 from tasks.seeds import derive_seed

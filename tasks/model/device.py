@@ -1,14 +1,16 @@
 """The device of a model: `machine.device`, or for `auto` by what is there and the model's size.
 
+What each kind of device does in its own way is in the folders cpu and cuda; `for_device` alone chooses between them.
+
 No stage sees the section `machine`; the code that runs a stage sets its device (`use_device`).
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tasks.errors import GraftError
 from tasks.params.fields import Device
@@ -20,7 +22,7 @@ SMALL = 5_000_000
 FLOAT = 4
 """Bytes of a parameter in the files of a model from scratch."""
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
+Variant = TypeVar("Variant")
 
 _setting: ContextVar[Device] = ContextVar("device", default="auto")
 
@@ -43,6 +45,11 @@ def device_of(base: str) -> Device:
     """The device of the model of a folder, a GGUF file or a Hugging Face id; only a folder's may be small."""
     files = Path(base).glob("*.safetensors") if os.path.isdir(base) else ()
     return device_for(sum(file.stat().st_size for file in files) // FLOAT or None)
+
+
+def for_device(device: Any, cpu: Variant, cuda: Variant) -> Variant:
+    """What is for this kind of device."""
+    return cuda if str(device).startswith("cuda") else cpu
 
 
 def device_name(device: Any) -> str:
@@ -74,21 +81,6 @@ def check_device(setting: Device) -> None:
         raise GraftError(
             "machine.device: cuda, but torch finds no card; graft doctor names the reason, or set it to auto"
         )
-
-
-def visible_cards() -> list[str]:
-    """The cards that this process may use, as CUDA_VISIBLE_DEVICES names them."""
-    if VISIBLE in os.environ:
-        return [card for card in os.environ[VISIBLE].split(",") if card.strip() not in ("", "-1")]
-    import torch
-
-    return [str(number) for number in range(torch.cuda.device_count())]
-
-
-def take_card(cards: Sequence[str], number: int) -> None:
-    """Let this process, which has used no card so far, see one of them alone: workers take them in turn."""
-    if cards:
-        os.environ[VISIBLE] = cards[number % len(cards)]
 
 
 @contextmanager

@@ -11,7 +11,6 @@
 """
 
 import inspect
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
@@ -30,17 +29,8 @@ Forward = Callable[..., Tensor]
 Attend = Callable[[Any, Tensor, Tensor, Tensor, Any, float], Tensor]
 """(layer, query [B, heads, T, d], key and value [B, kv, S, d], the forward's keyword, scale) → [B, T, heads, d]."""
 
-ATOMIC_DEVICES = {"cuda"}
-"""Types of devices where sums in no fixed order are faster, and are torch's default."""
-
 CHECKPOINTING = "update.checkpointing"
 """The param that has decoder layers checkpointed."""
-
-DETERMINISTIC = "update.deterministic"
-"""The param that has an update computed by deterministic operations."""
-
-REFUSAL = " does not have a deterministic implementation"
-"""What torch says of an operation after its name."""
 
 
 def forward_to_logits(model: Any) -> Forward:
@@ -250,40 +240,3 @@ def _widen(module: Any, names: list[str]) -> Any:
             handle.remove()
 
     return remove
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Compute with `count` torch threads; afterwards with as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def deterministic_operations(device: Any) -> Iterator[None]:
-    """In the block, torch adds in a fixed order: gradients of rows that repeat and of fused attention, for instance.
-
-    Raises GraftError where the model has an operation that cannot do so on this device.
-    """
-    if device.type not in ATOMIC_DEVICES:
-        yield
-        return
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else torch refuses matrix products
-    settings: Any = torch.utils.deterministic
-    filled = settings.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True)
-    settings.fill_uninitialized_memory = False  # nothing reads it
-    try:
-        yield
-    except RuntimeError as error:
-        if REFUSAL not in str(error):
-            raise
-        what = str(error).partition(REFUSAL)[0]
-        raise GraftError(f"{DETERMINISTIC}: on this card {what} adds in no fixed order; set it to false") from error
-    finally:
-        torch.use_deterministic_algorithms(False)
-        settings.fill_uninitialized_memory = filled

@@ -12,7 +12,7 @@ import json
 import shutil
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,23 +20,14 @@ from typing import Any
 
 from tasks.artifacts import atomic_folder, read_json, write_json, write_text
 from tasks.environments.prompts import FILE as PROMPT_FILE
-from tasks.environments.prompts import SCRATCH as SCRATCH
-from tasks.environments.prompts import cut_at_stop, prompt_of, read_format
-from tasks.environments.protocol import Environment
+from tasks.environments.prompts import SCRATCH, read_format
 from tasks.errors import GraftError
-from tasks.model.chat_template import fix_date, render_chat
-from tasks.model.control_tokens import encode, quote
+from tasks.model.checkpoints.base_model import ShardModel, load_base, load_tokenizer
+from tasks.model.checkpoints.load_errors import translate_disk_errors, translate_errors
+from tasks.model.checkpoints.version import LINEAGE, WEIGHTS, digest_policy
 from tasks.model.device import device_of
-from tasks.model.foreign_files import check_report, check_weight_files, correct_tie_flag, is_trusted
-from tasks.model.gguf import resolve_base
-from tasks.model.load_errors import translate_disk_errors, translate_errors
-from tasks.model.lora import ALL_LINEAR, keep_weights, linear_modules, nf4_options
-from tasks.model.version import LINEAGE, WEIGHTS, digest_policy
 from tasks.params.fields import Device
-from tasks.records import Dtype, Engine, Lineage, Part, Problem, PromptFormat, Quantization
-
-Shard = Callable[[Any, str, Any], None]
-"""(model, device, dtype of its weights or None): distributes it over processes in place; distributed/sharding.py."""
+from tasks.records import Dtype, Engine, Lineage, Part, PromptFormat, Quantization
 
 TRAINED_DTYPE: Dtype = "float32"
 """The type of a model whose own weights are trained. AdamW at a usual learning rate changes next to no weight of 16
@@ -91,7 +82,11 @@ class Policy:
     def word(self) -> tuple[list[int], str]:
         """A word, in tokens and as text, put before tokens that are decoded: sentencepiece drops the first blank."""
         ids = list(self.tokenizer("a", add_special_tokens=False)["input_ids"])
-        return ids, _decode(self.tokenizer, ids)
+        return ids, self.text_of(ids)
+
+    def text_of(self, ids: list[int]) -> str:
+        """The text of tokens, without special ones."""
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     @property
     def stop(self) -> list[str]:
@@ -118,7 +113,7 @@ class Policy:
 
 
 def load_policy(
-    folder: Path, instead_of: Policy | None = None, shard: Shard | None = None, device: str | None = None
+    folder: Path, instead_of: Policy | None = None, shard: ShardModel | None = None, device: str | None = None
 ) -> Policy:
     """Load a policy folder. Raises GraftError if the folder or its base is not a model.
 
@@ -139,7 +134,7 @@ def load_policy(
             raise GraftError(f"update.sharded: {folder} has no adapter, which is what is trained; set it to false")
         if model is None:
             dtype = lineage.dtype if adapted else TRAINED_DTYPE
-            load = partial(_model, made_of=lineage.base, dtype=dtype, shard=shard, quantize=lineage.quantize)
+            load = partial(load_base, made_of=lineage.base, dtype=dtype, shard=shard, quantize=lineage.quantize)
             if own:
                 model = load(str(folder), device=device)
             else:
@@ -154,79 +149,6 @@ def load_policy(
     file = folder / WEIGHTS if own and sharded else None
     policy = Policy(model.eval(), tokenizer, lineage.version, lineage.base, lineage.base_sha256, own, form)
     return replace(policy, weights_file=file, quantize=lineage.quantize, dtype=lineage.dtype)
-
-
-def load_model(
-    base: str, quantize: Quantization | None = None, dtype: Dtype | None = None, device: str | None = None
-) -> Any:
-    """A causal language model by folder, GGUF file or Hugging Face id, without any adapter.
-
-    `dtype`: of its weights; None: float32 on a CPU, the checkpoint's on an accelerator. `device`: meta reads no weights
-    but their names and sizes. Raises GraftError if it is no model, or its weights are not those of its configuration.
-    """
-    remedy = "give a Hugging Face id, a folder with config.json and weights, a GGUF file, or scratch"
-    with translate_errors(f"policy.base: {base!r} is no causal language model", remedy):
-        return _model(base, base, dtype, quantize=quantize, device=device)
-
-
-def load_tokenizer(base: str, made_of: str | None = None) -> Any:
-    """The tokenizer of a folder, GGUF file or Hugging Face id, with a padding token. Raises GraftError.
-
-    `made_of`: the first origin of the policy in that folder.
-    """
-    from transformers import AutoTokenizer
-
-    with translate_errors(f"policy.base: {base!r} has no tokenizer", "add tokenizer.json to it"):
-        tokenizer = AutoTokenizer.from_pretrained(
-            resolve_base(base), trust_remote_code=is_trusted(made_of or base, base)
-        )
-        if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer does not fail without any file
-            raise ValueError("it knows no tokens")
-    if tokenizer.eos_token_id is None:
-        raise GraftError(f"policy.base: the tokenizer of {base!r} has no end-of-text token; set eos_token in it")
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    tokenizer.chat_template = fix_date(tokenizer.chat_template)
-    return tokenizer
-
-
-def _model(
-    base: str,
-    made_of: str,
-    dtype: Dtype | None = None,
-    shard: Shard | None = None,
-    quantize: Quantization | None = None,
-    device: str | None = None,
-) -> Any:
-    """`made_of`: the first origin of the weights; for a policy folder it differs from `base`."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    device = device or device_of(base)
-    name = dtype or ("float32" if device == "cpu" else None)
-    type = getattr(torch, name) if name else None
-    options = nf4_options(device, type or torch.bfloat16) if quantize else {}
-    if device == "meta":
-        options = {"device_map": "meta"}
-    check_weight_files(base)
-    model, report = AutoModelForCausalLM.from_pretrained(
-        resolve_base(base),
-        dtype="auto" if shard else type or "auto",  # the file's own is mapped: no copy
-        use_safetensors=True,  # the other format, pytorch_model.bin, is a pickle
-        trust_remote_code=is_trusted(made_of, base),  # without it transformers asks on the terminal
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,  # they are in the report
-        **options,
-    )
-    check_report(model, report)
-    correct_tie_flag(model)
-    if quantize:
-        keep_weights(model)
-        return model
-    if shard is None:
-        return model.to(device)
-    shard(model, device, type)
-    return model
 
 
 def _with_adapter(model: Any, folder: Path) -> Any:
@@ -245,22 +167,6 @@ def policy_device(folder: Path) -> Device:
     """The device on which a policy folder is loaded."""
     lineage = read_json(folder / LINEAGE, Lineage)
     return device_of(str(folder) if "weights" in lineage.holds else lineage.base)
-
-
-def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str | Sequence[str] = ALL_LINEAR) -> Any:
-    """`model` with a new LoRA adapter on `targets`; B = 0, so that its outputs do not change.
-
-    Raises GraftError if a target names no linear module.
-    """
-    import torch
-    from peft import LoraConfig, get_peft_model
-
-    linear_modules(model, targets)
-    modules = targets if isinstance(targets, str) else list(targets)
-    config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules=modules, task_type="CAUSAL_LM")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return get_peft_model(model, config).eval()
 
 
 def save_policy(
@@ -286,9 +192,9 @@ def save_policy(
             _stabilise(new / "adapter" / "adapter_config.json", None if "weights" in holds else policy.base)
         if write_more:
             write_more(new)
-        lineage = Lineage(version="", parent=parent, base=policy.base, round=round, holds=holds)
+        origin = Lineage(version="", parent=parent, base=policy.base, round=round, holds=holds)
         made_of = {"base_sha256": policy.base_sha256, "quantize": policy.quantize, "dtype": policy.dtype}
-        lineage = digest_policy(new, lineage.model_copy(update=made_of))
+        lineage = digest_policy(new, origin.model_copy(update=made_of))
         write_json(new / LINEAGE, lineage)
     return lineage
 
@@ -312,88 +218,3 @@ def _stabilise(config: Path, base: str | None) -> None:
         content["target_modules"] = sorted(content["target_modules"])
     content["base_model_name_or_path"] = base
     write_text(config, json.dumps(content, indent=2, sort_keys=True) + "\n")
-
-
-def encode_prompt(policy: Policy, text: str) -> list[int]:
-    """Token ids of a prompt of `problem_prompt` or `chat_prompt`. Raises GraftError if the model lacks one of them."""
-    ids = encode(policy.tokenizer, text)
-    if ids and (last := max(ids)) >= policy.vocabulary:
-        token = policy.tokenizer.convert_ids_to_tokens(last)
-        raise GraftError(
-            f"policy.base: a prompt contains {token!r}, which is token {last} of a model with {policy.vocabulary} "
-            "embeddings; resize its embeddings, or take the token out of its chat template and of the problems"
-        )
-    return ids
-
-
-def problem_prompt(policy: Policy, environment: Environment, problem: Problem, served: bool = False) -> str:
-    """The prompt of a problem in the policy's form; control tokens that the problem quotes are marked as text."""
-    as_text = partial(quote, policy.tokenizer)
-    return prompt_of(environment, policy.prompt_format, problem, policy.base, served, as_text)
-
-
-def chat_prompt(policy: Policy, message: str) -> str:
-    """The prompt of a user's message, in the chat template if there is one; control tokens in it are marked as text."""
-    message = quote(policy.tokenizer, message)
-    if not policy.tokenizer.chat_template:
-        return message
-    return render_chat(policy.tokenizer, [{"role": "user", "content": message}])
-
-
-def encode_completion(policy: Policy, text: str) -> list[int]:
-    """Token ids of a completion whose text is known, in which control tokens are text; the end-of-text token follows.
-
-    A prefilled beginning is left out: as much of the text as the prompt ends with.
-    """
-    prefill = policy.prompt_format.prefill if policy.prompt_format else ""
-    common = next((n for n in range(min(len(prefill), len(text)), 0, -1) if prefill.endswith(text[:n])), 0)
-    return [*_encode_continuation(policy, text[common:]), policy.tokenizer.eos_token_id]
-
-
-def _encode_continuation(policy: Policy, text: str) -> list[int]:
-    """Token ids that decode to `text`: those after a line break where the tokenizer begins a text with a blank."""
-    quoted = quote(policy.tokenizer, text)
-    line, lined, ids = (encode(policy.tokenizer, piece) for piece in ("\n", f"\n{quoted}", quoted))
-    after = lined[len(line) :] if lined[: len(line)] == line else ids
-    return after if decode(policy, after) == text != decode(policy, ids) else ids
-
-
-def decode(policy: Policy, tokens: Sequence[int]) -> str:
-    """The text of tokens that follow others, without special tokens and the end token: the text of all, less theirs."""
-    kept = list(tokens[:-1] if tokens and tokens[-1] in policy.end_tokens else tokens)
-    ids, word = policy.word
-    text = _decode(policy.tokenizer, [*ids, *kept])
-    return text.removeprefix(word) if text.startswith(word) else _decode(policy.tokenizer, kept)
-
-
-def _decode(tokenizer: Any, ids: list[int]) -> str:
-    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-
-
-def completion_text(policy: Policy, tokens: Sequence[int]) -> str:
-    """The text of a completion: the prefilled beginning, then the tokens' text up to a stop string.
-
-    A message of a chat begins without the one blank that tokenizers put before its first word.
-    """
-    text, form = decode(policy, tokens), policy.prompt_format
-    if form is None:
-        return text
-    text = cut_at_stop(text, form.stop)
-    message = form.style in ("chat", "turns") and not form.prefill
-    return form.prefill + (text[1:] if message and text[:1] == " " != text[1:2] else text)
-
-
-def is_truncated(policy: Policy, tokens: Sequence[int]) -> bool:
-    """Whether a completion was cut at its length limit: it ends with no end token and has no stop string."""
-    if not tokens or tokens[-1] in policy.end_tokens:
-        return False
-    text = decode(policy, tokens)
-    return cut_at_stop(text, policy.stop) == text
-
-
-def count_before_stop(policy: Policy, tokens: Sequence[int]) -> int:
-    """The number of tokens that begin before a stop string: those that are learnt."""
-    if not policy.stop or tokens[-1] in policy.end_tokens:
-        return len(tokens)
-    kept = len(cut_at_stop(decode(policy, tokens), policy.stop))
-    return next((n for n in range(len(tokens)) if len(decode(policy, tokens[:n])) >= kept), len(tokens)) or 1

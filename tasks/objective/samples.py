@@ -7,8 +7,9 @@ once and counted: exact, and a third of the work late in a run.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tasks.model.policy import Policy, count_before_stop, encode_completion
+from tasks.model.policy import Policy
 from tasks.model.sample import Sample, TokenTargets
+from tasks.model.text.policy_text import count_before_stop, encode_completion
 from tasks.trajectories import Trajectory
 
 

@@ -33,7 +33,7 @@ from tasks.artifacts import (
     write_jsonl,
 )
 from tasks.errors import GraftError
-from tasks.model.version import verify_policy
+from tasks.model.checkpoints.version import verify_policy
 from tasks.promotion_records import Champion, Promotion, Succession
 from tasks.statistics.problem_profile import ProblemProfile
 

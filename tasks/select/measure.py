@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from tasks.model.out_of_memory import explain_out_of_memory
+from tasks.core.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tasks.core.out_of_memory import explain_out_of_memory
 from tasks.errors import GraftError
-from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.objective.groups import samples_in
 from tasks.objective.sampler_check import check_sampler
 from tasks.params.params import Params

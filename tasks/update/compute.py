@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tasks.core.metrics_files import LiveRows
-from tasks.model.out_of_memory import explain_out_of_memory
+from tasks.core.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for

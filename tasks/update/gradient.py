@@ -13,8 +13,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from tasks.model.cpu import operations as cpu
+from tasks.model.cuda import operations as cuda
+from tasks.model.device import for_device
 from tasks.model.distributed.collectives import backward, world_size
-from tasks.model.hf_model import deterministic_operations, torch_threads
 from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
@@ -81,8 +83,9 @@ def accumulate_gradient(
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, ppo, sum(g.denominator for g in step))
     batches = scorer.batches([s for g in step for s in g.samples], world_size())
-    threads = torch_threads(1) if _is_small(scorer, batches) else nullcontext()
-    order = deterministic_operations(scorer.model.device) if params.deterministic else nullcontext()
+    threads = cpu.torch_threads(1) if _is_small(scorer, batches) else nullcontext()
+    in_order = for_device(scorer.model.device, cpu=cpu.deterministic_operations, cuda=cuda.deterministic_operations)
+    order = in_order() if params.deterministic else nullcontext()
     with fast_layers(scorer.model), order, threads:
         parts = backward(scorer.trained, batches, loss_of)
     if broken := [s for _, samples in parts for s in samples]:

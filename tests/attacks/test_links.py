@@ -12,7 +12,7 @@ from tasks.artifacts import append_text
 from tasks.core.metrics_files import LiveRows
 from tasks.core.sqlite import creation_lock
 from tasks.errors import GraftError
-from tasks.model.gguf import _lock as conversion_lock
+from tasks.model.checkpoints.gguf import _lock as conversion_lock
 from tasks.model.sampling.vllm.server import started_server
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.promote.champion import champion_lock

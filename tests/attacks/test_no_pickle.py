@@ -27,7 +27,7 @@ ALLOWED = {
     ("recipes/code/harness/counted_tests.py", "compile"): "the same",
     ("tasks/model/distributed/collectives.py", "all_gather_object"): "between processes that this one has started",
     ("tasks/model/policy.py", "trust_remote_code"): "only of the base that the user names in the environment",
-    ("tasks/model/export.py", "trust_remote_code"): "the same",
+    ("tasks/model/checkpoints/export.py", "trust_remote_code"): "the same",
     ("tasks/model/sampling/vllm/serve.py", "trust_remote_code"): "the same",
 }
 """(file, name) → why it may stand there."""

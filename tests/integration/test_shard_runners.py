@@ -24,7 +24,7 @@ from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import remove_leftovers
 from tasks.core.loopback import free_port
 from tasks.layout import Layout
-from tasks.model.device import VISIBLE
+from tasks.model.cuda.cards import VISIBLE
 from tasks.params.machine import RunnerParams
 from tests.support.listeners import is_loopback, listeners
 from tests.support.params_file import override

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tasks.artifacts import read_json, write_json, write_text
 from tasks.layout import Layout
-from tasks.model.version import digest_policy
+from tasks.model.checkpoints.version import digest_policy
 from tasks.promote.challenger import ask_approval, keep_challenger
 from tasks.promote.champion import Challenger, champion_version, promote_policy
 from tasks.promotion_records import Champion

@@ -8,7 +8,7 @@ import torch
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import Layout
+from tasks.model.scoring.micro_batches import RowLayout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import score_samples
 from tasks.params.ppo import Ppo
@@ -24,7 +24,9 @@ def random_head(policy: Policy, seed: int = 0, size: float = 0.2) -> Any:
     return head
 
 
-def critic_scorer(policy: Policy, head: Any, layout: Layout = "packed", tokens: int = 2048, **changes: Any) -> Scorer:
+def critic_scorer(
+    policy: Policy, head: Any, layout: RowLayout = "packed", tokens: int = 2048, **changes: Any
+) -> Scorer:
     """At a temperature of 0.7."""
     return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, layout, tokens, value_head=head, **changes)
 

@@ -1,7 +1,7 @@
 """Size and structure of the project, read from its tree, for tests and for `python -m benchmarks.house`."""
 
 import ast
-from collections import Counter
+import re
 from pathlib import Path
 
 from flows.stages.dvc_yaml import MODULES, ROUND
@@ -20,13 +20,21 @@ def lines(files: list[Path]) -> int:
     return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
 
 
-def types_defined_twice(files: list[Path]) -> list[str]:
-    """Names of classes at the top level of more than one module."""
-    names = Counter[str]()
+def types_of(tree: ast.Module) -> list[str]:
+    """Classes and aliases of types at the top level of a module: `Name = …`, where constants are in capitals."""
+    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
+    targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    return names + [t.id for t in targets if isinstance(t, ast.Name) and re.search("^_?[A-Z].*[a-z]", t.id)]
+
+
+def types_defined_twice(files: list[Path]) -> dict[str, list[str]]:
+    """Names of types that more than one module defines → these modules."""
+    places: dict[str, list[str]] = {}
     for file in files:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        names.update(node.name for node in tree.body if isinstance(node, ast.ClassDef))
-    return sorted(name for name, count in names.items() if count > 1)
+        for name in types_of(ast.parse(file.read_text(encoding="utf-8"))):
+            places.setdefault(name, []).append(file.relative_to(ROOT).as_posix())
+    return {name: files for name, files in sorted(places.items()) if len(files) > 1}
 
 
 def calls(node: ast.AST) -> set[str]:

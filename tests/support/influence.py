@@ -10,7 +10,7 @@ from torch import nn
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import Layout
+from tasks.model.scoring.micro_batches import RowLayout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tasks.select.sample_gradients import lora_factors
@@ -21,7 +21,7 @@ from tests.support.validation import advantage_validation
 BY_TOKEN = TokenWeights("dapo", longest=64)
 
 
-def scorer_of(policy: Policy, layout: Layout = "packed", tokens: int = 2048, temperature: float = 0.7) -> Scorer:
+def scorer_of(policy: Policy, layout: RowLayout = "packed", tokens: int = 2048, temperature: float = 0.7) -> Scorer:
     return Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, layout, tokens)
 
 

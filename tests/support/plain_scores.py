@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
+from tasks.model.decoding.token_draw import token_logprobs
 from tasks.model.sample import Sample
 from tasks.model.scoring.layouts import PaddedBatch, collate
-from tasks.model.scoring.logprobs import token_logprobs
 
 
 def completion_logprobs(model: Any, batch: PaddedBatch, temperature: float) -> torch.Tensor:

@@ -61,7 +61,8 @@ def tiny_policy(
     """fresh: the adapter's B is 0; full: full fine-tuning, without an adapter."""
     import torch
 
-    from tasks.model.policy import Policy, attach_adapter
+    from tasks.model.checkpoints.lora import attach_adapter
+    from tasks.model.policy import Policy
 
     torch.set_num_threads(1)  # tiny matrices are slower on two
     type = getattr(torch, dtype)

@@ -25,7 +25,8 @@ from flows.stages.dvc_yaml import MODULES, declared_params
 from tasks.core.sharding import FanOut, use_fan_out
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.device import VISIBLE, device_for
+from tasks.model.cuda.cards import VISIBLE
+from tasks.model.device import device_for
 from tasks.params.file import load_params, restrict
 from tasks.params.machine import RunnerParams
 from tasks.params.params import Params

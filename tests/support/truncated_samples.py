@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
+from tasks.model.decoding.token_draw import Truncation
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
-from tasks.model.sampling.truncation import Truncation
 
 TRUNCATION = Truncation(top_p=0.9, top_k=5)
 

@@ -7,16 +7,16 @@ import torch
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import Layout, MicroBatch
+from tasks.model.scoring.micro_batches import MicroBatch, RowLayout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.update.step_plan import UpdateGroup
 
-TRAINING_LAYOUTS: tuple[Layout, ...] = ("packed", "rows")
+TRAINING_LAYOUTS: tuple[RowLayout, ...] = ("packed", "rows")
 """Those whose gradient is of all positions."""
 
-DENSE_OR_FUSED = [pytest.param({"cpu"}, id="dense"), pytest.param(set(), id="fused")]
-"""DENSE_DEVICES of packed attention: with the kernels of a CPU, or with those of a GPU."""
+DENSE_OR_FUSED = [pytest.param("cpu", id="dense"), pytest.param("cuda", id="fused")]
+"""Packed attention with the kernels of a CPU, or with those of a card."""
 
 
 def groups_of(samples: list[Sample]) -> list[UpdateGroup]:

@@ -18,10 +18,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tasks.model.checkpoints.base_model import load_tokenizer
+from tasks.model.decoding.batch_state import BatchState, Request
 from tasks.model.hf_model import unwrap_model
-from tasks.model.policy import Policy, load_tokenizer
+from tasks.model.policy import Policy
 from tasks.model.sampling.backends import pick_backend
-from tasks.model.sampling.batch_state import BatchState, Request
 from tasks.model.sampling.sampler import stop_criterion
 from tasks.params.machine import VllmServer as VllmServerParams
 from tasks.records import Completion

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Sequence
 from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
-from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt
+from tasks.model.checkpoints.lora import attach_adapter
+from tasks.model.policy import Policy
+from tasks.model.text.policy_text import encode_completion, encode_prompt
 from tasks.programs.contract import prompt_of
 
 

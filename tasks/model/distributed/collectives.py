@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from tasks.model.device import device_for
+from tasks.model.cuda.cards import use_card
+from tasks.model.device import device_for, for_device
 
-Batch = TypeVar("Batch")
-Value = TypeVar("Value")
+Piece = TypeVar("Piece")
+Gathered = TypeVar("Gathered")
 
 
 TIMEOUT = timedelta(days=1)
@@ -32,14 +33,10 @@ def process_group(store: Path, rank: int, size: int) -> Iterator[None]:
 
     The processes find each other through the file `store`, which must be new.
     """
-    cuda = device_for() == "cuda"
-    if cuda:
-        torch.cuda.set_device(rank)
+    backend = for_device(device_for(), cpu=lambda _: "gloo", cuda=use_card)(rank)
     file = torch.distributed.FileStore(str(store), size)  # type: ignore[attr-defined]
     file.set_timeout(TIMEOUT)
-    torch.distributed.init_process_group(
-        "nccl" if cuda else "gloo", store=file, rank=rank, world_size=size, timeout=TIMEOUT
-    )
+    torch.distributed.init_process_group(backend, store=file, rank=rank, world_size=size, timeout=TIMEOUT)
     yield
     torch.distributed.destroy_process_group()  # not after an error: it could wait for processes that wait for this one
 
@@ -49,7 +46,7 @@ def rank() -> int:
     return torch.distributed.get_rank() if _is_distributed() else 0
 
 
-def all_gather(value: Value) -> list[Value]:
+def all_gather(value: Gathered) -> list[Gathered]:
     """The value of each process, by rank. Tensors must be on the CPU."""
     if not _is_distributed():
         return [value]
@@ -58,12 +55,12 @@ def all_gather(value: Value) -> list[Value]:
     return values
 
 
-def local_part(work: Sequence[Batch]) -> Sequence[Batch]:
+def local_part(work: Sequence[Piece]) -> Sequence[Piece]:
     """The part of the work that this process computes."""
     return work[rank() :: world_size()]
 
 
-def gather_parts(results: Sequence[Value]) -> list[Value]:
+def gather_parts(results: Sequence[Gathered]) -> list[Gathered]:
     """The results of all processes for their parts, in the order of the work."""
     parts = all_gather(list(results))
     return [parts[place % len(parts)][place // len(parts)] for place in range(sum(map(len, parts)))]
@@ -79,7 +76,7 @@ def all_reduce_sum(parts: Sequence[Tensor]) -> list[Tensor]:
     return [total.view_as(part) for total, part in zip(sums, parts, strict=True)]
 
 
-def in_step(model: Any, batches: Sequence[Batch], spare: Batch | None) -> Iterator[tuple[Batch, bool]]:
+def in_step(model: Any, batches: Sequence[Piece], spare: Piece | None) -> Iterator[tuple[Piece, bool]]:
     """This process's batches, with True. Where the model is sharded, then `spare` with False, until all processes have
     as many: its results do not count, but each process needs the others to gather a layer.
 
@@ -94,7 +91,7 @@ def in_step(model: Any, batches: Sequence[Batch], spare: Batch | None) -> Iterat
         yield spare, False
 
 
-def local_steps(model: Any, batches: Sequence[Batch]) -> Iterator[tuple[Batch, bool]]:
+def local_steps(model: Any, batches: Sequence[Piece]) -> Iterator[tuple[Piece, bool]]:
     """The part of the batches that this process computes, as `in_step`."""
     return in_step(model, local_part(batches), batches[0] if batches else None)
 
@@ -109,8 +106,10 @@ def is_sharded(model: Any) -> bool:
 
 
 def backward(
-    model: Any, batches: Sequence[Batch], loss_of: Callable[[Batch], tuple[Tensor, Callable[[], Callable[[], Value]]]]
-) -> list[Value]:
+    model: Any,
+    batches: Sequence[Piece],
+    loss_of: Callable[[Piece], tuple[Tensor, Callable[[], Callable[[], Gathered]]]],
+) -> list[Gathered]:
     """Add the gradient of Σ loss_of(batch) over all processes to the model's weights in each process.
 
     Gradients are added up once, after the last micro-batch. `loss_of` returns a micro-batch's loss and a function to

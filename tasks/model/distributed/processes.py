@@ -20,7 +20,8 @@ import torch
 from tasks.core.child_process import end_with_parent, last_line
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.device import use_device
+from tasks.model.cuda.cards import check_count
+from tasks.model.device import for_device, use_device
 from tasks.model.distributed.collectives import process_group
 from tasks.model.policy import policy_device
 from tasks.params.fields import Device
@@ -55,7 +56,7 @@ def run_in_processes(work: Work, count: int, layout: Layout, params: Params, rou
         return
     context = multiprocessing.get_context("spawn")
     device = policy_device(layout.policy(round - 1))
-    check_devices(count, device)
+    for_device(device, cpu=lambda _: None, cuda=check_count)(count)
     threads = str(max(torch.get_num_threads() // count, 1))
     defaults = {**QUIET, **LOOPBACK, **(RETURN_MEMORY if params.update.sharded else {})}
     with TemporaryDirectory(prefix="graft-processes-") as name:
@@ -114,15 +115,6 @@ def _outcome(receiver: Connection) -> Exception | None:
     except EOFError:
         return ConnectionError()
     return outcome
-
-
-def check_devices(count: int, device: str) -> None:
-    """Raises GraftError where the processes would be more than the GPUs: nccl wants one for each."""
-    there = torch.cuda.device_count()
-    if device == "cuda" and count > there:
-        raise GraftError(
-            f"update.processes: {count} processes need a GPU each, and here are {there}; set it to {there}"
-        )
 
 
 def _run(

@@ -3,27 +3,26 @@
 graph      a step of the loop captured as a CUDA graph            CUDA, attention that can be replaced
 blocks     the decoding loop on Llama's blocks written out        float32 on a CPU, Llama's architecture
 loop       the decoding loop on the model's own forward pass      it fills a key-value cache
-generate   transformers' own `generate`, without a cache          any model
+recompute  a forward pass over all tokens for each new one        any model
 
 The probe finds a model whose cache, positions or masks are silently wrong.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
 
-from tasks.model.hf_model import unwrap_model
-from tasks.model.layers.decoder_blocks import is_supported
+from tasks.model.cpu.decoder_blocks import decode_blocks, is_supported
+from tasks.model.cuda.graph_decode import decode_graph
+from tasks.model.decoding.batch_state import BatchState, Request
+from tasks.model.decoding.decode_loop import decode
+from tasks.model.device import for_device
+from tasks.model.hf_model import forward_to_logits, unwrap_model
 from tasks.model.policy import Policy
-from tasks.model.sampling.batch_state import BatchState, Request
-from tasks.model.sampling.decode_loop import decode, decode_blocks
-from tasks.model.sampling.graph_decode import decode_graph
 
 PROBE_COPIED_TOKENS = 20
 """`max_copied` of a probe: it begins with shared contexts and ends with copied ones."""
@@ -44,19 +43,16 @@ def pick_backend(policy: Policy, prompt: list[int]) -> Backend:
     The probe takes its tokens from `prompt`; each backend is probed once per model.
     """
     results = _probe_results.setdefault(policy.model, {})
-    backends = {"loop": decode}
-    if policy.device.type == "cuda":
-        backends = {"graph": decode_graph, "loop": decode}
-    elif is_supported(unwrap_model(policy.model)):
-        backends = {"blocks": decode_blocks, "loop": decode}
-    for name, backend in backends.items():
+    of_cpu = {"blocks": decode_blocks} if is_supported(unwrap_model(policy.model)) else {}
+    fastest = for_device(policy.device, cpu=of_cpu, cuda={"graph": decode_graph})
+    for name, backend in (fastest | {"loop": decode}).items():
         if name not in results:
             results[name] = _probe(policy, partial(backend, max_copied=PROBE_COPIED_TOKENS), prompt)
             if results[name]:
                 logger.warning("policy: backend %s does not sample it: %s", name, results[name])
         if not results[name]:
             return backend
-    return generate
+    return decode_without_cache
 
 
 def _probe(policy: Policy, backend: Backend, prompt: list[int]) -> str:
@@ -84,44 +80,16 @@ def _probe(policy: Policy, backend: Backend, prompt: list[int]) -> str:
     return "" if mean <= allowed else f"its log-probabilities differ by {mean:.2g} from those of a plain forward pass"
 
 
-def generate(model: Any, state: BatchState) -> None:
-    """Complete a batch with a transformers model, through its `generate`."""
-    lengths = [len(request.context) for request in state.requests]
-    with torch.inference_mode(), _default_generation_config(model):
-        for length in sorted(set(lengths)):
-            _generate(model, state, [i for i, other in enumerate(lengths) if other == length])
-
-
-def _generate(model: Any, state: BatchState, places: Sequence[int]) -> None:
-    from transformers import GenerationConfig
-
-    live = torch.tensor(places, device=state.device)
-    ids = torch.tensor([state.requests[i].context for i in places], device=state.device)
-    steps = int(state.lengths[live].max())
-    end = state.ends[0] if state.ends else 0
-
-    def only_drawn(seen: Tensor, logits: Tensor) -> Tensor:
-        step = seen.shape[1] - ids.shape[1]
-        if step >= steps:  # on some devices `generate` stops one step late
-            return logits
-        drawn = state.append(logits, live, step).where(state.unfinished[live], end)
-        return torch.full_like(logits, -torch.inf).scatter(1, drawn[:, None], 0.0)
-
-    config = GenerationConfig(
-        max_new_tokens=steps, do_sample=False, eos_token_id=list(state.ends) or None, pad_token_id=end, use_cache=False
-    )
-    model.generate(
-        input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, logits_processor=[only_drawn]
-    )
-
-
-@contextmanager
-def _default_generation_config(model: Any) -> Iterator[None]:
-    """Without the checkpoint's own settings (a repetition penalty …), which would change the distribution."""
-    from transformers import GenerationConfig
-
-    config, model.generation_config = model.generation_config, GenerationConfig()
-    try:
-        yield
-    finally:
-        model.generation_config = config
+def decode_without_cache(model: Any, state: BatchState) -> None:
+    """Complete a batch by forward passes over all tokens of a row for each new one."""
+    forward = forward_to_logits(model)
+    lengths = torch.tensor([len(request.context) for request in state.requests], device=state.device)
+    with torch.inference_mode():
+        for length in sorted(set(lengths.tolist())):  # rows of one length need no padding, which a model may get wrong
+            live = (lengths == length).nonzero()[:, 0]
+            ids = torch.tensor([state.requests[row].context for row in live.tolist()], device=state.device)
+            for step in range(int(state.lengths[live].max())):
+                logits = forward(1, input_ids=ids)[:, -1]
+                ids = torch.cat([ids, state.append(logits, live, step)[:, None]], 1)
+                if not state.unfinished[live].any():
+                    break

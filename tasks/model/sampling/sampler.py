@@ -11,19 +11,18 @@ import torch
 
 from tasks.core.progress import show_progress
 from tasks.errors import GraftError
+from tasks.model.cpu.limits import Limits
+from tasks.model.cuda.limits import CardLimits
+from tasks.model.decoding.batch_state import ALL_TOKENS, BatchState, Request, Stop
+from tasks.model.decoding.token_draw import Truncation
+from tasks.model.device import for_device
 from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import Backend, pick_backend
-from tasks.model.sampling.batch_state import ALL_TOKENS, BatchState, Request, Stop
-from tasks.model.sampling.card_rows import card_rows
-from tasks.model.sampling.truncation import Truncation
 from tasks.model.sampling.vllm.completions import sample_on_server
-from tasks.model.scoring.limits import card_memory
 from tasks.records import Completion
 
 __all__ = ["Request", "Sampler", "max_prompt_tokens", "sample"]
-
-BATCH_ROWS = 384  # larger batches are no faster on a CPU
 
 logger = logging.getLogger(__name__)
 
@@ -78,9 +77,11 @@ class Sampler:
         return list(_batches(requests, self._rows(requests)))
 
     def _rows(self, requests: Sequence[Request]) -> int:
-        memory = None if self._policy.served else card_memory(self._policy.device)
+        limits = Limits()
+        if not self._policy.served:
+            limits = for_device(self._policy.device, cpu=Limits.of, cuda=CardLimits.of)(self._policy.device)
         longest = max((len(r.context) for r in requests), default=0)
-        return BATCH_ROWS if memory is None else card_rows(self._policy.model, longest, self._max_tokens, memory)
+        return limits.rows(self._policy.model, longest, self._max_tokens)
 
     def complete(self, requests: Sequence[Request], report: Callable[[int], None] | None = None) -> list[Completion]:
         """A completion for each request of one batch, in order; a prefix of the maximal length is one already.

@@ -23,10 +23,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tasks.model.decoding.prefix_attention import common_prefix
 from tasks.model.hf_model import Forward
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
-from tasks.model.scoring.micro_batches import Group, common_prefix, cut_into_chunks
+from tasks.model.scoring.micro_batches import Group, cut_into_chunks
 from tasks.model.scoring.packed_attention import index_packed_row
 from tasks.model.scoring.prompt_cache import PromptCache
 from tasks.model.scoring.token_scores import TokenIndex, index_tokens

@@ -21,11 +21,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from tasks.model.cpu import operations as cpu
+from tasks.model.cuda import operations as cuda
+from tasks.model.decoding.token_draw import scale_logits
+from tasks.model.device import for_device
+
 LOWEST = -1e3
 """In place of log 0 = -inf: times a probability of 0 it is 0."""
-
-EXP_DEVICES = {"cpu"}
-"""Types of devices where exp takes longest: elsewhere passes over the logits do, of which log_softmax needs fewer."""
 
 NONE = -1
 """In place of a token id: no token."""
@@ -53,14 +55,8 @@ class FusedLogprobs(torch.autograd.Function):
         ctx: Any, logits: Tensor, rows: Tensor, tokens: Tensor, temperature: float | Tensor
     ) -> tuple[Tensor, Tensor]:
         scaled = scale_logits(logits, temperature)
-        if logits.device.type in EXP_DEVICES:
-            shifted = scaled - scaled.amax(-1, keepdim=True)
-            weights = shifted.exp()  # exp is computed once: p = weights / total
-            total = weights.sum(-1)
-        else:
-            shifted = scaled.log_softmax(-1)
-            weights = shifted.exp()
-            total = weights.new_ones(len(weights))
+        exponentials = for_device(logits.device, cpu=cpu.exponentials, cuda=cuda.exponentials)
+        shifted, weights, total = exponentials(scaled)
         del scaled
         logarithm = total.log()
         mean = torch.bmm(weights[:, None], shifted[:, :, None])[:, 0, 0] / total
@@ -89,17 +85,6 @@ class FusedLogprobs(torch.autograd.Function):
 
 
 _fused_logprobs: Callable[..., tuple[Tensor, Tensor]] = FusedLogprobs.apply
-
-
-def token_logprobs(logits: Tensor, tokens: Tensor, temperature: float) -> Tensor:
-    """log softmax(logits / temperature) at `tokens`; logits [..., V], tokens [...] → [...] fp32 (float64 stays)."""
-    return scale_logits(logits, temperature).log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
-
-
-def scale_logits(logits: Tensor, temperature: float | Tensor) -> Tensor:
-    """logits / temperature in fp32 (float64 stays); a tensor is broadcast."""
-    wide = logits if logits.itemsize == 8 else logits.float()
-    return wide if isinstance(temperature, int | float) and temperature == 1 else wide / temperature
 
 
 def pad_kept(sets: Sequence[Sequence[int]]) -> Tensor:

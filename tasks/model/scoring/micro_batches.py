@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
+from tasks.model.decoding.prefix_attention import common_prefix
 from tasks.model.sample import Sample
 
-Layout = Literal["packed", "rows", "completions"]
+RowLayout = Literal["packed", "rows", "completions"]
 
 Group = list[Sample]
 """Samples with one prompt; one sample each unless packed."""
@@ -24,9 +25,6 @@ PADDING_SHARE = 0.1
 MIN_PADDING = 128
 """Tokens of padding that are always allowed: about the fixed cost of another micro-batch on small models."""
 
-MIN_PREFIX = 32
-"""Tokens from which on a common beginning of prompts is computed once."""
-
 CONSTANT_SHARE = 0.03
 """Memory of a constant prompt's token, its keys and values in each row, as a share of that of a computed token."""
 
@@ -35,7 +33,7 @@ CONSTANT_SHARE = 0.03
 class MicroBatch:
     """Samples that are computed together."""
 
-    layout: Layout
+    layout: RowLayout
     groups: list[Group]
 
     @property
@@ -53,7 +51,7 @@ class MicroBatch:
 class Room:
     """The most that a micro-batch may hold."""
 
-    layout: Layout
+    layout: RowLayout
     tokens: int
     pairs: int | None  # in the attention of packed groups
 
@@ -63,7 +61,7 @@ class Room:
 
 
 def make_micro_batches(
-    layout: Layout, samples: Sequence[Sample], tokens: int, pairs: int | None = None
+    layout: RowLayout, samples: Sequence[Sample], tokens: int, pairs: int | None = None
 ) -> list[MicroBatch]:
     """Micro-batches of similar lengths with at most `tokens` tokens, padding included (or one sample).
 
@@ -78,7 +76,7 @@ def make_micro_batches(
     return [MicroBatch(layout, filled) for filled in _fill(room, groups)]
 
 
-def count_tokens(layout: Layout, groups: Sequence[Group]) -> int:
+def count_tokens(layout: RowLayout, groups: Sequence[Group]) -> int:
     """Tokens that the model computes for these groups together, padding included."""
     if layout == "packed":
         each = sum(len(group[0].prompt) + sum(len(s.completion) - 1 for s in group) for group in groups)
@@ -95,16 +93,6 @@ def count_attention_pairs(groups: Sequence[Group]) -> int:
     common = common_prefix([group[0].prompt for group in groups])
     chunks = sum(len(cut_into_chunks([len(s.completion) - 1 for s in group], completion - 1)) for group in groups)
     return common**2 + len(groups) * (prompt - common) * prompt + chunks * (completion - 1) * (prompt + completion - 1)
-
-
-def common_prefix(prompts: Sequence[Sequence[int]]) -> int:
-    """Tokens that all prompts begin with, before the last of each; 0 where they are fewer than MIN_PREFIX."""
-    if len(prompts) < 2:
-        return 0
-    first, last = min(map(tuple, prompts)), max(map(tuple, prompts))
-    room = min(map(len, prompts)) - 1
-    common = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), room)
-    return min(common, room) if min(common, room) >= MIN_PREFIX else 0
 
 
 def cut_into_chunks(lengths: Sequence[int], room: int) -> list[list[tuple[int, int]]]:

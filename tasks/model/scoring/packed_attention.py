@@ -20,17 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
 
+from tasks.model.cpu import operations as cpu
+from tasks.model.cuda import operations as cuda
+from tasks.model.device import for_device
 from tasks.model.hf_model import use_attention
 from tasks.model.scoring.device_copy import to_device
-
-DENSE_DEVICES = {"cpu"}
-"""Types of devices where attention keeps its weights: there it takes less time than the fused kernels."""
-
-ALIGNMENT = 16
-"""A fused kernel copies a mask whose rows do not begin at a multiple of this many numbers."""
 
 
 @dataclass(frozen=True)
@@ -119,23 +114,12 @@ def use_packed_attention(model: Any) -> AbstractContextManager[None]:
 
 def packed_attention(query: Tensor, key: Tensor, value: Tensor, index: PackedIndex, scale: float) -> Tensor:
     """query [1, heads, N, d], key and value [1, kv, N, d] → [1, N, heads, d]; differentiable."""
-    attend: Callable[..., Tensor] = _attend_densely if value.device.type in DENSE_DEVICES else _attend_fused
+    attend: Callable[..., Tensor] = for_device(value.device, cpu=cpu.attend_packed, cuda=cuda.attend_packed)
     with torch.autocast(value.device.type, enabled=False):  # all in the type that autocast gave to the values
         of_blocks = _gather(query.to(value.dtype), key.to(value.dtype), value, index)
         blocks = index.prefix, index.prompts, index.chunks
-        outputs = [attend(*of_blocks[3 * i : 3 * i + 3], block, scale) for i, block in enumerate(blocks)]
+        outputs = [attend(*of_blocks[3 * i : 3 * i + 3], block.mask, scale) for i, block in enumerate(blocks)]
         return _join(*outputs, index)
-
-
-def _attend_fused(q: Tensor, k: Tensor, v: Tensor, block: QueryBlock, scale: float) -> Tensor:
-    """q [n, heads, M, d], k and v [n, kv, t, d] → as q."""
-    if not q.shape[2]:
-        return q
-    rows, repeats = q.reshape(*k.shape[:2], -1, q.shape[3]), q.shape[1] // k.shape[1]
-    mask = block.mask(q.dtype, repeats, ALIGNMENT).expand(len(q), k.shape[1], -1, -1)
-    # cuDNN's kernels are prepared for each shape, and shapes differ with each micro-batch.
-    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
-        return scaled_dot_product_attention(rows, k, v, mask, scale=scale).reshape(q.shape)
 
 
 class Gather(torch.autograd.Function):
@@ -170,33 +154,6 @@ class Gather(torch.autograd.Function):
         return *(_tokens(one, index).transpose(1, 2) for one in each), None
 
 
-class DenseAttention(torch.autograd.Function):
-    """q [n, heads, M, d], k and v [n, kv, t, d] → as q; saved are q, k, v, weights [n, heads, M, t] and output."""
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, block: QueryBlock, scale: float) -> Tensor:
-        keys, values = k.flatten(0, 1), v.flatten(0, 1)
-        scores = torch.bmm(_by_keys(q * scale, k), keys.mT).view(*q.shape[:-1], k.shape[2])
-        wide = torch.promote_types(scores.dtype, torch.float32)
-        weights = scores.add_(block.mask(q.dtype)).softmax(-1, dtype=wide).to(q.dtype)
-        output = torch.bmm(_by_keys(weights, k), values).view(q.shape)
-        ctx.save_for_backward(q, k, v, weights, output)
-        ctx.scale = scale
-        return output
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, above: Tensor) -> tuple[Any, ...]:
-        q, k, v, weights, output = ctx.saved_tensors
-        queries, above, output, probabilities = (_by_keys(x, k) for x in (q, above, output, weights))
-        keys, values = k.flatten(0, 1), v.flatten(0, 1)
-        # Softmax: p (g - Σ p g); the sum over keys is that of output and its gradient over d (Dao et al. 2022, B.2).
-        inner = torch.linalg.vecdot(output, above)[..., None]
-        to_scores = torch.bmm(above, values.mT).sub_(inner).mul_(probabilities).mul_(ctx.scale)
-        parts = torch.bmm(to_scores, keys), torch.bmm(to_scores.mT, queries), torch.bmm(probabilities.mT, above)
-        return *(part.view(x.shape) for part, x in zip(parts, (q, k, v), strict=True)), None, None
-
-
 class Join(torch.autograd.Function):
     """Outputs of the blocks as tokens; those of padding are dropped."""
 
@@ -214,7 +171,6 @@ class Join(torch.autograd.Function):
 
 
 _gather: Callable[..., tuple[Tensor, ...]] = Gather.apply
-_attend_densely: Callable[..., Tensor] = DenseAttention.apply
 _join: Callable[..., Tensor] = Join.apply
 
 
@@ -230,8 +186,3 @@ def _tokens(parts: Sequence[Tensor], index: PackedIndex) -> Tensor:
     _, heads, _, size = parts[0].shape
     rows = [x.transpose(1, 2).reshape(-1, heads * size) for x in parts]
     return torch.cat(rows).index_select(0, index.queries).view(1, -1, heads, size)
-
-
-def _by_keys(x: Tensor, k: Tensor) -> Tensor:
-    """Queries [n, heads, M, w] as rows of their key-value heads, [n · kv, heads / kv · M, w]; M may be 0."""
-    return x.reshape(k.shape[0] * k.shape[1], x.shape[1] // k.shape[1] * x.shape[2], x.shape[3])

@@ -15,6 +15,9 @@ import torch
 from torch import Tensor
 
 from tasks.errors import GraftError
+from tasks.model.cpu.limits import TOKENS, Limits
+from tasks.model.cuda.limits import CardLimits
+from tasks.model.device import for_device
 from tasks.model.distributed.collectives import all_gather
 from tasks.model.hf_model import (
     CHECKPOINTING,
@@ -32,25 +35,17 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.layouts import ModelInputs, collate_completions, collate_packed, collate_rows
-from tasks.model.scoring.limits import (
-    TOKENS,
-    card_memory,
-    max_attention_pairs,
-    max_completion_tokens,
-    max_logits,
-    micro_batch_tokens,
-)
-from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attention_pairs, make_micro_batches
+from tasks.model.scoring.micro_batches import MicroBatch, RowLayout, count_attention_pairs, make_micro_batches
 from tasks.model.scoring.mismatch import mismatch_of
 from tasks.model.scoring.packed_attention import use_packed_attention
 from tasks.model.scoring.prompt_cache import PromptCache, use_prompt_attention
-from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens, score_values
+from tasks.model.scoring.token_scores import Temperatures, TokenIndex, TokenScores, score_tokens, score_values
 from tasks.params.fields import MicroBatchTokens
 
 SPARE = 1.1
 """Room in a part, so that filling parts with groups of unequal size does not make one part more than asked for."""
 
-ATTENTIONS: dict[Layout, Callable[[Any], AbstractContextManager[None]]] = {
+ATTENTIONS: dict[RowLayout, Callable[[Any], AbstractContextManager[None]]] = {
     "packed": use_packed_attention,
     "completions": use_prompt_attention,
 }
@@ -66,6 +61,8 @@ to 32 have a spacing of 0.125."""
 MOST_LARGE = 0.1
 """Share of a probe's tokens whose difference may be large. SmolLM2-135M in bfloat16 has 0 to 0.01."""
 
+CPU_LIMITS = Limits()
+
 logger = logging.getLogger(__name__)
 
 
@@ -76,11 +73,11 @@ class Scorer:
     model: Any
     pad: int
     temperature: float  # of samples that have none
-    layout: Layout = "packed"  # rows where packed ones would not fit in memory
+    layout: RowLayout = "packed"  # rows where packed ones would not fit in memory
     tokens: int = TOKENS  # of a micro-batch
     chunked_head: bool = True  # logits may be computed by the model's head from its hidden states
     bf16: bool = False  # matrix products in bfloat16 (torch's autocast)
-    memory: int | None = None  # bytes of the card, of which the limits are shares; None: not on one
+    limits: Limits = CPU_LIMITS  # of the device
     checkpointing: bool = False  # layers keep their inputs alone for the backward pass
     prompts: PromptCache | None = None  # of layout completions
     value_head: Any = None  # a linear module from hidden states to one number; None: no values
@@ -91,14 +88,14 @@ class Scorer:
         return self.model if self.value_head is None else torch.nn.ModuleList([self.model, self.value_head])
 
     @property
-    def row_layout(self) -> Layout:
+    def row_layout(self) -> RowLayout:
         """The layout with a row for each sample, in which the samples' gradients can be separated."""
         return "rows" if self.layout == "packed" else self.layout
 
     def batches(self, samples: Sequence[Sample], parts: int = 1) -> list[MicroBatch]:
         """Micro-batches of at most `tokens` tokens, padding included (or one sample), all in one layout.
 
-        At least `parts`, if there are samples enough. Layout and order are a function of the samples alone.
+        At least `parts`, if there are samples enough. RowLayout and order are a function of the samples alone.
         """
         plan = self._plan(samples, self.tokens)
         if 0 < len(plan) < parts:
@@ -108,7 +105,7 @@ class Scorer:
 
     def _plan(self, samples: Sequence[Sample], tokens: int) -> list[MicroBatch]:
         """Packed rows, fewer in one where attention takes much memory; rows where a single sample takes too much."""
-        most = max_attention_pairs(_config(self.model), _itemsize(self.model), self.memory)
+        most = self.limits.attention_pairs(_config(self.model), _itemsize(self.model))
         plan = make_micro_batches(self.layout, samples, tokens, most)
         if self.layout == "packed" and any(count_attention_pairs(batch.groups) > most for batch in plan):
             return make_micro_batches("rows", samples, tokens)
@@ -125,7 +122,7 @@ class Scorer:
         return replace(scored, values=score_values(hidden, collated.index, self.value_head))
 
     def _score(self, batch: MicroBatch, collated: ModelInputs) -> TokenScores:
-        most = max_logits(_config(self.model), self.memory)
+        most = self.limits.logits(_config(self.model))
         with self._forward(batch):
             temperature = self._temperature(batch.samples, collated.index)
             if collated.predictions <= most or not self.chunked_head:
@@ -145,7 +142,7 @@ class Scorer:
         ):
             yield
 
-    def _temperature(self, samples: Sequence[Sample], index: TokenIndex) -> Temperature:
+    def _temperature(self, samples: Sequence[Sample], index: TokenIndex) -> Temperatures:
         """One number where all samples have the same temperature, else one for each of N tokens."""
         temperatures = [self.temperature if s.temperature is None else s.temperature for s in samples]
         if len(set(temperatures)) == 1:
@@ -180,12 +177,11 @@ def scorer_for(
     if checkpointing:
         decoder_layers(policy.model, CHECKPOINTING)
     model, probe = policy.model, _probe_samples(samples)
-    memory = card_memory(model.device)
-    memory = None if memory is None else min(all_gather(memory))
+    limits = min(all_gather(for_device(model.device, cpu=Limits.of, cuda=CardLimits.of)(model.device)))
     if tokens == "auto":
         size = sum(weight.nbytes for weight in model.parameters())
-        tokens = micro_batch_tokens(_config(model), _itemsize(model), memory, size, checkpointing)
-    rows = Scorer(model, policy.tokenizer.pad_token_id, temperature, "rows", tokens, chunked_head=False, memory=memory)
+        tokens = limits.tokens(_config(model), _itemsize(model), size, checkpointing)
+    rows = Scorer(model, policy.tokenizer.pad_token_id, temperature, "rows", tokens, False, limits=limits)
     probed = replace(rows, temperature=1.0)  # at which a difference of logits is one of log-probabilities
     if fault := _padding_fault(probed, probe):
         raise GraftError(f"policy.base: this model cannot be trained, on rows with padding {fault}; take another")
@@ -195,8 +191,8 @@ def scorer_for(
     fault = _window_fault(model, samples) or _layout_fault(packed, "packed", probe) or _rounding_fault(packed, probe)
     if fault:
         logger.warning("samples are not computed as packed rows, the update may be slower: %s", fault)
-    layout: Layout = "rows" if fault else "packed"
-    chunked_head = tokens > max_logits(_config(model), memory)
+    layout: RowLayout = "rows" if fault else "packed"
+    chunked_head = tokens > limits.logits(_config(model))
     if chunked_head and (fault := _head_fault(probed, probe)):
         logger.warning("all logits of a micro-batch are held at once, which takes memory: %s", fault)
         chunked_head = False
@@ -216,11 +212,10 @@ def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
     if fault := all_gather(fault)[0]:
         logger.warning("gradients are those of the prompts' positions, too, which takes longer: %s", fault)
         return scorer
-    if scorer.memory is not None:
-        longest = max(len(s.prompt) + len(s.completion) for s in samples)
-        most = max_completion_tokens(_config(scorer.model), _itemsize(scorer.model), scorer.memory, longest)
-        scorer = replace(scorer, tokens=min(scorer.tokens, most))
-    return _with_cache(scorer, samples)
+    longest = max(len(s.prompt) + len(s.completion) for s in samples)
+    config, itemsize = _config(scorer.model), _itemsize(scorer.model)
+    tokens = scorer.limits.completion_tokens(config, itemsize, longest, scorer.tokens)
+    return _with_cache(replace(scorer, tokens=tokens), samples)
 
 
 def _with_cache(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
@@ -265,7 +260,7 @@ def _window_fault(model: Any, samples: Sequence[Sample]) -> str | None:
     return None
 
 
-def _layout_fault(scorer: Scorer, layout: Layout, samples: Sequence[Sample]) -> str | None:
+def _layout_fault(scorer: Scorer, layout: RowLayout, samples: Sequence[Sample]) -> str | None:
     """Why a layout, packed or completions after a cache, is wrong for the model, or None where it agrees with rows."""
 
     def difference(batch: MicroBatch) -> Tensor:

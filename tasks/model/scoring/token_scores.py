@@ -18,7 +18,7 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.logprobs import kept_logprobs_and_entropies, logprobs_and_entropies, pad_kept
 
-Temperature = float | Tensor
+Temperatures = float | Tensor
 """One number, or one for each of N tokens, in the order of their index."""
 
 
@@ -51,7 +51,7 @@ class Targets:
     rows: Tensor  # [n] the prediction of each
     tokens: Tensor  # [n]
     kept: Tensor | None  # [n, K]
-    temperature: Temperature
+    temperature: Temperatures
 
     def where(self, chosen: slice | Tensor) -> "Targets":
         """These of them."""
@@ -81,7 +81,7 @@ def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence
 
 
 def score_tokens(
-    predicted: Tensor, index: TokenIndex, temperature: Temperature, head: Head | None = None, most: int = 0
+    predicted: Tensor, index: TokenIndex, temperature: Temperatures, head: Head | None = None, most: int = 0
 ) -> TokenScores:
     """Scores at `temperature` from logits [m, V]; with a head from hidden states [m, H], `most` at a time."""
     targets = Targets(index.rows, index.tokens, index.kept, temperature)

@@ -11,12 +11,12 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 from tasks.artifacts import digest_path
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
-from tasks.model.export import export_policy
+from tasks.model.checkpoints.export import export_policy
+from tasks.model.checkpoints.version import verify_policy
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring.scorer import scorer_for
-from tasks.model.version import verify_policy
 from tasks.objective.recorded_logprobs import sample_key, score_samples
 from tasks.objective.sampler_check import check_sampler
 from tasks.objective.token_weights import TokenWeights

@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.model.sampling.vllm.run_server import awake_server, keep_server
-from tasks.model.sampling.vllm.server import KEY, SLEEP, server_command, started_server
+from tasks.model.sampling.vllm.json_client import KEY
+from tasks.model.sampling.vllm.server import SLEEP, awake_server, keep_server, server_command, started_server
 from tests.support import idle_server
 from tests.support.processes import has_ended
 

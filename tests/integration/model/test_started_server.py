@@ -13,7 +13,8 @@ import pytest
 from tasks.core.child_process import CODE
 from tasks.core.loopback import answers
 from tasks.errors import GraftError
-from tasks.model.sampling.vllm.server import KEY, started_server
+from tasks.model.sampling.vllm.json_client import KEY
+from tasks.model.sampling.vllm.server import started_server
 from tasks.redaction import redacted
 from tests.support import idle_server
 from tests.support.processes import has_ended

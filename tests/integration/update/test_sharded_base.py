@@ -10,6 +10,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
+from tasks.model.cpu import limits
 from tasks.model.distributed.collectives import (
     all_gather,
     backward,
@@ -22,8 +23,7 @@ from tasks.model.distributed.collectives import (
 from tasks.model.distributed.sharding import shard_base
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import limits
-from tasks.model.scoring.micro_batches import Layout
+from tasks.model.scoring.micro_batches import RowLayout
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
@@ -49,7 +49,7 @@ CHUNK = 7 * 300 * limits.LOGITS_COPIES * 4
 """Bytes of logits: seven tokens at a time."""
 
 BY_TOKEN = TokenWeights("dapo", longest=64)
-LAYOUTS: tuple[Layout, ...] = ("packed", "rows", "completions")
+LAYOUTS: tuple[RowLayout, ...] = ("packed", "rows", "completions")
 Step = tuple[torch.Tensor, float, Logprobs]
 Influence = tuple[list[float], Certificate]
 
@@ -62,7 +62,7 @@ def load(folder: Path, base: str, sharded: bool) -> Policy:
     return policy
 
 
-def scorer_in(policy: Policy, layout: Layout, samples: list[Sample], tokens: int = 2048) -> Scorer:
+def scorer_in(policy: Policy, layout: RowLayout, samples: list[Sample], tokens: int = 2048) -> Scorer:
     scorer = scorer_for(policy, samples, 0.7, tokens)
     assert scorer.layout == "packed"
     return with_constant_prompts(scorer, samples) if layout == "completions" else replace(scorer, layout=layout)
@@ -192,7 +192,7 @@ def gradients_in(
     assert all_gather(rank()) == list(range(world_size()))
     policy = load_policy(folder / "adapter", shard=shard_base if sharded else None)
     ppo, found = ppo_params(lam=0.9), []
-    layouts: list[Layout] = ["packed", "rows"]
+    layouts: list[RowLayout] = ["packed", "rows"]
     for layout in layouts:
         head = random_head(policy)
         scorer = critic_scorer(policy, head, layout, tokens=64)

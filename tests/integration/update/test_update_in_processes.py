@@ -20,7 +20,7 @@ from tasks.artifacts import digest_path, write_jsonl
 from tasks.core.metrics_files import LiveRows
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.distributed.processes import check_devices
+from tasks.model.cuda.cards import check_count
 from tasks.params.params import Params
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.task import run
@@ -165,12 +165,11 @@ def test_a_process_that_is_ended_from_outside_ends_the_update(long_update: Path)
 
 def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    check_devices(1, "cuda")
-    check_devices(2, "cpu")
+    check_count(1)
     with pytest.raises(
         GraftError, match=r"update\.processes: 2 processes need a GPU each, and here are 1; set it to 1"
     ):
-        check_devices(2, "cuda")
+        check_count(2)
 
 
 @pytest.mark.parametrize("number", nightly_but_first([signal.SIGINT, signal.SIGTERM]))

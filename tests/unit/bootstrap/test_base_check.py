@@ -12,7 +12,8 @@ import pytest
 
 from tasks.bootstrap.base_check import CHECKED, check_base, main, read_base
 from tasks.errors import GraftError
-from tasks.model.policy import attach_adapter, load_model
+from tasks.model.checkpoints.base_model import load_model
+from tasks.model.checkpoints.lora import attach_adapter
 from tasks.params.sections import PolicyParams
 from tests.support.broken_files import broken, case_numbers
 from tests.support.broken_models import BROKEN, save_model

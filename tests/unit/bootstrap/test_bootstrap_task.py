@@ -12,8 +12,10 @@ from tasks.bootstrap.solved_problems import select_solutions
 from tasks.bootstrap.task import run
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import decode, encode_prompt, load_model, load_policy
+from tasks.model.checkpoints.base_model import load_model
+from tasks.model.policy import load_policy
 from tasks.model.sampling.sampler import Request, sample
+from tasks.model.text.policy_text import decode, encode_prompt
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import Lora

@@ -9,8 +9,8 @@ import torch
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
 from tasks.model import policy as policy_module
+from tasks.model.checkpoints.version import verify_policy
 from tasks.model.policy import Policy, load_policy, save_policy
-from tasks.model.version import verify_policy
 from tasks.params.sections import PolicyParams
 from tests.support.models import same_logits, save_base
 from tests.support.policies import MakePolicy

@@ -22,7 +22,8 @@ from tasks.environments.worked_examples import operations_in
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, completion_text, encode_completion
+from tasks.model.policy import Policy
+from tasks.model.text.policy_text import completion_text, encode_completion
 from tasks.params.params import Params
 from tasks.params.sections import PromptParams
 from tasks.programs.contract import HEADER

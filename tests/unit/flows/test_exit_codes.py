@@ -12,7 +12,7 @@ import pytest
 from flows.preflight import write_params
 from flows.process.exit_codes import line_and_code
 from tasks.errors import GraftError
-from tasks.model.policy import translate_errors
+from tasks.model.checkpoints.load_errors import translate_errors
 
 REPOSITORY = Path(__file__).parents[3]
 TOO_LOW = (
@@ -76,6 +76,6 @@ def test_a_limit_below_what_the_libraries_map_is_told_before_they_are_loaded(tmp
 
 
 def test_a_run_under_such_a_limit_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.model.out_of_memory.getrlimit", lambda _: (820 << 20, 820 << 20))
+    monkeypatch.setattr("tasks.core.out_of_memory.getrlimit", lambda _: (820 << 20, 820 << 20))
     with pytest.raises(GraftError, match=f"^{re.escape(TOO_LOW)}$"):
         write_params(tmp_path, ["seed=1"], lambda _: None)

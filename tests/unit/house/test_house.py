@@ -67,7 +67,7 @@ def test_init_files_are_empty() -> None:
 
 
 def test_a_type_has_one_definition_and_no_stage_knows_a_recipe() -> None:
-    assert types_defined_twice(MODULES) == []
+    assert types_defined_twice(MODULES) == {}
     assert stages_of_recipes() == []
 
 

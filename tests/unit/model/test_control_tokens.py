@@ -11,19 +11,17 @@ from transformers import AutoTokenizer
 from tasks.bootstrap.prompt_formats import WorkedExample, prompt_format
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.workflow import WorkflowEnvironment
-from tasks.model.chat_template import DATE, fix_date, render_chat
-from tasks.model.control_tokens import control_tokens, encode, quote, readable
-from tasks.model.export import export_policy
-from tasks.model.policy import (
-    Policy,
+from tasks.model.checkpoints.base_model import DATE, fix_date, load_tokenizer
+from tasks.model.checkpoints.export import export_policy
+from tasks.model.policy import Policy, load_policy, save_policy
+from tasks.model.text.control_tokens import control_tokens, encode, quote, readable
+from tasks.model.text.policy_text import (
     chat_prompt,
     decode,
     encode_completion,
     encode_prompt,
-    load_policy,
-    load_tokenizer,
     problem_prompt,
-    save_policy,
+    render_chat,
 )
 from tasks.params.sections import PromptParams
 from tests.support.chat_families import (

@@ -11,18 +11,8 @@ from hypothesis import strategies as st
 
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.device import (
-    SMALL,
-    VISIBLE,
-    choose_device,
-    device_for,
-    device_name,
-    device_of,
-    memory_note,
-    take_card,
-    use_device,
-    visible_cards,
-)
+from tasks.model.cuda.cards import VISIBLE, take_card, visible_cards
+from tasks.model.device import SMALL, choose_device, device_for, device_name, device_of, memory_note, use_device
 from tasks.model.policy import load_policy, policy_device
 
 WITHOUT_CARD = pytest.mark.skipif(torch.cuda.is_available(), reason="here is a card")

@@ -17,9 +17,10 @@ from tasks.bootstrap.start import attach_lora, load_start
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.export import ExportFormat, export_policy
-from tasks.model.policy import Policy, encode_prompt, load_policy, problem_prompt, save_policy
-from tasks.model.version import digest_policy
+from tasks.model.checkpoints.export import ExportFormat, export_policy
+from tasks.model.checkpoints.version import digest_policy
+from tasks.model.policy import Policy, load_policy, save_policy
+from tasks.model.text.policy_text import encode_prompt, problem_prompt
 from tasks.params.file import load_params
 from tasks.params.sections import Lora, PolicyParams
 from tasks.promotion_records import Promotion

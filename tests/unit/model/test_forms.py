@@ -13,7 +13,7 @@ import torch
 from tasks.artifacts import digest_path, read_json
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
-from tasks.model.lora import linear_modules
+from tasks.model.checkpoints.lora import linear_modules
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora, PolicyParams

@@ -11,10 +11,11 @@ import torch
 from tasks.artifacts import digest_path
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
-from tasks.model import gguf
-from tasks.model.export import ExportFormat, export_policy
-from tasks.model.gguf import find_gguf, load_gguf_tokenizer, resolve_base
-from tasks.model.policy import load_model, load_policy, load_tokenizer, save_policy
+from tasks.model.checkpoints import gguf
+from tasks.model.checkpoints.base_model import load_model, load_tokenizer
+from tasks.model.checkpoints.export import ExportFormat, export_policy
+from tasks.model.checkpoints.gguf import find_gguf, load_gguf_tokenizer, resolve_base
+from tasks.model.policy import load_policy, save_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora, PolicyParams
 from tests.support.broken_models import gguf_of_many_tokens

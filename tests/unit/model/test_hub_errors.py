@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub.errors import OfflineModeIsEnabled
 
 from tasks.errors import GraftError, TransientError
-from tasks.model.load_errors import is_transient, translate_errors
+from tasks.model.checkpoints.load_errors import is_transient, translate_errors
 
 
 class StatusHandler(BaseHTTPRequestHandler):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tasks.core.out_of_memory import explain_out_of_memory
 from tasks.errors import GraftError
-from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer

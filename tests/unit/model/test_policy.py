@@ -13,9 +13,10 @@ import torch
 
 from tasks.artifacts import digest_path, read_json, write_json
 from tasks.errors import GraftError
-from tasks.model.policy import (
-    Policy,
-    attach_adapter,
+from tasks.model.checkpoints.base_model import load_model, load_tokenizer
+from tasks.model.checkpoints.lora import attach_adapter
+from tasks.model.policy import Policy, load_policy, save_policy
+from tasks.model.text.policy_text import (
     chat_prompt,
     completion_text,
     count_before_stop,
@@ -23,10 +24,6 @@ from tasks.model.policy import (
     encode_completion,
     encode_prompt,
     is_truncated,
-    load_model,
-    load_policy,
-    load_tokenizer,
-    save_policy,
 )
 from tasks.records import Lineage, PromptFormat
 from tests.support.models import logits, perturb, same_logits, save_base
@@ -246,7 +243,7 @@ def test_a_prefilled_beginning_is_no_part_of_the_tokens(text: str, policy: Polic
 def test_a_quantized_base_without_its_package_is_refused(
     tmp_path: Path, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.model.lora.find_spec", lambda _: None)
+    monkeypatch.setattr("tasks.model.checkpoints.lora.find_spec", lambda _: None)
     base = save_base(make_policy, tmp_path / "base")
     with pytest.raises(GraftError, match=r"^policy\.quantize: nf4 needs the package bitsandbytes: pip install .*\Z"):
         load_model(str(base), "nf4")

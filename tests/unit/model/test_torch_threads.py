@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tasks.model.hf_model import torch_threads
+from tasks.model.cpu.operations import torch_threads
 
 
 def fail_on_threads(count: int) -> None:

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from tasks.bootstrap.start import load_start
 from tasks.errors import GraftError
-from tasks.model.policy import load_model
+from tasks.model.checkpoints.base_model import load_model
 from tests.support.models import same_logits, save_base
 from tests.support.policies import MakePolicy
 from tests.support.stage_params import SHIPPED

@@ -9,7 +9,7 @@ import torch
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import Layout
+from tasks.model.scoring.micro_batches import RowLayout
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.ppo import Ppo
 from tasks.ppo.losses import with_ppo_objective
@@ -39,7 +39,7 @@ def off_policy(behaviour: Logprobs, samples: list[Sample], noise: float = 0.3) -
 
 
 def gradients(
-    policy: Policy, samples: list[Sample], ppo: Ppo, layout: Layout = "packed", tokens: int = 2048, **changes: Any
+    policy: Policy, samples: list[Sample], ppo: Ppo, layout: RowLayout = "packed", tokens: int = 2048, **changes: Any
 ) -> tuple[torch.Tensor, TokenSums]:
     """Of one step on samples from another policy: of the policy's weights and of its head's, and the sums."""
     head = random_head(policy)
@@ -55,7 +55,7 @@ def gradients(
 @pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 @pytest.mark.parametrize("tokens", [64, 2048])
 def test_micro_batches_and_layouts_change_nothing(
-    policy: Policy, samples: list[Sample], layout: Layout, tokens: int
+    policy: Policy, samples: list[Sample], layout: RowLayout, tokens: int
 ) -> None:
     ppo = ppo_params(lam=0.9)
     expected, sums = gradients(policy, samples, ppo)

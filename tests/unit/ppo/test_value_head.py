@@ -9,7 +9,7 @@ import torch
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import Layout
+from tasks.model.scoring.micro_batches import RowLayout
 from tasks.model.scoring.scorer import with_constant_prompts
 from tasks.objective.recorded_logprobs import score_samples
 from tasks.ppo.value_head import read_head, write_head, zero_head
@@ -28,7 +28,7 @@ def plain_values(policy: Policy, sample: Sample, head: torch.nn.Linear) -> torch
 
 @pytest.mark.parametrize(("kind", "layout"), [("qwen2", "packed"), ("llama", "rows"), ("gpt2", "completions")])
 def test_values_are_the_heads_of_the_prefix_before_each_token(
-    kind: str, layout: Layout, make_policy: MakePolicy, samples: list[Sample]
+    kind: str, layout: RowLayout, make_policy: MakePolicy, samples: list[Sample]
 ) -> None:
     policy = make_policy(kind)
     head = random_head(policy)
@@ -48,7 +48,7 @@ def test_values_change_no_log_probability_and_come_with_a_chunked_head_too(
     plain, values = score_samples(critic_scorer(policy, None), samples), score_samples(scorer, samples, "values")
     own = score_samples(scorer, samples)
     assert all(torch.equal(own[key], row) for key, row in plain.items())
-    monkeypatch.setattr("tasks.model.scoring.limits.LOGITS_BYTES", 3 * 4 * 300 * 5)  # of five predictions
+    monkeypatch.setattr("tasks.model.cpu.limits.LOGITS_BYTES", 3 * 4 * 300 * 5)  # of five predictions
     chunked = score_samples(scorer, samples, "values")
     for key, row in values.items():
         torch.testing.assert_close(chunked[key], row)

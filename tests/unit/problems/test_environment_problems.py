@@ -16,8 +16,9 @@ from tasks.coldstart.task import run as coldstart
 from tasks.environments.lookup import check_environment, environment_in, environment_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import decode, encode_prompt, load_policy
+from tasks.model.policy import load_policy
 from tasks.model.sampling.sampler import Request, sample
+from tasks.model.text.policy_text import decode, encode_prompt
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.problems.environment_problems import checked_problems

@@ -8,7 +8,7 @@ from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, wri
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.version import digest_policy
+from tasks.model.checkpoints.version import digest_policy
 from tasks.params.environment import EnvironmentChoice
 from tasks.promote.champion import (
     CHAMPION_FILES,

@@ -9,8 +9,9 @@ import pytest
 from tasks.artifacts import digest_path, read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import decode, encode_prompt, load_policy
+from tasks.model.policy import load_policy
 from tasks.model.sampling.sampler import Request, sample
+from tasks.model.text.policy_text import decode, encode_prompt
 from tasks.params.params import Params
 from tasks.programs.answer_check import is_right
 from tasks.programs.code_blocks import code_of

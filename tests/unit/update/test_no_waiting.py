@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from tasks.model.cpu import limits
 from tasks.model.sample import Sample
-from tasks.model.scoring import limits
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.scorer import Scorer
 from tasks.update.gradient import _loss_of

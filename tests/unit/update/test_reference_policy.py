@@ -11,8 +11,9 @@ import torch
 from tasks.artifacts import read_json, write_jsonl
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.layout import Layout
-from tasks.model.policy import Policy, encode_completion, load_policy, save_policy
+from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.sample import Sample
+from tasks.model.text.policy_text import encode_completion
 from tasks.params.params import Params
 from tasks.params.sections import Lora
 from tasks.records import Lineage

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.model import hf_model
-from tasks.model.hf_model import torch_threads
+from tasks.model.cpu.operations import torch_threads
+from tasks.model.cuda.operations import deterministic_operations
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring import packed_attention
-from tasks.model.scoring.micro_batches import Layout, MicroBatch
+from tasks.model.scoring.micro_batches import MicroBatch, RowLayout
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.objective.samples import merge_equal_samples, tokenize_trajectory
@@ -24,6 +24,7 @@ from tasks.update.gradient import accumulate_gradient
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.step_plan import UpdateGroup, plan_steps, steps_of_epoch
 from tasks.update.update import train
+from tests.support.devices import choosing
 from tests.support.groups import changed
 from tests.support.plain_scores import sample_logprobs, unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples, MakeTrajectory
@@ -61,7 +62,7 @@ def moved(samples: list[Sample], by: float = 0.3) -> tuple[Logprobs, Logprobs]:
 
 
 def step_gradient(
-    policy: Policy, samples: list[Sample], layout: Layout = "packed", tokens: int = 2048, **changes: Any
+    policy: Policy, samples: list[Sample], layout: RowLayout = "packed", tokens: int = 2048, **changes: Any
 ) -> torch.Tensor:
     policy.model.zero_grad()
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, layout, tokens)
@@ -120,7 +121,7 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
 @pytest.mark.parametrize(("limit", "layout"), [(1, "packed"), (25, "rows")])
 @pytest.mark.parametrize("changes", [{}, GRPO, {"loss": "sapo", "kl": "k2"}, {"loss": "cispo", "entropy": 0.1}, MANUAL])
 def test_micro_batches_layout_and_order_never_change_the_gradient(
-    changes: dict[str, Any], limit: int, layout: Layout, policy: Policy, samples: list[Sample]
+    changes: dict[str, Any], limit: int, layout: RowLayout, policy: Policy, samples: list[Sample]
 ) -> None:
     expected = step_gradient(policy, samples, **changes)
     random.Random(0).shuffle(samples)
@@ -262,13 +263,13 @@ def test_every_loss_learns_the_least_likely_arm(loss: str, importance: str, poli
 
 
 @pytest.mark.parametrize(
-    ("layout", "devices"), [*((layout, {"cpu"}) for layout in TRAINING_LAYOUTS), ("packed", set())]
+    ("layout", "device_kind"), [*((layout, "cpu") for layout in TRAINING_LAYOUTS), ("packed", "cuda")]
 )
 def test_bf16_is_near_full_precision_from_ratio_one(
-    layout: Layout, devices: set[str], policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+    layout: RowLayout, device_kind: str, policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """bfloat16 has 8 bits; weights and gradient stay in 32. The ratio is not to the recorded log-probabilities."""
-    monkeypatch.setattr(packed_attention, "DENSE_DEVICES", devices)
+    monkeypatch.setattr(packed_attention, "for_device", choosing(device_kind))
     recorded = [replace(s, behaviour=(-5.0,) * len(s.completion)) for s in samples]
     full = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, layout)
     half = replace(full, bf16=True)
@@ -288,8 +289,8 @@ def test_where_sums_are_atomic_operations_are_deterministic_during_the_gradient(
     """Rows that repeat, the first tokens of a group, are added by torch's deterministic operations, too."""
     scorer, recorded = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE), random_logprobs(samples, 1)
     inside = []
-    for devices, wanted in ((set(), True), ({"cpu"}, False), ({"cpu"}, True)):
-        monkeypatch.setattr(hf_model, "ATOMIC_DEVICES", devices)
+    for device_kind, wanted in (("cpu", True), ("cuda", False), ("cuda", True)):
+        monkeypatch.setattr(gradient, "for_device", choosing(device_kind))
         policy.model.zero_grad()
         hook = policy.model.register_forward_hook(
             lambda *_: inside.append(torch.are_deterministic_algorithms_enabled())
@@ -301,12 +302,13 @@ def test_where_sums_are_atomic_operations_are_deterministic_during_the_gradient(
     assert inside == [False, False, True]
 
 
-def test_an_operation_without_a_fixed_order_names_the_param(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hf_model, "ATOMIC_DEVICES", {"cpu"})
+def test_an_operation_without_a_fixed_order_names_the_param() -> None:
     refused = "put_ does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms"
-    order, cpu = hf_model.deterministic_operations, torch.device("cpu")
-    with pytest.raises(GraftError, match=r"update\.deterministic: on this card put_ adds in no fixed"), order(cpu):
+    with (
+        pytest.raises(GraftError, match=r"update\.deterministic: on this card put_ adds in no fixed"),
+        deterministic_operations(),
+    ):
         raise RuntimeError(refused)
-    with pytest.raises(RuntimeError, match="another"), order(cpu):
+    with pytest.raises(RuntimeError, match="another"), deterministic_operations():
         raise RuntimeError("another")
     assert not torch.are_deterministic_algorithms_enabled()

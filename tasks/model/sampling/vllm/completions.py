@@ -19,8 +19,8 @@ from anyio.from_thread import start_blocking_portal
 from pydantic import BaseModel, Field, ValidationError
 
 from tasks.errors import GraftError, TransientError
+from tasks.model.decoding.batch_state import Request
 from tasks.model.policy import Policy, ServedModel
-from tasks.model.sampling.batch_state import Request
 from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
 from tasks.records import Completion
 

@@ -9,8 +9,10 @@ from anyio import fail_after
 from anyio.from_thread import start_blocking_portal
 
 from tasks.errors import GraftError, TransientError
-from tasks.model.sampling.vllm.server import KEY
 from tasks.redaction import redacted
+
+KEY = "VLLM_API_KEY"
+"""Environment variable with the key of the server; vLLM itself reads it, too."""
 
 BUSY = (408, 429)
 """Statuses of a server, or of what is in front of it, that has too much to do."""

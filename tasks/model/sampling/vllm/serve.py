@@ -18,14 +18,14 @@ from tasks.artifacts import digest_path, read_json
 from tasks.environments.prompts import read_format
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.foreign_files import is_trusted
-from tasks.model.gguf import resolve_base
-from tasks.model.load_errors import translate_errors
-from tasks.model.policy import Policy, ServedModel, load_policy, load_tokenizer
-from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
-from tasks.model.sampling.vllm.run_server import awake_server
-from tasks.model.sampling.vllm.server import KEY, server_command, server_params, started_server
-from tasks.model.version import ADAPTER, WEIGHTS, verify_policy
+from tasks.model.checkpoints.base_model import load_tokenizer
+from tasks.model.checkpoints.foreign_files import is_trusted
+from tasks.model.checkpoints.gguf import resolve_base
+from tasks.model.checkpoints.load_errors import translate_errors
+from tasks.model.checkpoints.version import ADAPTER, WEIGHTS, verify_policy
+from tasks.model.policy import Policy, ServedModel, load_policy
+from tasks.model.sampling.vllm.json_client import KEY, JsonClient, Refusal
+from tasks.model.sampling.vllm.server import awake_server, server_command, server_params, started_server
 from tasks.params.fields import VllmDtype
 from tasks.records import Engine, Lineage
 

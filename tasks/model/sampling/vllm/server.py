@@ -1,17 +1,19 @@
 """A sampling server that Graft starts: `machine.vllm.command` with the policy's base, on a free port of loopback.
 
+If the command has vLLM's `--enable-sleep-mode`, one server does for all stages of a run. Between the stages that sample
+it sleeps at level 1: its weights are in the machine's memory and the card is free for select and update. It starts once
+a run, instead of once a stage (https://docs.vllm.ai/en/latest/features/sleep_mode/).
+
 `server_params` is the section `machine.vllm`, which no stage sees: address and command change no result. The code that
 runs a stage sets it (`use_server`), as it sets what computes the shards (tasks/core/sharding.py).
 """
 
-import gc
 import os
 import secrets
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -20,11 +22,10 @@ from tasks.core.child_process import kill_tree, last_line, spawn
 from tasks.core.loopback import HOST, answers, free_port
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
+from tasks.model.cuda.cards import free_card
+from tasks.model.sampling.vllm.json_client import KEY, JsonClient
 from tasks.params.fields import VllmDtype
 from tasks.params.machine import VllmServer
-
-KEY = "VLLM_API_KEY"
-"""Environment variable with the key of the server; vLLM itself reads it, too."""
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Values of vLLM's --max-lora-rank."""
@@ -46,7 +47,10 @@ POLL = 0.2
 END = 10.0
 """Seconds for the supervisor to end the server, which takes it GRACE at most."""
 
-_current: ContextVar[VllmServer | None] = ContextVar("vllm", default=None)
+Start = Callable[[], AbstractContextManager[str]]
+"""Starts a server, whose address it yields, and ends it."""
+
+_params: ContextVar[VllmServer | None] = ContextVar("vllm", default=None)
 
 
 @contextmanager
@@ -75,15 +79,6 @@ def started_server(
         yield f"http://{HOST}:{port}/v1"
     finally:
         _end(process)
-
-
-def free_card() -> None:
-    """Give back what torch keeps of a card's memory after an earlier stage of this process: the server takes a share of
-    the whole."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        gc.collect()  # models that only cycles hold
-        torch.cuda.empty_cache()
 
 
 def server_command(
@@ -120,7 +115,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 def server_params() -> VllmServer:
     """The section set by `use_server`. Raises GraftError where there is none."""
-    params = _current.get()
+    params = _params.get()
     if params is None:
         raise GraftError("vllm: no server is set here; run the stage by graft stage or graft retrain")
     return params
@@ -129,8 +124,73 @@ def server_params() -> VllmServer:
 @contextmanager
 def use_server(params: VllmServer) -> Iterator[None]:
     """Let stages in the block find their server by these params."""
-    token = _current.set(params)
+    token = _params.set(params)
     try:
         yield
     finally:
-        _current.reset(token)
+        _params.reset(token)
+
+
+class RunServer:
+    """The server that is there: one at a time, since each takes the card."""
+
+    def __init__(self, ends: ExitStack) -> None:
+        """`ends`: what ends the server."""
+        self._ends = ends
+        self._client: JsonClient | None = None
+        self._command: Sequence[str] = ()
+
+    @contextmanager
+    def awake(self, command: Sequence[str], start: Start) -> Iterator[str]:
+        """The address of a server of `command`, awake during the block; it is started if there is none, or another."""
+        client = self._wake(command) or self._start(command, start)
+        try:
+            yield client.address
+        except BaseException:  # of the stage, which may be that the server does not answer
+            self._end()
+            raise
+        self._ask(client, "//sleep?level=1")
+
+    def _wake(self, command: Sequence[str]) -> JsonClient | None:
+        if self._client is None or self._command != command:
+            return None
+        free_card()
+        return self._client if self._ask(self._client, "//wake_up") else None
+
+    def _start(self, command: Sequence[str], start: Start) -> JsonClient:
+        self._end()
+        self._client, self._command = JsonClient(self._ends.enter_context(start())), command
+        return self._client
+
+    def _ask(self, client: JsonClient, path: str) -> bool:
+        """Whether the server did it. One that did not is ended: it may hold the card's memory."""
+        try:
+            client.post(path, {})
+        except GraftError:
+            self._end()
+            return False
+        return True
+
+    def _end(self) -> None:
+        self._ends.close()
+        self._client = None
+
+
+_run_server: ContextVar[RunServer | None] = ContextVar("run server", default=None)
+
+
+@contextmanager
+def keep_server() -> Iterator[None]:
+    """Stages in the block share a server that can sleep. It ends with the block."""
+    with ExitStack() as ends:
+        token = _run_server.set(RunServer(ends))
+        try:
+            yield
+        finally:
+            _run_server.reset(token)
+
+
+def awake_server(command: Sequence[str], start: Start) -> AbstractContextManager[str]:
+    """A server of `command` during a block: the run's, where there is a run and the server can sleep, or a new one."""
+    server = _run_server.get()
+    return server.awake(command, start) if server and SLEEP in command else start()

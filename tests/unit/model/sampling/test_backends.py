@@ -8,18 +8,19 @@ from unittest.mock import patch
 import pytest
 import torch
 
+from tasks.model.checkpoints.lora import attach_adapter
+from tasks.model.cpu.decoder_blocks import decode_blocks, is_supported
+from tasks.model.cuda import graph_decode
+from tasks.model.cuda.graph_decode import decode_graph
+from tasks.model.cuda.static_cache import StaticPrefix
+from tasks.model.decoding.batch_state import BatchState, Request
+from tasks.model.decoding.decode_loop import decode
+from tasks.model.decoding.prefix_attention import MIN_PREFIX, RowPrefix, SharedPrefix
+from tasks.model.decoding.token_draw import uniforms
 from tasks.model.hf_model import unwrap_model
-from tasks.model.layers.decoder_blocks import is_supported
-from tasks.model.policy import Policy, attach_adapter
-from tasks.model.prefix_attention import RowPrefix, SharedPrefix, StaticPrefix
-from tasks.model.sampling import graph_decode
-from tasks.model.sampling.backends import generate, pick_backend
-from tasks.model.sampling.batch_state import BatchState, Request
-from tasks.model.sampling.decode_loop import decode, decode_blocks
-from tasks.model.sampling.graph_decode import decode_graph
-from tasks.model.sampling.inverse_cdf import uniforms
+from tasks.model.policy import Policy
+from tasks.model.sampling.backends import decode_without_cache, pick_backend
 from tasks.model.sampling.sampler import sample
-from tasks.model.scoring.micro_batches import MIN_PREFIX
 from tasks.records import Completion
 from tests.support.policies import SHARED, WIDE, MakePolicy
 
@@ -120,7 +121,7 @@ def test_every_architecture_keeps_the_law(kind: str, temperature: float, make_po
     assert [sample(policy, [r], temperature, 12, "test")[0].tokens for r in requests()] == [c.tokens for c in found]
     messages = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
     assert len([m for m in messages if "does not sample" in m]) == (kind in RECURRENT)  # once, however often sampled
-    expected = generate if kind in RECURRENT else decode_blocks if kind in BLOCKS else decode
+    expected = decode_without_cache if kind in RECURRENT else decode_blocks if kind in BLOCKS else decode
     assert pick_backend(policy, [5]) is expected
 
 
@@ -251,7 +252,7 @@ def test_a_model_with_a_wrong_cache_is_sampled_without_it(
     policy.model.forward = forgets
     expect_the_law(policy)
     assert "backend loop does not sample it: its log-probabilities differ" in caplog.text
-    assert pick_backend(policy, [5]) is generate
+    assert pick_backend(policy, [5]) is decode_without_cache
 
 
 def test_the_cache_is_passed_by_the_name_that_older_models_have_for_it(make_policy: MakePolicy) -> None:
@@ -265,7 +266,7 @@ def test_the_cache_is_passed_by_the_name_that_older_models_have_for_it(make_poli
 
     policy.model.forward = older
     expect_the_law(policy)
-    assert pick_backend(policy, [5]) is not generate
+    assert pick_backend(policy, [5]) is not decode_without_cache
 
 
 def test_an_adapter_on_tied_weights_changes_the_head_only(make_policy: MakePolicy) -> None:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.model.sampling.inverse_cdf import BLOCK, ONE_LEVEL_TOKENS, draw, uniforms
+from tasks.model.decoding.token_draw import BLOCK, ONE_LEVEL_TOKENS, draw, uniforms
 from tests.support.pairwise import pairwise_cases
 
 SIZES = [1, 2, BLOCK + 1, *(ONE_LEVEL_TOKENS + more for more in (0, 1, BLOCK, BLOCK + 1))]

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
+from tasks.model.cuda.limits import ROWS, CardLimits
+from tasks.model.decoding import decode_loop
 from tasks.model.layers import merged_lora as merged
 from tasks.model.policy import Policy
-from tasks.model.sampling import decode_loop, sampler
-from tasks.model.sampling.card_rows import ROWS, card_rows
+from tasks.model.sampling import sampler
 from tasks.model.sampling.sampler import Request, sample
 from tasks.records import Completion, PromptFormat
 from tests.support.policies import MakePolicy
@@ -47,7 +48,7 @@ def test_a_row_depends_on_neither_batch_nor_order_nor_other_rows(
     alone = [run(policy, [request])[0] for request in asked]
     shuffled = random.Random(1).sample(range(len(asked)), len(asked))
     mixed = dict(zip(shuffled, run(policy, [asked[i] for i in shuffled]), strict=True))
-    monkeypatch.setattr(sampler, "BATCH_ROWS", 5)
+    monkeypatch.setattr("tasks.model.cpu.limits.ROWS", 5)
     cut = run(policy, asked)
     for i, completion in enumerate(together):
         for other in (alone[i], mixed[i], cut[i]):
@@ -165,10 +166,10 @@ def test_a_batch_on_a_card_is_as_large_as_its_memory_allows(policy: Policy) -> N
     of 32 hidden and 48 inner numbers has 1,344 bytes."""
     weights = sum(weight.nbytes for weight in policy.model.parameters())
     row, prefilled = 100 * 256 + 16 * 300, 200 * 1344
-    assert card_rows(policy.model, 1, 99, weights + 4 * 7 * row) == 7
-    assert card_rows(policy.model, 200, 1, weights + 4 * 3 * prefilled) == 3
-    assert card_rows(policy.model, 60, 40, 1) == 1
-    assert card_rows(policy.model, 60, 40, 2**40) == ROWS
+    assert CardLimits(weights + 4 * 7 * row).rows(policy.model, 1, 99) == 7
+    assert CardLimits(weights + 4 * 3 * prefilled).rows(policy.model, 200, 1) == 3
+    assert CardLimits(1).rows(policy.model, 60, 40) == 1
+    assert CardLimits(2**40).rows(policy.model, 60, 40) == ROWS
 
 
 def test_a_batch_that_does_not_fit_in_memory_is_halved_once(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:

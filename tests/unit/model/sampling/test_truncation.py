@@ -4,13 +4,13 @@ import pytest
 import torch
 from transformers.generation.logits_process import LogitsProcessorList, TopKLogitsWarper, TopPLogitsWarper
 
+from tasks.model.cpu.decoder_blocks import decode_blocks
+from tasks.model.decoding.decode_loop import decode
+from tasks.model.decoding.token_draw import Truncation, uniforms
 from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import pick_backend
-from tasks.model.sampling.decode_loop import decode, decode_blocks
-from tasks.model.sampling.inverse_cdf import uniforms
 from tasks.model.sampling.sampler import Request, sample
-from tasks.model.sampling.truncation import Truncation
 from tasks.records import Completion
 from tests.support.policies import MakePolicy
 

@@ -8,23 +8,25 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
+from tasks.model.cpu import limits
 from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import limits, packed_attention
-from tasks.model.scoring.micro_batches import Layout, MicroBatch
+from tasks.model.scoring import packed_attention
+from tasks.model.scoring.micro_batches import MicroBatch, RowLayout
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.select.sample_gradients import collect_gradients
 from tasks.update.compute import update_scorer
+from tests.support.devices import choosing
 from tests.support.policies import MakePolicy
 from tests.support.stage_params import shipped_params
 from tests.support.updates import gradient_of
 
-LAYOUTS: tuple[Layout, ...] = ("packed", "rows", "completions")
-LAYOUTS_AND_DEVICES = [*((layout, {"cpu"}) for layout in LAYOUTS), ("packed", set[str]())]
+LAYOUTS: tuple[RowLayout, ...] = ("packed", "rows", "completions")
+LAYOUTS_AND_DEVICES = [*((layout, "cpu") for layout in LAYOUTS), ("packed", "cuda")]
 
 
-def scorers(policy: Policy, samples: list[Sample], layout: Layout) -> list[Scorer]:
+def scorers(policy: Policy, samples: list[Sample], layout: RowLayout) -> list[Scorer]:
     """Without checkpointing and with it."""
     scorer = scorer_for(policy, samples, 0.7)
     scorer = with_constant_prompts(scorer, samples) if layout == "completions" else replace(scorer, layout=layout)
@@ -46,17 +48,17 @@ def gradient(scorer: Scorer, policy: Policy, samples: list[Sample]) -> torch.Ten
 
 
 @pytest.mark.parametrize(("kind", "chunked"), [("qwen2", True), ("gpt2", False)])
-@pytest.mark.parametrize(("layout", "devices"), LAYOUTS_AND_DEVICES)
+@pytest.mark.parametrize(("layout", "device_kind"), LAYOUTS_AND_DEVICES)
 def test_the_gradient_is_the_same_to_the_bit(
-    layout: Layout,
-    devices: set[str],
+    layout: RowLayout,
+    device_kind: str,
     kind: str,
     chunked: bool,
     make_policy: MakePolicy,
     samples: list[Sample],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(packed_attention, "DENSE_DEVICES", devices)
+    monkeypatch.setattr(packed_attention, "for_device", choosing(device_kind))
     if chunked:
         monkeypatch.setattr(limits, "LOGITS_BYTES", 7 * 300 * limits.LOGITS_COPIES * 4)
     policy = make_policy(kind)
@@ -66,7 +68,7 @@ def test_the_gradient_is_the_same_to_the_bit(
 
 
 @pytest.mark.parametrize("layout", ["rows", "completions"])
-def test_gradients_of_samples_are_the_same_to_the_bit(layout: Layout, policy: Policy, samples: list[Sample]) -> None:
+def test_gradients_of_samples_are_the_same_to_the_bit(layout: RowLayout, policy: Policy, samples: list[Sample]) -> None:
     """As influence takes them."""
 
     def values(scorer: Scorer, batch: MicroBatch) -> torch.Tensor:
@@ -81,11 +83,11 @@ def test_gradients_of_samples_are_the_same_to_the_bit(layout: Layout, policy: Po
     assert all(torch.equal(own, checkpointed[name]) for name, own in plain.items())
 
 
-@pytest.mark.parametrize(("layout", "devices"), LAYOUTS_AND_DEVICES)
+@pytest.mark.parametrize(("layout", "device_kind"), LAYOUTS_AND_DEVICES)
 def test_a_forward_pass_keeps_far_less(
-    layout: Layout, devices: set[str], policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+    layout: RowLayout, device_kind: str, policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed_attention, "DENSE_DEVICES", devices)
+    monkeypatch.setattr(packed_attention, "for_device", choosing(device_kind))
 
     def kept(scorer: Scorer) -> int:
         sizes: dict[int, int] = {}

@@ -5,6 +5,7 @@ import torch
 
 from tasks.model.scoring import logprobs
 from tasks.model.scoring.logprobs import logprobs_and_entropies
+from tests.support.devices import choosing
 
 ROWS, TOKENS = torch.tensor([0, 2, 2, 2, 4]), torch.tensor([3, 1, 1, 0, 5])  # rows without a token, one with a twin
 
@@ -19,13 +20,13 @@ def logits_of(seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor
     return (3 * drawn).to(dtype).requires_grad_()
 
 
-@pytest.mark.parametrize("devices", [{"cpu"}, set()], ids=["exp once", "log_softmax"])
+@pytest.mark.parametrize("device_kind", ["cpu", "cuda"], ids=["exp once", "log_softmax"])
 @pytest.mark.parametrize("temperature", [1.0, 0.7, 2.0])
 @pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (0.6, -0.3)])
 def test_values_and_gradients_are_exact(
-    temperature: float, weights: tuple[float, float], devices: set[str], monkeypatch: pytest.MonkeyPatch
+    temperature: float, weights: tuple[float, float], device_kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logprobs, "EXP_DEVICES", devices)
+    monkeypatch.setattr(logprobs, "for_device", choosing(device_kind))
     each = torch.tensor([1.0, -2.0, 0.5, 3.0, 0.1], dtype=torch.float64)
     ours, theirs = logits_of(), logits_of()
     found, expected = logprobs_and_entropies(ours, ROWS, TOKENS, temperature), plain(theirs, temperature)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from tasks.model.cpu import limits
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import limits
-from tasks.model.scoring.micro_batches import Layout
+from tasks.model.scoring.micro_batches import RowLayout
 from tests.support.influence import scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.truncated_samples import drawn, kept_scores
@@ -31,7 +31,7 @@ def mixed_samples(policy: Policy, samples: Sequence[Sample]) -> list[Sample]:
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 def test_every_layout_scores_over_the_kept_sets(
-    layout: Layout,
+    layout: RowLayout,
     chunked: bool,
     make_policy: MakePolicy,
     make_samples: MakeSamples,

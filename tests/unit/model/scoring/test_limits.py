@@ -4,14 +4,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import Qwen2Config
 
+from tasks.model.cpu.limits import LOGITS_COPIES, WEIGHTS_BYTES, Limits
+from tasks.model.cuda import limits
+from tasks.model.cuda.limits import CardLimits
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import limits, scorer
+from tasks.model.scoring import scorer
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tests.support.policies import MakePolicy
 
@@ -42,43 +44,40 @@ LARGE = qwen(3584, 18_944, 28, 28, 4, 152_064)  # Qwen2.5-7B, 15.2 GB
     ],
 )
 def test_tokens_by_the_formula(config: Any, memory: int, model: int, checkpointing: bool, tokens: int) -> None:
-    assert limits.micro_batch_tokens(config, 2, memory, model, checkpointing) == tokens
-    assert limits.micro_batch_tokens(config, 2, None, model, checkpointing) == 2048
+    assert CardLimits(memory).tokens(config, 2, model, checkpointing) == tokens
+    assert Limits().tokens(config, 2, model, checkpointing) == 2048
 
 
 @given(st.integers(1, 200), st.integers(0, 100), st.sampled_from([2, 4]), st.booleans())
 def test_what_is_held_at_once_fits_on_the_card(memory: int, model: int, itemsize: int, checkpointing: bool) -> None:
     """Or the micro-batch is the smallest; more memory never gives fewer tokens."""
-    fits = [limits.micro_batch_tokens(SMALL, itemsize, gib * GIB, model * GIB, checkpointing) for gib in (memory, 200)]
+    card, large = CardLimits(memory * GIB), CardLimits(200 * GIB)
+    fits = [each.tokens(SMALL, itemsize, model * GIB, checkpointing) for each in (card, large)]
     assert fits[0] <= fits[1]
     assert fits[0] % limits.STEP == 0
     if fits[0] > limits.STEP:
         assert fits[0] * itemsize * 896 * 24 + model * GIB < memory * GIB
-    logits = limits.max_logits(SMALL, memory * GIB) * limits.LOGITS_COPIES * 4 * SMALL.vocab_size
-    assert min(memory * GIB // 10, GIB) < logits <= min(memory * GIB // limits.LOGITS_SHARE, limits.CARD_LOGITS_BYTES)
-    assert limits.max_attention_pairs(SMALL, itemsize, memory * GIB) * 7 * itemsize < memory * GIB // 16
-    assert limits.max_attention_pairs(SMALL, itemsize, None) * 14 * 24 * itemsize <= limits.WEIGHTS_BYTES
-
-
-def test_a_cpu_has_no_card_memory() -> None:
-    assert limits.card_memory(torch.device("cpu")) is None
+    logits = card.logits(SMALL) * LOGITS_COPIES * 4 * SMALL.vocab_size
+    assert min(memory * GIB // 10, GIB) < logits <= min(memory * GIB // limits.LOGITS_SHARE, limits.LOGITS_BYTES)
+    assert card.attention_pairs(SMALL, itemsize) * 7 * itemsize < memory * GIB // 16
+    assert Limits().attention_pairs(SMALL, itemsize) * 14 * 24 * itemsize <= WEIGHTS_BYTES
 
 
 def test_auto_is_a_number_by_the_device_and_a_number_is_itself(
     policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert [scorer_for(policy, samples, 1.0, tokens).tokens for tokens in ("auto", 300)] == [2048, 300]
-    monkeypatch.setattr(scorer, "card_memory", lambda _: 4 * GIB)
+    monkeypatch.setattr(scorer, "for_device", lambda *_, **_kinds: lambda _device: CardLimits(4 * GIB))
     assert scorer_for(policy, samples, 1.0, 300).tokens == 300
     on_card = scorer_for(policy, samples, 1.0, "auto")
     assert on_card.tokens == limits.MOST_TOKENS
-    assert on_card.memory == 4 * GIB
+    assert on_card.limits == CardLimits(4 * GIB)
 
 
 def test_a_plan_is_by_the_cards_memory(policy: Policy, samples: list[Sample]) -> None:
     """Packed rows get smaller where the mask does not fit."""
     on_cpu = Scorer(policy.model, 0, 1.0)
-    sizes = [len(replace(on_cpu, memory=memory).batches(samples)) for memory in (GIB, 2**21, 2**18)]
+    sizes = [len(replace(on_cpu, limits=CardLimits(memory)).batches(samples)) for memory in (GIB, 2**21, 2**18)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
 
@@ -88,6 +87,6 @@ def test_completions_after_constant_prompts_are_bounded_by_their_attention_weigh
 ) -> None:
     usual = scorer_for(make_policy(), samples, 1.0)
     assert with_constant_prompts(usual, samples).tokens == usual.tokens
-    assert with_constant_prompts(replace(usual, memory=GIB), samples).tokens == usual.tokens
-    assert with_constant_prompts(replace(usual, memory=2**20), samples).tokens == limits.STEP
-    assert limits.max_completion_tokens(SMALL, 2, H100, 768) == 13 * 1024
+    assert with_constant_prompts(replace(usual, limits=CardLimits(GIB)), samples).tokens == usual.tokens
+    assert with_constant_prompts(replace(usual, limits=CardLimits(2**20)), samples).tokens == limits.STEP
+    assert CardLimits(H100).completion_tokens(SMALL, 2, 768, 2**20) == 13 * 1024

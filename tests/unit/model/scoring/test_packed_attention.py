@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
+from tasks.model.decoding.prefix_attention import MIN_PREFIX
 from tasks.model.hf_model import check_plain_softmax, use_attention
 from tasks.model.sample import Sample
 from tasks.model.scoring import packed_attention as packed_attention_module
 from tasks.model.scoring.layouts import collate_packed
-from tasks.model.scoring.micro_batches import MIN_PREFIX
 from tasks.model.scoring.packed_attention import packed_attention
+from tests.support.devices import choosing
 from tests.support.updates import DENSE_OR_FUSED
 
 KV, GROUP, SIZE = 2, 3, 4  # key-value heads, queries of each, numbers in each
@@ -47,7 +48,7 @@ def sees(lengths: Lengths, common: int = 0) -> torch.Tensor:
     return torch.tensor(seen)
 
 
-@pytest.mark.parametrize("devices", DENSE_OR_FUSED)
+@pytest.mark.parametrize("device_kind", DENSE_OR_FUSED)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.lists(st.integers(1, 6), min_size=1, max_size=5)), min_size=1, max_size=4),
     st.sampled_from([0, MIN_PREFIX, MIN_PREFIX + 3]),
@@ -55,26 +56,26 @@ def sees(lengths: Lengths, common: int = 0) -> torch.Tensor:
 )
 @settings(max_examples=60, deadline=None)
 def test_it_equals_masked_attention_in_value_and_gradient(
-    devices: set[str], lengths: Lengths, common: int, seed: int
+    device_kind: str, lengths: Lengths, common: int, seed: int
 ) -> None:
     """Whether the prompts have a common beginning, which is computed once, or none."""
     drawn = draw(lengths, common, seed)
-    with patch.object(packed_attention_module, "DENSE_DEVICES", devices):
+    with patch.object(packed_attention_module, "for_device", choosing(device_kind)):
         results = packed(lengths, common, *drawn), masked(lengths, common, *drawn)
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("devices", DENSE_OR_FUSED)
+@pytest.mark.parametrize("device_kind", DENSE_OR_FUSED)
 @pytest.mark.parametrize("autocast", [False, True])
-def test_in_bfloat16_it_differs_by_rounding_alone(devices: set[str], autocast: bool) -> None:
+def test_in_bfloat16_it_differs_by_rounding_alone(device_kind: str, autocast: bool) -> None:
     lengths = [(5, [6, 1, 9]), (1, [4]), (30, [1, 1])]
     drawn = draw(lengths, MIN_PREFIX, 3)
     above, *given = [x.bfloat16() for x in drawn]
     if autocast:  # rotated queries and keys are wider than the values that autocast gave
         given[:2] = [x.float() for x in given[:2]]
     with (
-        patch.object(packed_attention_module, "DENSE_DEVICES", devices),
+        patch.object(packed_attention_module, "for_device", choosing(device_kind)),
         torch.autocast("cpu", torch.bfloat16, enabled=autocast),
     ):
         found = packed(lengths, MIN_PREFIX, above, *given)
@@ -91,7 +92,7 @@ def test_fused_kernels_may_give_outputs_of_any_strides(monkeypatch: pytest.Monke
         return output.transpose(1, 2).contiguous().transpose(1, 2)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", strided)
-    monkeypatch.setattr(packed_attention_module, "DENSE_DEVICES", set())
+    monkeypatch.setattr(packed_attention_module, "for_device", choosing("cuda"))
     lengths = [(5, [6, 1, 9]), (1, [4])]
     drawn = draw(lengths, MIN_PREFIX, 3)
     for ours, theirs in zip(packed(lengths, MIN_PREFIX, *drawn), masked(lengths, MIN_PREFIX, *drawn), strict=True):
@@ -101,7 +102,7 @@ def test_fused_kernels_may_give_outputs_of_any_strides(monkeypatch: pytest.Monke
 def test_fused_kernels_keep_no_weights() -> None:
     """What a forward pass keeps grows with the tokens, not with their pairs; the mask is there once for all layers."""
     lengths = [(64, [512] * 4)]
-    with patch.object(packed_attention_module, "DENSE_DEVICES", set()):
+    with patch.object(packed_attention_module, "for_device", choosing("cuda")):
         index = collate_packed(groups_of(lengths)).inputs["packed_index"]
         shape = (1, len(index.queries), KV * GROUP, SIZE)
         query, key, value = (torch.zeros(shape)[:, :, :heads].transpose(1, 2).requires_grad_() for heads in (6, 2, 2))

@@ -14,17 +14,19 @@ from hypothesis import strategies as st
 from transformers import GraniteConfig, GraniteForCausalLM
 
 from tasks.errors import GraftError
+from tasks.model.cpu import limits
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import limits, micro_batches, packed_attention
+from tasks.model.scoring import micro_batches, packed_attention
 from tasks.model.scoring.micro_batches import (
-    Layout,
     MicroBatch,
+    RowLayout,
     count_attention_pairs,
     count_tokens,
     make_micro_batches,
 )
 from tasks.model.scoring.scorer import Scorer, scorer_for
+from tests.support.devices import choosing
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.updates import DENSE_OR_FUSED, TRAINING_LAYOUTS, gradient_of
@@ -33,7 +35,7 @@ Key = tuple[str, int]
 
 
 def scores_and_gradient(
-    policy: Policy, samples: list[Sample], layout: Layout, temperature: float = 0.7, tokens: int = 2048
+    policy: Policy, samples: list[Sample], layout: RowLayout, temperature: float = 0.7, tokens: int = 2048
 ) -> tuple[dict[Key, torch.Tensor], torch.Tensor]:
     """Log-probabilities and entropies [2, T] of each sample, and the gradient of a weighted sum of both."""
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, layout, tokens)
@@ -52,12 +54,12 @@ def scores_and_gradient(
     return found, gradient_of(policy)
 
 
-@pytest.mark.parametrize("devices", DENSE_OR_FUSED)
+@pytest.mark.parametrize("device_kind", DENSE_OR_FUSED)
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
 def test_packed_rows_equal_padded_rows_in_value_and_gradient(
-    kind: str, devices: set[str], make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
+    kind: str, device_kind: str, make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed_attention, "DENSE_DEVICES", devices)
+    monkeypatch.setattr(packed_attention, "for_device", choosing(device_kind))
     policy, samples = make_policy(kind), make_samples(problems=5, group=4)
     assert scorer_for(policy, samples, 1.0).layout == "packed"
     laid, gradient = scores_and_gradient(policy, samples, "packed")
@@ -69,7 +71,7 @@ def test_packed_rows_equal_padded_rows_in_value_and_gradient(
 
 
 @pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
-def test_each_token_is_scored_by_the_logits_before_it(layout: Layout, policy: Policy, samples: list[Sample]) -> None:
+def test_each_token_is_scored_by_the_logits_before_it(layout: RowLayout, policy: Policy, samples: list[Sample]) -> None:
 
     scores, _ = scores_and_gradient(policy, samples, layout)
     for sample in samples:
@@ -79,7 +81,7 @@ def test_each_token_is_scored_by_the_logits_before_it(layout: Layout, policy: Po
 
 @pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 def test_the_token_budget_and_chunks_of_logits_change_nothing(
-    layout: Layout, policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+    layout: RowLayout, policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores, gradient = scores_and_gradient(policy, samples, layout)
     for limit in (1, 20, 60):
@@ -94,7 +96,7 @@ def test_the_token_budget_and_chunks_of_logits_change_nothing(
 
 @pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 def test_gradients_are_deterministic_with_two_threads(
-    layout: Layout, policy: Policy, make_samples: MakeSamples, request: pytest.FixtureRequest
+    layout: RowLayout, policy: Policy, make_samples: MakeSamples, request: pytest.FixtureRequest
 ) -> None:
     """Bit for bit what torch computes with deterministic algorithms."""
     samples = make_samples(problems=8, group=30)
@@ -119,7 +121,7 @@ def group(prompt: int, lengths: Sequence[int], name: str = "p") -> list[Sample]:
     st.sampled_from(TRAINING_LAYOUTS),
 )
 def test_micro_batches_hold_every_sample_once_within_the_budget_in_any_order(
-    groups: list[tuple[int, list[int]]], tokens: int, pairs: int | None, layout: Layout
+    groups: list[tuple[int, list[int]]], tokens: int, pairs: int | None, layout: RowLayout
 ) -> None:
     samples = [s for number, (prompt, lengths) in enumerate(groups) for s in group(prompt, lengths, f"p{number}")]
     batches = make_micro_batches(layout, samples, tokens, pairs)

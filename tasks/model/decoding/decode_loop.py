@@ -4,21 +4,34 @@ What all contexts begin with, worked examples for instance, is prefilled once fo
 """
 
 import inspect
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from tasks.model.decoding.batch_state import BatchState
+from tasks.model.decoding.kv_cache import growing_cache, keeps_all_tokens
+from tasks.model.decoding.prefix_attention import Prefix, RowPrefix, SharedPrefix, common_prefix, use_prefix_attention
 from tasks.model.hf_model import cache_argument
-from tasks.model.kv_cache import growing_cache, keeps_all_tokens
-from tasks.model.layers.decoder_blocks import LlamaBlocks
 from tasks.model.layers.fast_layers import fast_layers
-from tasks.model.prefix_attention import Prefix, RowPrefix, SharedPrefix, StaticPrefix, use_prefix_attention
-from tasks.model.sampling.batch_state import BatchState
-from tasks.model.scoring.micro_batches import common_prefix
 
 LIVE_SHARE = 0.75  # rows are dropped when at most this share is unfinished: moving the cache costs more than a few rows
 MAX_COPIED = 1024  # tokens of the live rows' contexts up to which a copy per row is faster than sharing them
+
+
+class DecoderForward(Protocol):
+    """How a model's logits are computed in the loop: with its own forward pass, or on blocks written out."""
+
+    supports_prefix: bool
+
+    def prefill(self, ids: Tensor, seen: Tensor | None, positions: Tensor | None, cache: Any) -> Tensor:
+        """Logits [C, V] after the next P tokens of contexts, which are put into the cache after the T that it has.
+
+        `seen` [C, T + P] True = a token, None if T is 0 and there is no padding; `positions` [C, P].
+        """
+
+    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Any) -> Tensor:
+        """Logits [B, V] after one more token [B] of each row, at positions [B]; it is put into the cache."""
 
 
 class HfForward:
@@ -32,14 +45,9 @@ class HfForward:
         self.supports_prefix = can_hook and "position_ids" in self._parameters
 
     def prefill(self, ids: Tensor, seen: Tensor | None, positions: Tensor | None, cache: Any) -> Tensor:
-        """Logits [C, V] after the next P tokens of contexts, which are put into the cache after the T that it has.
-
-        `seen` [C, T + P] True = a token, None if T is 0 and there is no padding; `positions` [C, P].
-        """
         return self._run(ids, cache, **self._masked(seen, positions), **self._accepted(logits_to_keep=1))
 
-    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Prefix | StaticPrefix) -> Tensor:
-        """Logits [B, V] after one more token [B] of each row, at positions [B]; it is put into the cache."""
+    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Prefix | Any) -> Tensor:
         with use_prefix_attention(self._model):
             return self._run(ids[:, None], cache, position_ids=positions[:, None], row_prefix=prefix)
 
@@ -67,20 +75,13 @@ def decode(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
     their contexts have more than `max_copied` tokens.
     """
     with fast_layers(model), torch.inference_mode():
-        _DecodeLoop(model.config, HfForward(model), state, max_copied).run()
-
-
-def decode_blocks(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
-    """`decode` with a model that `LlamaBlocks` support."""
-    with torch.inference_mode():
-        blocks = LlamaBlocks(model, max(len(r.context) for r in state.requests) + state.steps)
-        _DecodeLoop(model.config, blocks, state, max_copied).run()
+        DecodeLoop(model.config, HfForward(model), state, max_copied).run()
 
 
 class Contexts:
     """The C distinct contexts of R requests, each of them prefilled once."""
 
-    def __init__(self, config: Any, forward: HfForward | LlamaBlocks, state: BatchState) -> None:
+    def __init__(self, config: Any, forward: DecoderForward, state: BatchState) -> None:
         """Prefill their common beginning, then the rest of each, padded on the left."""
         contexts = list(dict.fromkeys(r.context for r in state.requests))
         place = {context: i for i, context in enumerate(contexts)}
@@ -112,10 +113,10 @@ class Contexts:
         return self._forward.prefill(ids[:, common:], seen, positions, self.cache)
 
 
-class _DecodeLoop:
+class DecodeLoop:
     """B live rows of the R in the batch, and their cache."""
 
-    def __init__(self, config: Any, forward: HfForward | LlamaBlocks, state: BatchState, max_copied: int) -> None:
+    def __init__(self, config: Any, forward: DecoderForward, state: BatchState, max_copied: int) -> None:
         self.config, self.forward, self.state, self.max_copied = config, forward, state, max_copied
         contexts = Contexts(config, forward, state)
         self.width, self.cache, self.padded = contexts.width, contexts.cache, contexts.padded

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tasks.core.out_of_memory import is_out_of_memory
 from tasks.errors import GraftError, TransientError
-from tasks.model.foreign_files import REMOTE_CODE
-from tasks.model.out_of_memory import is_out_of_memory
+from tasks.model.checkpoints.foreign_files import REMOTE_CODE
 
 PANIC = "PanicException"
 """Name of what libraries in Rust raise; no subclass of Exception, and in no module that can be imported."""

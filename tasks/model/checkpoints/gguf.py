@@ -19,9 +19,9 @@ from typing import Any, BinaryIO
 
 from tasks.artifacts import atomic_folder, digest_path, open_file_itself, remove_leftovers
 from tasks.errors import GraftError
-from tasks.model.foreign_files import named
-from tasks.model.load_errors import PANIC, translate_disk_errors
-from tasks.model.version import WEIGHTS
+from tasks.model.checkpoints.foreign_files import named
+from tasks.model.checkpoints.load_errors import PANIC, translate_disk_errors
+from tasks.model.checkpoints.version import WEIGHTS
 
 SUFFIX = ".gguf"
 

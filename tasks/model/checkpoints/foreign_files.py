@@ -47,7 +47,7 @@ def check_weight_files(base: str) -> None:
     """Raises ValueError if a folder has weights in pickles only, or an index that names files other than its own.
 
     A folder with an adapter is refused too, since transformers would load it besides the model, or another model in its
-    place; tasks/model/base_adapter.py loads such a base. For the hub transformers raises.
+    place; tasks/model/checkpoints/base_adapter.py loads such a base. For the hub transformers raises.
     """
     names = os.listdir(base) if os.path.isdir(base) else []
     if any(name.endswith(".bin") for name in names) and not any(name.endswith(".safetensors") for name in names):

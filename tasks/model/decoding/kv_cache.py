@@ -6,9 +6,7 @@ replay the step that writes it.
 
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 CHUNK = 64  # tokens by which it grows: reserving the full budget would hold memory that most rows never use
@@ -60,56 +58,3 @@ def _with_room(states: Tensor, room: int) -> Tensor:
     buffer = states.new_empty(*states.shape[:2], room, states.shape[-1])
     buffer[:, :, : states.shape[-2]] = states
     return buffer
-
-
-class StaticPlaces:
-    """The places of B rows in a static cache: a row has S of them, of which its tokens take the first.
-
-    The tensors stay the same while rows and room do, so that a CUDA graph can replay what reads and changes them.
-    """
-
-    def __init__(self, used: Tensor, room: int) -> None:
-        """`used` [B] tokens of each row; `room`: S."""
-        self.used, self.room = used.int(), room
-        self.next = torch.zeros(len(used), dtype=torch.long, device=used.device)  # [B] of B · S: the token to come
-        self._starts = torch.arange(0, len(used) * room, room, device=used.device)
-
-    def take_next(self) -> None:
-        """Each row has one more token, which is written at `next`."""
-        self.next.copy_(self._starts + self.used)
-        self.used += 1
-
-
-def static_cache(grown: Any, order: Tensor | None) -> Any:
-    """A cache of the tokens of another, which `growing_cache` made, in places that do not move.
-
-    `order` [C, P] are the places of each context's tokens, padding last; None: as they are. It is written once
-    `place_rows` has given it rows.
-    """
-    new = DynamicCache()
-    new.layers = [StaticLayer(layer.keys, layer.values, order) for layer in grown.layers]
-    return new
-
-
-class StaticLayer(DynamicLayer):  # type: ignore[misc]
-    """Keys and values [B, S, heads, d]."""
-
-    def __init__(self, keys: Tensor, values: Tensor, order: Tensor | None) -> None:
-        super().__init__()
-        self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
-        self.keys, self.values = keys.transpose(1, 2), values.transpose(1, 2)
-        if order is not None:
-            places = order[:, :, None, None]
-            self.keys, self.values = (states.take_along_dim(places, 1) for states in (self.keys, self.values))
-
-    def update(self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any) -> tuple[Tensor, Tensor]:
-        for states, new in ((self.keys, key_states), (self.values, value_states)):
-            states.view(-1, *states.shape[2:]).index_copy_(0, self._places.next, new[:, :, 0])
-        return self.keys.transpose(1, 2), self.values.transpose(1, 2)
-
-    def place_rows(self, rows: Any, places: StaticPlaces) -> None:
-        """Keep these rows, in such places; those of tokens to come are 0, as attention may read them."""
-        self._places = places
-        kept = (states[rows] for states in (self.keys, self.values))
-        room = (0, 0, 0, 0, 0, places.room - self.keys.shape[1])
-        self.keys, self.values = (pad(states, room).contiguous() for states in kept)

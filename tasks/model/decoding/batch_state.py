@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from tasks.errors import GraftError
-from tasks.model.sampling.inverse_cdf import draw, uniforms
-from tasks.model.sampling.truncation import Truncation
-from tasks.model.scoring.logprobs import scale_logits, token_logprobs
+from tasks.model.decoding.token_draw import Truncation, draw, scale_logits, token_logprobs, uniforms
 from tasks.records import Completion
 
 Stop = Callable[[Tensor], Tensor]

@@ -1,10 +1,16 @@
-"""Sampling by the inverse of the cumulative distribution: one uniform number decides one token.
+"""Draws of tokens from logits: temperature, truncation, then one uniform number that decides one token.
 
-A large vocabulary is searched in two levels, blocks of tokens and then the tokens of one block: cumulative sums have
+The kept set of a place is the k most probable tokens, and of these the fewest whose probabilities, normalised over the
+k, add up to p or more (top-k and top-p: nucleus sampling, Holtzman et al. 2020, arXiv:1904.09751). Tokens as probable
+as the last one of the set are in it, so that it is a function of the distribution alone.
+
+The number is looked up in the inverse of the cumulative distribution. A large vocabulary is searched in two levels,
+blocks of tokens and then the tokens of one block: cumulative sums have
 V / BLOCK and BLOCK terms, not V. A row's token is a function of its own logits and number.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +21,30 @@ BLOCK = 256
 
 ONE_LEVEL_TOKENS = 1024
 """Vocabularies up to this size are searched in one level: fewer operations, which is what few rows cost."""
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """Which tokens may be drawn; as constructed by default, all."""
+
+    top_p: float = 1.0
+    top_k: int = 0  # 0: no limit
+
+    @property
+    def is_off(self) -> bool:
+        return self.top_p == 1 and self.top_k == 0
+
+    def kept(self, scaled: Tensor) -> Tensor:
+        """The kept set of each row of scaled logits [B, V], bool [B, V]; it has the most probable token."""
+        width = min(self.top_k or scaled.shape[-1], scaled.shape[-1])
+        values = scaled.topk(width).values  # [B, k], descending
+        last = values[:, -1:]
+        if self.top_p < 1:
+            probabilities = values.softmax(-1)
+            above = probabilities.cumsum(-1) - probabilities
+            count = (above < self.top_p).sum(-1, keepdim=True).clamp_(min=1)
+            last = values.gather(-1, count - 1)
+        return scaled >= last
 
 
 def uniforms(seeds: Sequence[int], steps: int, device: Any = "cpu") -> Tensor:
@@ -61,3 +91,14 @@ def _first_above(weights: Tensor, point: Tensor) -> tuple[Tensor, Tensor]:
     place.clamp_(max=weights.shape[1] - 1)  # NaN is above all
     before = (cumulative.gather(1, place) - weights.gather(1, place))[:, 0]
     return place[:, 0], point - before
+
+
+def token_logprobs(logits: Tensor, tokens: Tensor, temperature: float) -> Tensor:
+    """log softmax(logits / temperature) at `tokens`; logits [..., V], tokens [...] → [...] fp32 (float64 stays)."""
+    return scale_logits(logits, temperature).log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
+
+
+def scale_logits(logits: Tensor, temperature: float | Tensor) -> Tensor:
+    """logits / temperature in fp32 (float64 stays); a tensor is broadcast."""
+    wide = logits if logits.itemsize == 8 else logits.float()
+    return wide if isinstance(temperature, int | float) and temperature == 1 else wide / temperature

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from tasks.artifacts import atomic_folder, copy_folder, digest_path, write_text
 from tasks.environments.prompts import read_format
 from tasks.errors import GraftError
-from tasks.model.foreign_files import correct_tie_flag, is_trusted
-from tasks.model.gguf import find_gguf, is_gguf, resolve_base
-from tasks.model.load_errors import translate_errors
-from tasks.model.lora import nf4_options
-from tasks.model.version import ADAPTER, WEIGHTS, verify_policy
+from tasks.model.checkpoints.foreign_files import correct_tie_flag, is_trusted
+from tasks.model.checkpoints.gguf import find_gguf, is_gguf, resolve_base
+from tasks.model.checkpoints.load_errors import translate_errors
+from tasks.model.checkpoints.lora import nf4_options
+from tasks.model.checkpoints.version import ADAPTER, WEIGHTS, verify_policy
 from tasks.records import Lineage, PromptFormat, Quantization
 
 ExportFormat = Literal["merged", "adapter"]

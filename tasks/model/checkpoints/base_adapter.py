@@ -16,10 +16,10 @@ from pydantic import BaseModel
 
 from tasks.artifacts import digest_path, digest_text, read_json
 from tasks.errors import GraftError
-from tasks.model.foreign_files import named
-from tasks.model.gguf import find_gguf, is_gguf
-from tasks.model.load_errors import translate_errors
-from tasks.model.policy import load_model
+from tasks.model.checkpoints.base_model import load_model
+from tasks.model.checkpoints.foreign_files import named
+from tasks.model.checkpoints.gguf import find_gguf, is_gguf
+from tasks.model.checkpoints.load_errors import translate_errors
 from tasks.records import Dtype
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"

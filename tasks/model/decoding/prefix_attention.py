@@ -5,6 +5,7 @@ it, while each row attends to its own tokens separately. Where contexts are shor
 copy: a third of the operations. It enters a model through transformers' attention interface.
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,10 +14,19 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from tasks.model.hf_model import use_attention
-from tasks.model.kv_cache import StaticPlaces
 
-FLASH_WIDTH = 256
-"""The widest head of torch's flash attention."""
+MIN_PREFIX = 32
+"""Tokens from which on a common beginning of prompts is computed once."""
+
+
+def common_prefix(prompts: Sequence[Sequence[int]]) -> int:
+    """Tokens that all prompts begin with, before the last of each; 0 where they are fewer than MIN_PREFIX."""
+    if len(prompts) < 2:
+        return 0
+    first, last = min(map(tuple, prompts)), max(map(tuple, prompts))
+    room = min(map(len, prompts)) - 1
+    common = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), room)
+    return min(common, room) if min(common, room) >= MIN_PREFIX else 0
 
 
 class RowPrefix:
@@ -34,39 +44,6 @@ class RowPrefix:
         """Attention of scaled queries [B, heads, n, d] to keys and values [B, heads, P + t, d]."""
         seen = None if self._seen is None else self._seen[..., : keys.shape[2]]
         return scaled_dot_product_attention(queries, keys, values, seen, scale=1.0)
-
-
-class StaticPrefix:
-    """Each row's context and its own tokens are the first of its places in a static cache.
-
-    On a CUDA card in 16 bits torch's flash attention reads no others; elsewhere all are read, and masked.
-    """
-
-    def __init__(self, places: StaticPlaces, keys: Tensor) -> None:
-        """`keys` [B, S, heads, d] of one of the cache's layers."""
-        self._places, rows = places, torch.arange(len(keys) + 1, dtype=torch.int32, device=keys.device)
-        self._is_flash = keys.is_cuda and keys.itemsize == 2 and keys.shape[-1] <= FLASH_WIDTH
-        self._rows, self._starts = rows, rows * places.room
-        self._numbers = torch.arange(places.room, device=keys.device)
-        self._bias = keys.new_zeros(len(keys), 1, 1, places.room)
-
-    def take_next(self) -> None:
-        """Rows have one more token."""
-        self._places.take_next()
-        if not self._is_flash:
-            there = self._numbers < self._places.used[:, None, None, None]
-            self._bias.copy_(torch.where(there, 0, float("-inf")))
-
-    def attend(self, _layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Attention of scaled queries [B, heads, n, d] to the keys and values [B, heads, S, d] that are there."""
-        if self._is_flash:
-            flash, room, used = torch.ops.aten._flash_attention_forward, self._places.room, self._places.used
-            flat = queries.flatten(1, 2), *(states.transpose(1, 2).flatten(0, 1) for states in (keys, values))
-            found = flash(*flat, self._rows, self._starts, 1, room, 0.0, False, False, scale=1.0, seqused_k=used)[0]
-            return found.view(queries.shape)  # type: ignore[no-any-return]
-        scores = (queries @ keys.mT).add_(self._bias)
-        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(values.dtype)
-        return weights @ values
 
 
 class SharedPrefix:
@@ -141,9 +118,7 @@ def use_prefix_attention(model: Any) -> AbstractContextManager[None]:
     return use_attention(model, "row_prefix", _attend_prefix)
 
 
-def _attend_prefix(
-    layer: Any, query: Tensor, key: Tensor, value: Tensor, prefix: Prefix | StaticPrefix, scale: float
-) -> Tensor:
+def _attend_prefix(layer: Any, query: Tensor, key: Tensor, value: Tensor, prefix: Prefix, scale: float) -> Tensor:
     """One query a row, [B, heads, 1, d]."""
     rows, heads, _, size = query.shape
     queries = query.view(rows, key.shape[1], -1, size) * scale

@@ -46,6 +46,22 @@ def linear_modules(model: Any, targets: str | Sequence[str] = ALL_LINEAR) -> set
     return matched
 
 
+def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str | Sequence[str] = ALL_LINEAR) -> Any:
+    """`model` with a new LoRA adapter on `targets`; B = 0, so that its outputs do not change.
+
+    Raises GraftError if a target names no linear module.
+    """
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    linear_modules(model, targets)
+    modules = targets if isinstance(targets, str) else list(targets)
+    config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules=modules, task_type="CAUSAL_LM")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return get_peft_model(model, config).eval()
+
+
 def check_adapter(model: Any, lora: Lora | None, base: str) -> None:
     """Raises GraftError if the adapter of a peft model, which came with `base`, differs from `policy.lora`.
 

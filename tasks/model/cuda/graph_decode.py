@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from tasks.model.kv_cache import StaticPlaces, keeps_all_tokens, static_cache
+from tasks.model.cuda.static_cache import StaticPlaces, StaticPrefix, static_cache
+from tasks.model.decoding.batch_state import BatchState
+from tasks.model.decoding.decode_loop import MAX_COPIED, Contexts, HfForward, decode
+from tasks.model.decoding.kv_cache import keeps_all_tokens
 from tasks.model.layers.fast_layers import fast_layers
-from tasks.model.prefix_attention import StaticPrefix
-from tasks.model.sampling.batch_state import BatchState
-from tasks.model.sampling.decode_loop import MAX_COPIED, Contexts, HfForward, decode
 
 STEPS = 16
 ROOM = 512  # tokens that a row of the cache has places for at first, and more at a time

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from tasks.model.decoding.batch_state import BatchState
+from tasks.model.decoding.decode_loop import MAX_COPIED, DecodeLoop
+from tasks.model.decoding.kv_cache import growing_cache, keeps_all_tokens
+from tasks.model.decoding.prefix_attention import Prefix
 from tasks.model.hf_model import iterate_modules
-from tasks.model.kv_cache import growing_cache, keeps_all_tokens
 from tasks.model.layers.merged_lora import MERGED_PARAMETERS, is_one_matrix, matrix_of
-from tasks.model.prefix_attention import Prefix
 
 ARCHITECTURES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM")
 """Models of transformers that consist of such blocks."""
@@ -75,10 +77,6 @@ class LlamaBlocks:
         self._cos, self._sin = cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)  # [room, d]
 
     def prefill(self, ids: Tensor, seen: Tensor | None, positions: Tensor | None, cache: Any) -> Tensor:
-        """Logits [C, V] after the next P tokens of contexts, which are put into the cache after the T that it has.
-
-        `seen` [C, T + P] True = a token, None if T is 0 and there is no padding; `positions` [C, P].
-        """
         count, length = ids.shape
         past = cache.get_seq_length()
         order = torch.ones(length, past + length, dtype=torch.bool, device=ids.device)
@@ -97,7 +95,6 @@ class LlamaBlocks:
         return self._logits(self._hidden(ids.flatten(), places.flatten(), attend).view(count, length, -1)[:, -1])
 
     def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Prefix) -> Tensor:
-        """Logits [B, V] after one more token [B] of each row, at positions [B]; it is put into the cache."""
 
         def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             held = cache.layers[layer].update(keys[:, :, None], values[:, :, None])
@@ -125,6 +122,13 @@ class LlamaBlocks:
     def _logits(self, hidden: Tensor) -> Tensor:
         logits: Tensor = self._model.lm_head(self._model.model.norm(hidden))
         return logits
+
+
+def decode_blocks(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
+    """`decode` with a model that `LlamaBlocks` support."""
+    with torch.inference_mode():
+        blocks = LlamaBlocks(model, max(len(r.context) for r in state.requests) + state.steps)
+        DecodeLoop(model.config, blocks, state, max_copied).run()
 
 
 def _block_of(layer: Any, scale: float) -> _Block:
