@@ -33,7 +33,7 @@ def backends() -> dict[str, Callable[..., None]]:
     from tasks.model.sampling import backends
 
     public = {name: work for name, work in inspect.getmembers(backends, inspect.isfunction) if name[0] != "_"}
-    public = {name: work for name, work in public.items() if name not in ("generate", "decode_blocks")}
+    public = {name: work for name, work in public.items() if name not in ("decode_without_cache", "decode_blocks")}
     return {name: w for name, w in public.items() if list(inspect.signature(w).parameters)[:2] == ["model", "state"]}
 
 

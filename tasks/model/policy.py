@@ -107,8 +107,8 @@ class Policy:
     @property
     def holds(self) -> list[Part]:
         """The parts that its folder needs to be loadable."""
-        own = self.own_weights or self.base == SCRATCH or not self.has_adapter
-        parts: dict[Part, bool] = {"weights": own, "adapter": self.has_adapter}
+        has_weights = self.own_weights or self.base == SCRATCH or not self.has_adapter
+        parts: dict[Part, bool] = {"weights": has_weights, "adapter": self.has_adapter}
         return [part for part, needed in parts.items() if needed]
 
 
@@ -122,32 +122,32 @@ def load_policy(
     `device`: as for `load_model`.
     """
     lineage = read_json(folder / LINEAGE, Lineage)
-    own, adapted = "weights" in lineage.holds, "adapter" in lineage.holds
+    has_weights, has_adapter = "weights" in lineage.holds, "adapter" in lineage.holds
     model = None
     if instead_of is not None:
         model = instead_of.model.unload() if instead_of.has_adapter else None
-        instead_of.model = None
+        instead_of.model = None  # its memory is free even where the policy is still held
     with translate_errors(f"{folder}: no complete policy", "rebuild it: graft stage bootstrap, or update@ROUND"):
-        if own and not (folder / WEIGHTS).exists():
+        if has_weights and not (folder / WEIGHTS).exists():
             raise FileNotFoundError(f"no {WEIGHTS}")
-        if shard and not adapted:
+        if shard and not has_adapter:
             raise GraftError(f"update.sharded: {folder} has no adapter, which is what is trained; set it to false")
         if model is None:
-            dtype = lineage.dtype if adapted else TRAINED_DTYPE
+            dtype = lineage.dtype if has_adapter else TRAINED_DTYPE
             load = partial(load_base, made_of=lineage.base, dtype=dtype, shard=shard, quantize=lineage.quantize)
-            if own:
+            if has_weights:
                 model = load(str(folder), device=device)
             else:
                 no_base = f"{folder}: its base {lineage.base!r} is no causal language model"
                 with translate_errors(no_base, "restore it, or start a run from another"):
                     model = load(lineage.base, device=device)
-        if adapted:
+        if has_adapter:
             model = _with_adapter(model, folder / "adapter")
     tokenizer = load_tokenizer(str(folder), lineage.base)
     form = read_format(folder)
     sharded = shard or (instead_of and instead_of.weights_file)
-    file = folder / WEIGHTS if own and sharded else None
-    policy = Policy(model.eval(), tokenizer, lineage.version, lineage.base, lineage.base_sha256, own, form)
+    file = folder / WEIGHTS if has_weights and sharded else None
+    policy = Policy(model.eval(), tokenizer, lineage.version, lineage.base, lineage.base_sha256, has_weights, form)
     return replace(policy, weights_file=file, quantize=lineage.quantize, dtype=lineage.dtype)
 
 
@@ -181,7 +181,7 @@ def save_policy(
         if "weights" in holds:
             _save_weights(policy, new)
         else:
-            policy.model.get_base_model().config.save_pretrained(new)
+            policy.model.get_base_model().config.save_pretrained(new)  # so that AutoConfig knows the folder
         policy.tokenizer.save_pretrained(new)
         if policy.prompt_format:
             write_json(new / PROMPT_FILE, policy.prompt_format)
@@ -202,6 +202,7 @@ def save_policy(
 def _save_weights(policy: Policy, folder: Path) -> None:
     """The model's config and weights, in one file of any size: loading expects this name."""
     if policy.weights_file is None:
+        # `unload` takes the adapter out of the model itself, which goes on being trained.
         model = copy.deepcopy(policy.model).unload() if policy.has_adapter else policy.model
         model.save_pretrained(folder, max_shard_size="1000TB")
         return

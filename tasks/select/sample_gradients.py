@@ -1,7 +1,7 @@
 """The gradient of each sample of a batch, over the adapter, from one backward pass.
 
 A LoRA factor is a linear map y = W x. With g = ∂L/∂y, sample i's gradient is ∇_W L_i = Σ_t g_it x_itᵀ: the product that
-makes a batch's gradient, made for each sample. The LoRA linears of `merged_lora.py` do it in their own
+makes a batch's gradient, made for each sample. The LoRA linears of `lora_linears.py` do it in their own
 backward pass; other linears have hooks on their factors. Neither the base's gradient nor the sum over the batch is
 computed, so the pass costs as much as a plain forward and backward pass. Sums over factors, such as products with a
 given direction, are added up layer by layer, so that no gradient has to be kept for them. B = 0 (a fresh
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tasks.errors import GraftError
-from tasks.model.layers.merged_lora import Capture, OnCall, capture_lora_inputs
+from tasks.model.layers.lora_linears import Capture, OnCall, capture_lora_inputs
 from tasks.model.layers.rms_norm import fused_norms
 
 Direction = Mapping[str, Tensor]

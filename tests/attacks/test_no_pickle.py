@@ -26,7 +26,10 @@ ALLOWED = {
     ("recipes/code/harness/counted_tests.py", "exec"): "tests of the user's file, in such a child",
     ("recipes/code/harness/counted_tests.py", "compile"): "the same",
     ("tasks/model/distributed/collectives.py", "all_gather_object"): "between processes that this one has started",
-    ("tasks/model/policy.py", "trust_remote_code"): "only of the base that the user names in the environment",
+    (
+        "tasks/model/checkpoints/base_model.py",
+        "trust_remote_code",
+    ): "only of the base that the user names in the environment",
     ("tasks/model/checkpoints/export.py", "trust_remote_code"): "the same",
     ("tasks/model/sampling/vllm/serve.py", "trust_remote_code"): "the same",
 }

@@ -43,7 +43,7 @@ import time
 
 from tasks.artifacts import digest_path, atomic_folder, read_json, write_json, write_text
 from tasks.errors import GraftError, TransientError
-from tasks.model.version import digest_policy
+from tasks.model.checkpoints.version import digest_policy
 from tasks.records import Lineage
 from tasks.tiny_results import write_results
 

@@ -60,17 +60,17 @@ def base_of_adapter(folder: Path) -> str:
     It is `folder` itself if that has a model too, else `base_model_name_or_path`: as a path from here, then from
     `folder`. Raises GraftError if the adapter cannot be merged into it.
     """
-    file = folder / CONFIG
-    if any(not each.name.startswith("adapter_") for each in folder.glob("*.safetensors")):
+    config = folder / CONFIG
+    if any(not file.name.startswith("adapter_") for file in folder.glob("*.safetensors")):
         return str(folder)
-    base = read_json(file, _Config).base_model_name_or_path
+    base = read_json(config, _Config).base_model_name_or_path
     if not base:
-        raise GraftError(f"{file}: base_model_name_or_path names no model; add the one that it was trained on")
+        raise GraftError(f"{config}: base_model_name_or_path names no model; add the one that it was trained on")
     for place in (Path(base), folder / base):
         if os.path.isdir(place) or (is_gguf(base) and os.path.isfile(place)):
             return os.path.normpath(place)
     if base.startswith((".", "/", "~")) or base.count("/") > 1 or is_gguf(base):
-        raise GraftError(f"{file}: base_model_name_or_path: no folder {base}; correct it to where that model is now")
+        raise GraftError(f"{config}: base_model_name_or_path: no folder {base}; correct it to where that model is now")
     return base
 
 

@@ -106,8 +106,8 @@ def fix_date(template: Any) -> Any:
     nobody pass another, and so that the date stays with a tokenizer that is saved.
     """
     if isinstance(template, dict):
-        return {name: fix_date(each) for name, each in template.items()}
+        return {name: fix_date(text) for name, text in template.items()}
     if not isinstance(template, str) or _CLOCK not in template or _MACRO in template:
         return template
-    parts = "".join(f"|replace('%{each}', '{DATE.strftime(f'%{each}')}')" for each in _DIRECTIVES)
+    parts = "".join(f"|replace('%{letter}', '{DATE.strftime(f'%{letter}')}')" for letter in _DIRECTIVES)
     return f"{_MACRO}{{{{ format{parts} }}}}{{% endmacro %}}\n{template}"

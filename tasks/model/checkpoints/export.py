@@ -73,12 +73,11 @@ def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str 
         with atomic_folder(folder) as new:
             if form == "merged":
                 _write_merged(policy, lineage, new, float32)
-                loaded, config = _load(str(new)), new
+                loaded = _load(str(new))
             else:
                 _write_adapter(policy, lineage, new, folder)
                 base = str(new / BASE) if (new / BASE).exists() else lineage.base
-                loaded, config = _load(base, new, lineage.quantize), new / BASE
-            _correct_written_flag(config / "config.json", loaded.config)
+                loaded = _load(base, new, lineage.quantize)
             written = _logits(loaded)
             write_text(new / "README.md", model_card(lineage, form, folder.name, measured, read_format(policy)))
             return float((written - expected).abs().max())
@@ -112,17 +111,6 @@ def _write_adapter(policy: Path, lineage: Lineage, new: Path, folder: Path) -> N
     config = new / "adapter_config.json"
     content = json.loads(config.read_text(encoding="utf-8")) | {"base_model_name_or_path": base}
     write_text(config, json.dumps(content, indent=2, sort_keys=True) + "\n")
-
-
-def _correct_written_flag(file: Path, config: Any) -> None:
-    """`correct_tie_flag` of a copied file, where an older policy or a base has it wrong."""
-    from transformers import AutoConfig
-
-    if file.exists():
-        copied = AutoConfig.from_pretrained(file.parent, trust_remote_code=is_trusted(str(file.parent)))
-        if copied.tie_word_embeddings != config.tie_word_embeddings:
-            content = json.loads(file.read_text(encoding="utf-8")) | {"tie_word_embeddings": config.tie_word_embeddings}
-            write_text(file, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
 def _copy_tokenizer(policy: Path, new: Path) -> None:

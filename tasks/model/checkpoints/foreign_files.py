@@ -37,10 +37,10 @@ def is_trusted(base: str, folder: str | None = None) -> bool:
 
 def _code_of(folder: Path) -> Iterator[str]:
     """The classes in Python files that a folder's configurations refer to."""
-    for name in WITH_CODE:
-        references = _read(folder / name).get("auto_map") or {}
+    for file in WITH_CODE:
+        references = _read(folder / file).get("auto_map") or {}
         for reference in references.values() if isinstance(references, dict) else [references]:
-            yield from (str(one) for one in (reference if isinstance(reference, list) else [reference]) if one)
+            yield from (str(name) for name in (reference if isinstance(reference, list) else [reference]) if name)
 
 
 def check_weight_files(base: str) -> None:

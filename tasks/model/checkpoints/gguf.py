@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from tasks.artifacts import atomic_folder, digest_path, open_file_itself, remove_leftovers
 from tasks.errors import GraftError
-from tasks.model.checkpoints.foreign_files import named
+from tasks.model.checkpoints.foreign_files import correct_tie_flag, named
 from tasks.model.checkpoints.load_errors import PANIC, translate_disk_errors
 from tasks.model.checkpoints.version import WEIGHTS
 
@@ -156,6 +156,7 @@ def _load(base: str, file: Path) -> tuple[Any, Any]:
             f"policy.base: {base!r} lacks {named(missing)}; name a complete file: one that was split has to be merged "
             "first, by llama-gguf-split --merge"
         )
+    correct_tie_flag(model)
     if hasattr(model.config, "_model_name_or_path"):  # the name of the model in the file
         del model.config._model_name_or_path
     return model, tokenizer

@@ -57,7 +57,7 @@ def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str 
     linear_modules(model, targets)
     modules = targets if isinstance(targets, str) else list(targets)
     config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules=modules, task_type="CAUSAL_LM")
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):  # A is drawn on the CPU, and no draw of the caller's moves
         torch.manual_seed(seed)
         return get_peft_model(model, config).eval()
 

@@ -35,14 +35,14 @@ def verify_policy(folder: Path, version: str | None = None) -> Lineage:
     Raises GraftError if a file is missing, damaged or none of the policy's.
     """
     lineage = read_json(folder / LINEAGE, Lineage)
-    found = digest_policy(folder, lineage)
-    if found.version != lineage.version or version not in (None, found.version):
+    actual = digest_policy(folder, lineage)
+    if actual.version != lineage.version or version not in (None, actual.version):
         raise GraftError(
             f"{folder}: its weights are damaged or belong to another policy (version {version or lineage.version} by "
-            f"its record, {found.version} by its content); name another policy, or restore this one from a copy"
+            f"its record, {actual.version} by its content); name another policy, or restore this one from a copy"
         )
     if lineage.files is not None:
-        here, recorded = dict(found.files or {}), lineage.files
+        here, recorded = dict(actual.files or {}), lineage.files
         for name in sorted(here.keys() | recorded.keys()):
             if here.get(name) != recorded.get(name):
                 what = (
@@ -57,5 +57,5 @@ def verify_policy(folder: Path, version: str | None = None) -> Lineage:
 
 def _names(folder: Path) -> list[str]:
     """The files of a folder and of those in it, and links, wherever they lead."""
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return [path.relative_to(folder).as_posix() for path in sorted(found)]
+    files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return [path.relative_to(folder).as_posix() for path in sorted(files)]

@@ -18,7 +18,7 @@ from tasks.model.decoding.decode_loop import MAX_COPIED, DecodeLoop
 from tasks.model.decoding.kv_cache import growing_cache, keeps_all_tokens
 from tasks.model.decoding.prefix_attention import Prefix
 from tasks.model.hf_model import iterate_modules
-from tasks.model.layers.merged_lora import MERGED_PARAMETERS, is_one_matrix, matrix_of
+from tasks.model.layers.lora_linears import MERGED_PARAMETERS, is_one_matrix, matrix_of
 
 ARCHITECTURES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM")
 """Models of transformers that consist of such blocks."""
@@ -74,6 +74,7 @@ class LlamaBlocks:
         embedding = model.get_input_embeddings().weight
         cos, sin = model.model.rotary_emb(embedding, torch.arange(room, device=embedding.device)[None])
         half = self._size // 2
+        # A rotation is x cos + (-x₂, x₁) sin; its minus is in the table, so that x is rolled and not negated.
         self._cos, self._sin = cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)  # [room, d]
 
     def prefill(self, ids: Tensor, seen: Tensor | None, positions: Tensor | None, cache: Any) -> Tensor:

@@ -2,8 +2,8 @@
 
 A step of a small model is some thousand operations, each of which takes longer to start than to compute; a graph is
 started as one. For it all shapes stay as they are: the cache has places for the tokens to come, and rows that have
-ended are computed on until half of them have. Which rows have is looked at every `STEPS` steps: the one synchronisation
-with the card.
+ended are computed on until a quarter of them have. Which rows have is looked at every `STEPS` steps: the one
+synchronisation with the card.
 """
 
 from collections.abc import Callable
@@ -84,13 +84,13 @@ class _GraphLoop:
 
     def _compute(self) -> None:
         if self._replay is None:
-            self._advance()  # the libraries' first calls are not captured
+            self._advance()  # the libraries' first calls, which allocate and tune, cannot be captured
             self._replay = self._capture()
         else:
             self._replay()
 
     def _capture(self) -> Callable[[], None]:
-        if self._live.device.type != "cuda":
+        if self._live.device.type != "cuda":  # in tests of the loop
             return self._advance
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):

@@ -22,6 +22,7 @@ class StaticPlaces:
 
     def __init__(self, used: Tensor, room: int) -> None:
         """`used` [B] tokens of each row; `room`: S."""
+        # A graph replays with the addresses of its capture: these tensors are changed in place and never replaced.
         self.used, self.room = used.int(), room
         self.next = torch.zeros(len(used), dtype=torch.long, device=used.device)  # [B] of B · S: the token to come
         self._starts = torch.arange(0, len(used) * room, room, device=used.device)
@@ -44,7 +45,7 @@ def static_cache(grown: Any, order: Tensor | None) -> Any:
 
 
 class StaticLayer(DynamicLayer):  # type: ignore[misc]
-    """Keys and values [B, S, heads, d]."""
+    """Keys and values [B, S, heads, d]: places come before heads, so that a token is one row of [B · S, heads, d]."""
 
     def __init__(self, keys: Tensor, values: Tensor, order: Tensor | None) -> None:
         super().__init__()
@@ -55,12 +56,16 @@ class StaticLayer(DynamicLayer):  # type: ignore[misc]
             self.keys, self.values = (states.take_along_dim(places, 1) for states in (self.keys, self.values))
 
     def update(self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any) -> tuple[Tensor, Tensor]:
+        # A slice by the row's length would be captured as that number: the place is read from a tensor.
         for states, new in ((self.keys, key_states), (self.values, value_states)):
             states.view(-1, *states.shape[2:]).index_copy_(0, self._places.next, new[:, :, 0])
         return self.keys.transpose(1, 2), self.values.transpose(1, 2)
 
     def place_rows(self, rows: Any, places: StaticPlaces) -> None:
-        """Keep these rows, in such places; those of tokens to come are 0, as attention may read them."""
+        """Keep these rows, in such places; those of tokens to come are 0, as attention may read them.
+
+        What it reads there has the weight 0, and 0 times a NaN of unwritten memory would be NaN.
+        """
         self._places = places
         kept = (states[rows] for states in (self.keys, self.values))
         room = (0, 0, 0, 0, 0, places.room - self.keys.shape[1])
@@ -91,10 +96,11 @@ class StaticPrefix:
     def attend(self, _layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Attention of scaled queries [B, heads, n, d] to the keys and values [B, heads, S, d] that are there."""
         if self._is_flash:
+            # The operation itself, as scaled_dot_product_attention has no lengths by row.
             flash, room, used = torch.ops.aten._flash_attention_forward, self._places.room, self._places.used
             flat = queries.flatten(1, 2), *(states.transpose(1, 2).flatten(0, 1) for states in (keys, values))
-            found = flash(*flat, self._rows, self._starts, 1, room, 0.0, False, False, scale=1.0, seqused_k=used)[0]
-            return found.view(queries.shape)  # type: ignore[no-any-return]
+            output = flash(*flat, self._rows, self._starts, 1, room, 0.0, False, False, scale=1.0, seqused_k=used)[0]
+            return output.view(queries.shape)  # type: ignore[no-any-return]
         scores = (queries @ keys.mT).add_(self._bias)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(values.dtype)
         return weights @ values

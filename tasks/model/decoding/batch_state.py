@@ -68,6 +68,7 @@ class BatchState:
         self.steps = max(budgets)
         self.lengths = torch.tensor(budgets, device=device)  # [R] final if the row has ended, else the budget
         self.unfinished = torch.ones(len(requests), dtype=torch.bool, device=device)  # [R]
+        # Steps come first: what a step writes lies together.
         self._tokens = torch.zeros((self.steps, len(requests)), dtype=torch.long, device=device)
         self._logprobs = torch.zeros((self.steps, len(requests)), device=device)
         self._temperatures: Tensor | None = None  # [R, 1] where some request has its own
@@ -93,8 +94,8 @@ class BatchState:
         """Draw and keep the tokens [B] of `step`, a number or [1]. Without truncation there is no synchronisation with
         the device."""
         if self.temperature:
-            own = self._temperatures
-            scaled = scale_logits(logits, self.temperature if own is None else own.index_select(0, live))
+            by_row = self._temperatures
+            scaled = scale_logits(logits, self.temperature if by_row is None else by_row.index_select(0, live))
             tokens, logprobs = draw(self._truncated(scaled, live), self._points[step, live])
         else:
             tokens = logits.argmax(-1)
@@ -109,7 +110,7 @@ class BatchState:
             ended = torch.isin(self._tokens[step, live], self._ends)
             if self._stop:
                 ended |= self._stop(self._tokens[max(step + 1 - STOP_TOKENS, 0) : step + 1, live].T)
-            lengths = self.lengths.index_select(0, live)
+            lengths = self.lengths.index_select(0, live)  # a boolean index would make the CPU wait for the device
             self.lengths.index_copy_(0, live, lengths.where(~ended, lengths.clamp(max=step + 1)))
         self.unfinished = self.lengths > last
 

@@ -104,7 +104,7 @@ class Contexts:
 
     def _prefill(self, ids: Tensor, seen: Tensor, common: int) -> Tensor:
         """Logits [C, V] after contexts [C, P], whose first `common` tokens are the same."""
-        if common:
+        if common:  # prefilled for one row, then copied to all: padding lies between it and the rest of a context
             self._forward.prefill(ids[:1, :common], None, None, self.cache)
             self.cache.batch_select_indices(ids.new_zeros(len(ids)))
         positions = (seen.cumsum(-1) - 1).clamp_(min=0)[:, common:]
@@ -131,7 +131,7 @@ class DecodeLoop:
             prefix = SharedPrefix(self.cache, padding, owner)
             self.cache = growing_cache(self.config)
             return prefix
-        self.cache.batch_select_indices(owner)
+        self.cache.batch_select_indices(owner)  # a copy of its context for each row
         return RowPrefix(None if padding is None else padding[owner], self.state.steps) if supported else None
 
     def _is_small(self) -> bool:

@@ -1,7 +1,6 @@
-"""Key-value caches that are written in place, without a copy of the old entries for each new token.
+"""A key-value cache that is written in place, without a copy of the old entries for each new token.
 
-One grows; the other has a fixed number of places, and a tensor says which of them is written, so that a CUDA graph can
-replay the step that writes it.
+transformers' own concatenates: its n-th token copies the n - 1 before it, in each layer.
 """
 
 from typing import Any
@@ -15,6 +14,7 @@ CHUNK = 64  # tokens by which it grows: reserving the full budget would hold mem
 def growing_cache(config: Any) -> Any:
     """transformers' cache for this model, with layers that are written in place where they keep all tokens."""
     new = DynamicCache(config=config)
+    # The exact type: its subclasses, of sliding windows for instance, drop tokens and are left as they are.
     new.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in new.layers]
     return new
 
@@ -31,7 +31,7 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]
         used = self.get_seq_length()
         if not used:
             self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
-            self._buffers = (key_states[:, :, :0], value_states[:, :, :0])
+            self._buffers = (key_states[:, :, :0], value_states[:, :, :0])  # empty, of the right type: it grows below
         length = used + key_states.shape[-2]
         if length > self._buffers[0].shape[-2]:
             self._move(slice(None), used, length + CHUNK)
@@ -40,6 +40,7 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]
         return self._set_views(length)
 
     def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep these rows; a row that is named twice is there twice."""
         if used := self.get_seq_length():
             self._move(indices, used, self._buffers[0].shape[-2])
             self._set_views(used)
@@ -55,6 +56,7 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]
 
 
 def _with_room(states: Tensor, room: int) -> Tensor:
+    # What is after the states is never read: keys and values are views that end with the last token.
     buffer = states.new_empty(*states.shape[:2], room, states.shape[-1])
     buffer[:, :, : states.shape[-2]] = states
     return buffer

@@ -70,6 +70,8 @@ class SharedPrefix:
 
     def _group(self) -> None:
         """Each row's place among C groups of G places, and the row in each place (in a free one: the first)."""
+        # bmm takes groups of one size: rows are sorted by context, and a context with fewer rows than the largest has
+        # free places, which compute its first row again and are never read.
         used, self._owner = torch.unique(self._owner, return_inverse=True)
         if len(used) < len(self._layers[0][0]):  # C
             self._layers = [(keys[used], values[used]) for keys, values in self._layers]
@@ -95,10 +97,10 @@ class SharedPrefix:
             scores.view(*contexts.shape[:2], -1, width).masked_fill_(self._padding[:, None, None], -torch.inf)
         own_scores = torch.bmm(rows, keys.flatten(0, 1).mT)
         scores = torch.cat([self._to_rows(scores, rows), own_scores], -1)  # [B · heads, n, P + t]
+        # One softmax over both parts, so that their outputs add up without the rescaling that two would need.
         weights = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
         there = torch.bmm(self._to_groups(weights[..., :width], contexts), context_values.flatten(0, 1))
-        own = values.flatten(0, 1)
-        return torch.baddbmm(self._to_rows(there, rows), weights[..., width:], own).view(queries.shape)
+        return torch.baddbmm(self._to_rows(there, rows), weights[..., width:], values.flatten(0, 1)).view(queries.shape)
 
     def _to_groups(self, rows: Tensor, contexts: Tensor) -> Tensor:
         """[B · heads, n, w] → [C · heads, G · n, w]"""

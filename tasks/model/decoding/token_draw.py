@@ -61,7 +61,7 @@ def draw(scaled: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
     rows, tokens = scaled.shape
     highest = scaled.amax(-1, keepdim=True)
     if tokens <= ONE_LEVEL_TOKENS:
-        inside = (scaled - highest).exp_().to(points.dtype)
+        inside = (scaled - highest).exp_().to(points.dtype)  # float64: a point has more digits than float32's sums
         total = inside.sum(-1)
         chosen = _first_above(inside, points * total)[0]
         return chosen, (scaled.gather(-1, chosen[:, None]) - highest)[:, 0] - total.log().to(scaled.dtype)

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tasks.model.layers.merged_lora import merged_linears
-from tasks.model.layers.narrow_lora import narrow_linears
+from tasks.model.layers.lora_linears import merged_linears, narrow_linears
 from tasks.model.layers.rms_norm import fused_norms
 
 

@@ -36,11 +36,11 @@ def fused_norms(model: Any) -> Iterator[None]:
 
 
 def _fused_forward(module: Any) -> Callable[[Tensor], Tensor]:
-    own, weight, epsilon = module.forward, module.weight, float(_epsilon(module) or 0)
+    separate, weight, epsilon = module.forward, module.weight, float(_epsilon(module) or 0)
 
     def forward(x: Tensor) -> Tensor:
         if x.dtype != weight.dtype or torch.is_autocast_enabled(weight.device.type):
-            return own(x)  # type: ignore[no-any-return]
+            return separate(x)  # type: ignore[no-any-return]
         if weight.itemsize == 2:
             return torch.nn.functional.rms_norm(x, weight.shape, weight, epsilon)
         if torch.is_grad_enabled():

@@ -42,7 +42,8 @@ def attempt_problems(
     greedy workflow is run on the siblings too, the others on the problem's question only. Raises GraftError if the
     sandbox failed or a model did not reply, so that a workflow has no result.
     """
-    prompts = [encode_prompt(policy, problem_prompt(policy, environment, each, runner.serves)) for each in problems]
+    code_of = partial(_code, policy, environment)
+    prompts = [encode_prompt(policy, problem_prompt(policy, environment, p, runner.serves)) for p in problems]
     firsts = [Request(prompt, 0) for prompt in prompts]
     rest = [
         Request(prompt, derive_seed(seed, "evaluate", problem.problem_id, row))
@@ -51,9 +52,9 @@ def attempt_problems(
     ]
     first = sample(policy, firsts, 0.0, max_new_tokens, "greedy completions")
     sampled = sample(policy, rest, temperature, max_new_tokens, "samples") if rest else []
-    greedy = [_code(policy, environment, *each) for each in zip(problems, first, strict=True)]
+    greedy = list(map(code_of, problems, first))
     asked = [problem for problem in problems for _ in range(samples)]
-    codes = [_code(policy, environment, *each) for each in zip(asked, sampled, strict=True)]
+    codes = list(map(code_of, asked, sampled))
     slices = [slice(i * samples, (i + 1) * samples) for i in range(len(problems))]
     attempts = run_workflows(environment, problems, greedy, [Counter(codes[rows]) for rows in slices], runner)
     cut = [code if is_truncated(policy, c.tokens) else None for code, c in zip(codes, sampled, strict=True)]
@@ -72,7 +73,7 @@ def complete_questions(
     ]
     prompts = [encode_prompt(policy, problem_prompt(policy, environment, problem, serves)) for problem in asked]
     written = sample(policy, [Request(prompt, 0) for prompt in prompts], 0.0, max_new_tokens, "play")
-    return [_code(policy, environment, *each) for each in zip(asked, written, strict=True)]
+    return list(map(partial(_code, policy, environment), asked, written))
 
 
 def run_workflows(

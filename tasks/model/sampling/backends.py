@@ -67,7 +67,7 @@ def _probe(policy: Policy, backend: Backend, prompt: list[int]) -> str:
         backend(model, state)
     except Exception as error:  # noqa: BLE001  a model that lacks what the backend needs may raise anything
         return f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"
-    differences = []
+    differences = []  # of log-probabilities: tokens were drawn, and any of them may be right
     for request, completion in zip(requests, state.completions(), strict=True):
         ids = torch.tensor([[*request.prompt, *completion.tokens]], device=policy.device)
         with torch.inference_mode():

@@ -108,7 +108,7 @@ class Sampler:
             except torch.OutOfMemoryError:
                 if rows == 1:
                     raise
-                self._most = rows // 2
+                self._most = rows // 2  # for later batches, too: they are as large
                 logger.warning("%d completions at once do not fit in the card's memory: %d are tried", rows, self._most)
                 torch.cuda.empty_cache()
         return completions

@@ -74,7 +74,7 @@ class ModelInputs:
 
     @property
     def predictions(self) -> int:
-        """m."""
+        """How many predictions: m."""
         return len(self.inputs["input_ids"]) * (self.kept - self.without_last)
 
     def predict(self, forward: Forward) -> Tensor:

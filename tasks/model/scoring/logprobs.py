@@ -89,7 +89,7 @@ _fused_logprobs: Callable[..., tuple[Tensor, Tensor]] = FusedLogprobs.apply
 
 def pad_kept(sets: Sequence[Sequence[int]]) -> Tensor:
     """N kept sets as one tensor [N, K], padded with NONE; an empty set is not known."""
-    sizes = torch.tensor([len(each) for each in sets])
+    sizes = torch.tensor([len(kept) for kept in sets])
     padded = torch.full((len(sets), int(sizes.max())), NONE)
     padded[torch.arange(padded.shape[1]) < sizes[:, None]] = torch.tensor(list(chain.from_iterable(sets)))
     return padded

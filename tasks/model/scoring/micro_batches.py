@@ -79,8 +79,8 @@ def make_micro_batches(
 def count_tokens(layout: RowLayout, groups: Sequence[Group]) -> int:
     """Tokens that the model computes for these groups together, padding included."""
     if layout == "packed":
-        each = sum(len(group[0].prompt) + sum(len(s.completion) - 1 for s in group) for group in groups)
-        return each - (len(groups) - 1) * common_prefix([group[0].prompt for group in groups])
+        alone = sum(len(group[0].prompt) + sum(len(s.completion) - 1 for s in group) for group in groups)
+        return alone - (len(groups) - 1) * common_prefix([group[0].prompt for group in groups])
     prompt, completion = _max_lengths(groups)
     if layout == "completions":
         prompt = round(CONSTANT_SHARE * prompt)

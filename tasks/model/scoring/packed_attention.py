@@ -92,6 +92,7 @@ def index_packed_row(
 
 def _block(tokens: Tensor, attends: Tensor) -> QueryBlock:
     """From tokens [n, M], -1 = padding, and the keys they attend to [n or 1, M, keys]."""
+    # Padding reads token 0: what it computes is dropped, and its gradient is made 0 by `real`.
     return QueryBlock(tokens.clamp(min=0), (tokens >= 0)[:, None, :, None], attends[:, None])
 
 
@@ -143,15 +144,17 @@ class Gather(torch.autograd.Function):
         of_prefix, of_prompts, of_chunks = (list(gradients[place : place + 3]) for place in (0, 3, 6))
         common, (prompts, width) = index.prefix.tokens.shape[1], index.prompts.tokens.shape
         owners = torch.arange(prompts, device=index.owners.device)[:, None] == index.owners  # [D, K]
+        # Keys that many chunks share: their gradients are summed by a product with 0 and 1, which adds in a fixed
+        # order, where autograd's of an index adds in any on a card.
         owned = owners.to(gradients[0].dtype)
         for i in (1, 2):  # a prompt's keys and values serve its chunks too, and those of the prefix all prompts
             shared, of_chunks[i] = of_chunks[i][:, :, : common + width], of_chunks[i][:, :, common + width :]
-            own = of_prompts[i]
-            of_prompts[i] = (owned @ shared.flatten(1)).view(own.shape).add_(own)
+            direct = of_prompts[i]
+            of_prompts[i] = (owned @ shared.flatten(1)).view(direct.shape).add_(direct)
             of_prefix[i] = of_prompts[i][:, :, :common].sum(0, keepdim=True).add_(of_prefix[i])
             of_prompts[i] = of_prompts[i][:, :, common:]
-        each = zip(of_prefix, of_prompts, of_chunks, strict=True)
-        return *(_tokens(one, index).transpose(1, 2) for one in each), None
+        by_input = zip(of_prefix, of_prompts, of_chunks, strict=True)  # of queries, of keys, of values
+        return *(_tokens(parts, index).transpose(1, 2) for parts in by_input), None
 
 
 class Join(torch.autograd.Function):

@@ -46,9 +46,9 @@ class PromptCache:
             [first] = _continue(model, [distinct[0][: max(common, 1)]], [])
             self._common = first if common else [layer[:, :, :0] for layer in first]
             self._others = {
-                prompt: own
+                prompt: states
                 for batch in _batches(distinct, common, tokens)
-                for prompt, own in zip(
+                for prompt, states in zip(
                     batch, _continue(model, [prompt[common:-1] for prompt in batch], self._common), strict=True
                 )
             }
@@ -96,7 +96,9 @@ def _continue(model: Any, rows: Sequence[tuple[int, ...]], states: list[Tensor])
     if cache.get_seq_length() != start + width:
         raise ValueError("its forward pass does not fill the cache")
     layers = [torch.stack([layer.keys, layer.values]) for layer in cache.layers]
-    return [[layer[:, row, :, start : start + len(own)].clone() for layer in layers] for row, own in enumerate(rows)]
+    return [
+        [layer[:, row, :, start : start + len(tokens)].clone() for layer in layers] for row, tokens in enumerate(rows)
+    ]
 
 
 def use_prompt_attention(model: Any) -> AbstractContextManager[None]:
@@ -117,8 +119,8 @@ def _attend_prompts(
     to_own = (queries @ key.mT).masked_fill(later.repeat(queries.shape[2] // tokens, 1), -torch.inf)
     scores = torch.cat([_by_common(queries, common_keys.mT), to_prompts, to_own], -1)
     weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(value.dtype)
-    common, prompts, own = torch.split(weights, [common_keys.shape[1], prompt_keys.shape[2], tokens], -1)
-    attended: Tensor = _by_common(common, common_values) + prompts @ prompt_values + own @ value
+    to_common, to_prompts, to_own = torch.split(weights, [common_keys.shape[1], prompt_keys.shape[2], tokens], -1)
+    attended: Tensor = _by_common(to_common, common_values) + to_prompts @ prompt_values + to_own @ value
     return attended.reshape(rows, heads, tokens, size).transpose(1, 2)
 
 

@@ -116,7 +116,7 @@ class Scorer:
         collated = self.collate(batch)
         if self.value_head is None:
             return self._score(batch, collated)
-        with caught_hidden_states(self.model) as caught:
+        with caught_hidden_states(self.model) as caught:  # one pass gives logits and values
             scored = self._score(batch, collated)
         hidden = collated.predict(as_forward(caught[0]))
         return replace(scored, values=score_values(hidden, collated.index, self.value_head))

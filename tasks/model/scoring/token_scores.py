@@ -54,12 +54,10 @@ class Targets:
     temperature: Temperatures
 
     def where(self, chosen: slice | Tensor) -> "Targets":
-        """These of them."""
+        """A part of the tokens."""
         kept = None if self.kept is None else self.kept[chosen]
-        one = self.temperature
-        return Targets(
-            self.rows[chosen], self.tokens[chosen], kept, one if isinstance(one, int | float) else one[chosen]
-        )
+        temperature = self.temperature if isinstance(self.temperature, int | float) else self.temperature[chosen]
+        return Targets(self.rows[chosen], self.tokens[chosen], kept, temperature)
 
 
 def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence[int], device: Any) -> TokenIndex:
@@ -68,16 +66,17 @@ def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence
     lengths = torch.tensor([len(s.completion) for s in samples])
     completions = torch.arange(len(samples)).repeat_interleave(lengths)
     columns = torch.arange(len(completions)) - (lengths.cumsum(0) - lengths)[completions]
+    # A packed row has a prompt once: the prediction of its completions' first tokens is apart from their others.
     rows = torch.where(columns == 0, torch.tensor(first)[completions], torch.tensor(rest)[completions] + columns - 1)
     tokens = torch.tensor([token for s in samples for token in s.completion])
-    order = rows.argsort(stable=True)
+    order = rows.argsort(stable=True)  # ascending, so that a chunk of predictions has a range of them
     rows = rows[order]
     parts = [rows, tokens[order], torch.stack([completions, columns])[:, order], lengths]
     if any(s.kept for s in samples):
-        parts.append(pad_kept([own for s in samples for own in s.kept or [()] * len(s.completion)])[order])
-    moved, tokens, places, ends, *kept = to_device(parts, device)
+        parts.append(pad_kept([kept for s in samples for kept in s.kept or [()] * len(s.completion)])[order])
+    moved, tokens, places, ends, *sets = to_device(parts, device)
     mask = torch.arange(int(lengths.max()), device=device) < ends[:, None]
-    return TokenIndex(moved, rows, tokens, places, mask, *kept)
+    return TokenIndex(moved, rows, tokens, places, mask, *sets)
 
 
 def score_tokens(
@@ -112,13 +111,13 @@ def _score(logits: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
     if targets.kept is None:
         return logprobs_and_entropies(logits, targets.rows, targets.tokens, targets.temperature)
     known = targets.kept[:, 0] >= 0
-    own, rest = targets.where(known), targets.where(~known)
-    truncated = kept_logprobs_and_entropies(logits, own.rows, own.tokens, targets.kept[known], own.temperature)
+    drawn, rest = targets.where(known), targets.where(~known)  # from a kept set; from all tokens
+    truncated = kept_logprobs_and_entropies(logits, drawn.rows, drawn.tokens, targets.kept[known], drawn.temperature)
     if known.all():
         return truncated
     whole = logprobs_and_entropies(logits, rest.rows, rest.tokens, rest.temperature)
     order = torch.cat([known.nonzero()[:, 0], (~known).nonzero()[:, 0]]).argsort()
-    logprobs, entropies = (torch.cat(each)[order] for each in zip(truncated, whole, strict=True))
+    logprobs, entropies = (torch.cat(parts)[order] for parts in zip(truncated, whole, strict=True))
     return logprobs, entropies
 
 

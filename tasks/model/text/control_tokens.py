@@ -31,8 +31,8 @@ def control_tokens(tokenizer: Any) -> set[str]:
     template = tokenizer.chat_template
     written = "\0".join(map(_literals, map(str, template.values() if isinstance(template, dict) else [template])))
     added = {token.content: token.special for token in tokenizer.added_tokens_decoder.values()}
-    found = {text for text, special in added.items() if special or text in written or _BARRED.fullmatch(text)}
-    return {text for text in found.difference(THOUGHTS) if not text.isspace()}  # Gemma has tokens of line breaks
+    tokens = {text for text, special in added.items() if special or text in written or _BARRED.fullmatch(text)}
+    return {text for text in tokens.difference(THOUGHTS) if not text.isspace()}  # Gemma has tokens of line breaks
 
 
 @lru_cache
@@ -52,11 +52,11 @@ def encode(tokenizer: Any, text: str) -> list[int]:
     if START not in text:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
     try:
-        found = tokenizer(text, add_special_tokens=False, sanitize_control_tokens=True)
+        encoded = tokenizer(text, add_special_tokens=False, sanitize_control_tokens=True)
     except ValueError:  # a Unigram has the control token in its vocabulary: letter by letter, as a mark ends a word
         spelled = _QUOTED.sub(lambda match: START.join(match[1]), text)
-        found = tokenizer(spelled, add_special_tokens=False, sanitize_control_tokens=True)
-    return list(found["input_ids"])
+        encoded = tokenizer(spelled, add_special_tokens=False, sanitize_control_tokens=True)
+    return list(encoded["input_ids"])
 
 
 def until_quoted(text: str) -> str:

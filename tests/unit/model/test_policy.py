@@ -64,7 +64,8 @@ def test_a_loaded_policy_is_ready_to_sample_and_to_train_and_saving_changes_none
 
 SAVE = """
 from pathlib import Path
-from tasks.model.policy import Policy, attach_adapter, save_policy
+from tasks.model.checkpoints.lora import attach_adapter
+from tasks.model.policy import Policy, save_policy
 from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.tokenizer import train_tokenizer
 tokenizer = train_tokenizer(["def solve(problem): 1 + 2"] * 3, 300)

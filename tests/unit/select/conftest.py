@@ -26,4 +26,4 @@ def others(make_samples: MakeSamples) -> list[Sample]:
 def lora_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradients come from merged LoRA matrices, as in small models, or from hooks."""
     limit = 500_000_000 if request.param == "merged" else 0
-    monkeypatch.setattr("tasks.model.layers.merged_lora.MERGED_PARAMETERS", limit)
+    monkeypatch.setattr("tasks.model.layers.lora_linears.MERGED_PARAMETERS", limit)

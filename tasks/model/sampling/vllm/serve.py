@@ -85,10 +85,10 @@ def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id
 def base_to_serve(folder: Path, lineage: Lineage) -> tuple[str, bool]:
     """What a server loads for a policy folder, below its adapter: a folder, or a Hugging Face id; and whether its own
     code may run."""
-    own = "weights" in lineage.holds
-    base = str(folder) if own else resolve_base(lineage.base)
+    has_weights = "weights" in lineage.holds
+    base = str(folder) if has_weights else resolve_base(lineage.base)
     base = str(Path(base).resolve()) if Path(base).is_dir() else base
-    return base, is_trusted(lineage.base, base if own else None)
+    return base, is_trusted(lineage.base, base if has_weights else None)
 
 
 def _version(client: JsonClient) -> str:
@@ -152,6 +152,6 @@ def load_sampled_policy(folder: Path, served: ServedModel | None) -> Policy:
         except OSError:  # none of its own: as transformers makes one with the model
             generation = GenerationConfig.from_model_config(config)
     tokenizer = load_tokenizer(str(folder), lineage.base)
-    own, form = "weights" in lineage.holds, read_format(folder)
+    has_weights, form = "weights" in lineage.holds, read_format(folder)
     model = SimpleNamespace(config=config, generation_config=generation)
-    return Policy(model, tokenizer, lineage.version, lineage.base, lineage.base_sha256, own, form, served)
+    return Policy(model, tokenizer, lineage.version, lineage.base, lineage.base_sha256, has_weights, form, served)

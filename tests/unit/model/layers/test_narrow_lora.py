@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tasks.model.layers.narrow_lora import narrow_linears
+from tasks.model.layers.lora_linears import narrow_linears
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tests.support.policies import MakePolicy

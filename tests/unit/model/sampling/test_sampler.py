@@ -12,7 +12,7 @@ import torch
 from tasks.errors import GraftError
 from tasks.model.cuda.limits import ROWS, CardLimits
 from tasks.model.decoding import decode_loop
-from tasks.model.layers import merged_lora as merged
+from tasks.model.layers import lora_linears as merged
 from tasks.model.policy import Policy
 from tasks.model.sampling import sampler
 from tasks.model.sampling.sampler import Request, sample

@@ -6,8 +6,8 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from tasks.model.layers import merged_lora as merged
-from tasks.model.layers.merged_lora import merged_linears
+from tasks.model.layers import lora_linears as merged
+from tasks.model.layers.lora_linears import merged_linears
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tests.support.policies import MakePolicy
