@@ -82,7 +82,11 @@ def main() -> None:
             print(f"  {count:5}  {name}")
     print("patched attributes", *(patches or ["none"]), sep="\n  ")
     twice = types_defined_twice(product)
-    print("types defined twice", *(twice or ["none"]), sep="\n  ")
+    print(
+        "types defined twice",
+        *([f"{name}: {', '.join(files)}" for name, files in twice.items()] or ["none"]),
+        sep="\n  ",
+    )
     faults = loop_faults()
     print("the loop", *(faults or [f"{name}: {stage}" for name, stage in functions_of_the_loop().items()]), sep="\n  ")
     named = [f for f in product if "tasks/tracking/" not in f.as_posix() and "mlflow" in f.read_text().lower()]

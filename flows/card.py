@@ -88,6 +88,7 @@ def check_products(params: Params, name: str) -> Finding:
     import torch
 
     from tasks.model.cuda.cards import check_count
+    from tasks.model.device import choose_device, for_device
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -96,8 +97,9 @@ def check_products(params: Params, name: str) -> Finding:
                 why = " ".join(str(warning.message).strip() for warning in caught[:1]) or "it does not say why"
                 return Finding("card", f"{name}; torch cannot use it: {why}", ON_CPU, "the card", fatal=False)
             cards = [_describe_card(index) for index in range(torch.cuda.device_count())]
-            if params.policy.base != SCRATCH or params.machine.device == "cuda":  # else it may be on the CPU
-                check_count(params.update.processes)
+            size = 0 if params.policy.base == SCRATCH else None  # a small model is on the CPU where that may choose
+            device = choose_device(params.machine.device, card=True, parameters=size)
+            for_device(device, cpu=lambda _: None, cuda=check_count)(params.update.processes)
         except RuntimeError as error:
             remedy = "free it, install a torch that has code for it, or hide it: export CUDA_VISIBLE_DEVICES="
             first, *_ = str(error).strip().split("\n")

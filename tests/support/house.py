@@ -21,11 +21,11 @@ def lines(files: list[Path]) -> int:
 
 
 def types_of(tree: ast.Module) -> list[str]:
-    """Classes and aliases of types at the top level of a module: `Name = …`, where constants are in capitals."""
+    """Classes and aliases of types at the top level of a module: `Name = …`, where constants are in capitals, less variables of types."""
     names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
-    targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
-    return names + [t.id for t in targets if isinstance(t, ast.Name) and re.search("^_?[A-Z].*[a-z]", t.id)]
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign) and "TypeVar(" not in ast.unparse(node)]
+    targets = [target.id for node in assigned for target in node.targets if isinstance(target, ast.Name)]
+    return names + [name for name in targets if re.search("^_?[A-Z].*[a-z]", name)]
 
 
 def types_defined_twice(files: list[Path]) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from tasks.model.checkpoints.foreign_files import check_report, check_weight_fil
 from tasks.model.checkpoints.gguf import resolve_base
 from tasks.model.checkpoints.load_errors import translate_errors
 from tasks.model.checkpoints.lora import keep_weights, nf4_options
-from tasks.model.device import device_of
+from tasks.model.device import device_of, for_device
 from tasks.records import Dtype, Quantization
 
 ShardModel = Callable[[Any, str, Any], None]
@@ -73,7 +73,7 @@ def load_base(
     from transformers import AutoModelForCausalLM
 
     device = device or device_of(base)
-    name = dtype or ("float32" if device == "cpu" else None)
+    name = dtype or (None if device == "meta" else for_device(device, cpu="float32", cuda=None))
     type = getattr(torch, name) if name else None
     options = nf4_options(device, type or torch.bfloat16) if quantize else {}
     if device == "meta":
