@@ -21,7 +21,7 @@ def lines(files: list[Path]) -> int:
 
 
 def types_of(tree: ast.Module) -> list[str]:
-    """Classes and aliases of types at the top level of a module: `Name = …`, where constants are in capitals, less variables of types."""
+    """Classes and aliases of types (`Name = …`, where constants are in capitals) at the top level of a module."""
     names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     assigned = [node for node in tree.body if isinstance(node, ast.Assign) and "TypeVar(" not in ast.unparse(node)]
     targets = [target.id for node in assigned for target in node.targets if isinstance(target, ast.Name)]

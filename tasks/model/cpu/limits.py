@@ -38,7 +38,7 @@ class Limits:
         return WEIGHTS_BYTES // (int(config.num_attention_heads) * int(config.num_hidden_layers) * itemsize)
 
     def tokens(self, _config: Any, _itemsize: int, _model: int, _checkpointing: bool) -> int:
-        """Tokens of a micro-batch, with a model of so many bytes."""
+        """Tokens of a micro-batch; `_model`: its bytes."""
         return TOKENS
 
     def completion_tokens(self, _config: Any, _itemsize: int, _longest: int, tokens: int) -> int:
