@@ -99,7 +99,7 @@ test-nf4: nf4
 	$(BIN)/pytest -q tests/integration/model/test_quantized_base.py
 
 test-smollm2: smollm2
-	$(BIN)/pytest -q tests/e2e/test_pretrained_chain.py tests/unit/model/test_gguf.py
+	$(BIN)/pytest -q tests/e2e/test_pretrained_chain.py tests/unit/model/checkpoints/test_gguf.py
 
 retrain-real: smollm2
 	$(BIN)/graft retrain --preset smollm2 $(ARGS)

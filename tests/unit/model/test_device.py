@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.cpu.operations import torch_threads
 from tasks.model.cuda.cards import VISIBLE, take_card, visible_cards
 from tasks.model.device import SMALL, choose_device, device_for, device_name, device_of, memory_note, use_device
 from tasks.model.policy import load_policy, policy_device
@@ -85,3 +86,15 @@ def test_a_card_that_is_not_there_is_one_line() -> None:
         use_device("cuda").__enter__()
     with use_device("auto"):
         assert device_name(device_for()) == "cpu"
+
+
+def fail_on_threads(count: int) -> None:
+    with torch_threads(count):
+        raise ValueError(f"on {torch.get_num_threads()} threads")
+
+
+def test_afterwards_there_are_as_many_as_before_also_where_the_block_fails() -> None:
+    before = torch.get_num_threads()
+    with pytest.raises(ValueError, match=f"on {before + 1} threads"):
+        fail_on_threads(before + 1)
+    assert torch.get_num_threads() == before

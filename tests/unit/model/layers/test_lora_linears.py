@@ -1,13 +1,15 @@
-"""LoRA linears merged into one matrix give the same numbers, and no replaced forward remains."""
+"""LoRA linears in fewer operations give the same numbers, and no replaced forward remains."""
 
+import copy
 from dataclasses import replace
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tasks.model.layers import lora_linears as merged
-from tasks.model.layers.lora_linears import merged_linears
+from tasks.model.layers.lora_linears import merged_linears, narrow_linears
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tests.support.policies import MakePolicy
@@ -22,7 +24,7 @@ def merged_count(policy: Policy) -> int:
     ("qwen2", 14, False, "float32", 1e-5), ("qwen2", 14, True, "float64", 1e-12),
     ("llama", 14, False, "float64", 1e-12), ("gpt2", 0, False, "float32", 1e-5),
 ])  # fmt: skip
-def test_value_and_gradient_are_those_of_the_separate_products(
+def test_merged_ones_have_value_and_gradient_of_the_separate_products(
     kind: str, linears: int, fresh: bool, dtype: str, within: float, make_policy: MakePolicy, samples: list[Sample]
 ) -> None:
     """GPT-2 has only transposed linears, which are not merged."""
@@ -77,3 +79,57 @@ def test_nothing_is_merged_under_autocast(policy: Policy, samples: list[Sample])
         merged_value, merged_gradient = value_and_gradient(policy, samples, bf16=True)
     assert torch.equal(merged_value, value)
     assert torch.equal(merged_gradient, gradient)
+
+
+NEAR = 0.03  # of the norm of the gradient; a float32 adapter has 0.01 to 0.02
+
+
+class Operations(TorchDispatchMode):
+    """Counts operations."""
+
+    count = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.count += 1
+        return operation(*args, **kwargs or {})
+
+
+@pytest.fixture
+def make_narrow(make_policy: MakePolicy) -> MakePolicy:
+    """Policies with a base in bfloat16 below a float32 adapter."""
+
+    def make(kind: str) -> Policy:
+        policy = make_policy(kind, "bfloat16")
+        for weight in policy.model.parameters():
+            if weight.requires_grad:
+                weight.data = weight.data.float()
+        return policy
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama"])
+def test_narrow_ones_are_as_near_as_a_float32_adapter(
+    kind: str, make_narrow: MakePolicy, samples: list[Sample]
+) -> None:
+    policy = make_narrow(kind)
+    exact_value, exact = value_and_gradient(replace(policy, model=copy.deepcopy(policy.model).float()), samples)
+    with Operations() as usual:
+        value_and_gradient(policy, samples)
+    with narrow_linears(policy.model), Operations() as few:
+        value, gradient = value_and_gradient(policy, samples)
+    assert gradient.dtype == torch.float32
+    assert few.count < usual.count
+    assert float(abs(value - exact_value)) < 0.01 * float(exact_value.abs())
+    assert (gradient - exact).norm() < NEAR * exact.norm()
+
+
+def test_other_linears_are_not_narrow(make_policy: MakePolicy, make_narrow: MakePolicy, samples: list[Sample]) -> None:
+    policy = make_narrow("qwen2")
+    usual = value_and_gradient(policy, samples, bf16=True)
+    with narrow_linears(policy.model):
+        for ours, theirs in zip(value_and_gradient(policy, samples, bf16=True), usual, strict=True):
+            assert torch.equal(ours, theirs)  # under autocast
+    exact = make_policy("qwen2", "float32")
+    with narrow_linears(exact.model), policy.model.disable_adapter(), narrow_linears(policy.model):
+        assert not any("forward" in vars(m) for model in (exact.model, policy.model) for m in model.modules())

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.model.cuda.limits import ROWS, CardLimits
 from tasks.model.decoding import decode_loop
 from tasks.model.layers import lora_linears as merged
 from tasks.model.policy import Policy
@@ -159,17 +158,6 @@ def test_a_prompt_that_leaves_no_room_is_refused(make_policy: MakePolicy) -> Non
     assert len(run(policy, [Request([5] * 246, 0)], longest=10)[0].tokens) <= 10
     with pytest.raises(GraftError, match=r"holds 256 tokens, .* has 247 and policy\.max_new_tokens is 10; lower"):
         run(policy, [Request([5] * 247, 0)], longest=10)
-
-
-def test_a_batch_on_a_card_is_as_large_as_its_memory_allows(policy: Policy) -> None:
-    """2 layers of 2 heads of 8 numbers: 256 bytes a token in float32, and 16 for each of 300 logits; a prefilled token
-    of 32 hidden and 48 inner numbers has 1,344 bytes."""
-    weights = sum(weight.nbytes for weight in policy.model.parameters())
-    row, prefilled = 100 * 256 + 16 * 300, 200 * 1344
-    assert CardLimits(weights + 4 * 7 * row).rows(policy.model, 1, 99) == 7
-    assert CardLimits(weights + 4 * 3 * prefilled).rows(policy.model, 200, 1) == 3
-    assert CardLimits(1).rows(policy.model, 60, 40) == 1
-    assert CardLimits(2**40).rows(policy.model, 60, 40) == ROWS
 
 
 def test_a_batch_that_does_not_fit_in_memory_is_halved_once(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,3 +90,14 @@ def test_completions_after_constant_prompts_are_bounded_by_their_attention_weigh
     assert with_constant_prompts(replace(usual, limits=CardLimits(GIB)), samples).tokens == usual.tokens
     assert with_constant_prompts(replace(usual, limits=CardLimits(2**20)), samples).tokens == limits.STEP
     assert CardLimits(H100).completion_tokens(SMALL, 2, 768, 2**20) == 13 * 1024
+
+
+def test_a_batch_on_a_card_is_as_large_as_its_memory_allows(policy: Policy) -> None:
+    """2 layers of 2 heads of 8 numbers: 256 bytes a token in float32, and 16 for each of 300 logits; a prefilled token
+    of 32 hidden and 48 inner numbers has 1,344 bytes."""
+    weights = sum(weight.nbytes for weight in policy.model.parameters())
+    row, prefilled = 100 * 256 + 16 * 300, 200 * 1344
+    assert CardLimits(weights + 4 * 7 * row).rows(policy.model, 1, 99) == 7
+    assert CardLimits(weights + 4 * 3 * prefilled).rows(policy.model, 200, 1) == 3
+    assert CardLimits(1).rows(policy.model, 60, 40) == 1
+    assert CardLimits(2**40).rows(policy.model, 60, 40) == limits.ROWS

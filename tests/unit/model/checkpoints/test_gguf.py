@@ -24,7 +24,7 @@ from tests.support.tiny_gguf import END, write_gguf
 
 pytest.importorskip("gguf")
 
-SHIPPED = Path(__file__).parents[3] / "params.yaml"
+SHIPPED = Path(__file__).parents[4] / "params.yaml"
 TEXT = "def solve(problem): # 12 é\n    return 3 s"
 
 

@@ -27,7 +27,7 @@ from tests.support.models import logits, perturb, save_base
 from tests.support.policies import MakePolicy
 from tests.support.records import question_of
 
-SHIPPED = Path(__file__).parents[3] / "params.yaml"
+SHIPPED = Path(__file__).parents[4] / "params.yaml"
 LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 MERGED = 1e-5  # float32: the adapter is added to the weights instead of their outputs
 
