@@ -150,7 +150,7 @@ def use_attention(model: Any, name: str, attend: Attend) -> Iterator[None]:
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
         return attend(layer, query, key, value, settings[name], scale), None
 
-    AttentionInterface.register(name, attention)
+    AttentionInterface.register(name, attention)  # for all models, and for good: only one that names it uses it
     implementation = model.config._attn_implementation
     model.config._attn_implementation = name  # model.set_attn_implementation takes thirty times as long
     try:

@@ -11,7 +11,6 @@ import copy
 import json
 import shutil
 import threading
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -24,6 +23,7 @@ from tasks.environments.prompts import SCRATCH, read_format
 from tasks.errors import GraftError
 from tasks.model.checkpoints.base_model import ShardModel, load_base, load_tokenizer
 from tasks.model.checkpoints.load_errors import translate_disk_errors, translate_errors
+from tasks.model.checkpoints.lora import load_adapter
 from tasks.model.checkpoints.version import LINEAGE, WEIGHTS, digest_policy
 from tasks.model.device import device_of
 from tasks.params.fields import Device
@@ -142,25 +142,16 @@ def load_policy(
                 with translate_errors(no_base, "restore it, or start a run from another"):
                     model = load(lineage.base, device=device)
         if has_adapter:
-            model = _with_adapter(model, folder / "adapter")
+            for name in ("adapter_config.json", "adapter_model.safetensors"):
+                if not (folder / "adapter" / name).exists():  # peft would look for it on the network
+                    raise FileNotFoundError(f"no adapter/{name}")
+            model = load_adapter(model, folder / "adapter", is_trainable=True)
     tokenizer = load_tokenizer(str(folder), lineage.base)
     form = read_format(folder)
     sharded = shard or (instead_of and instead_of.weights_file)
     file = folder / WEIGHTS if has_weights and sharded else None
     policy = Policy(model.eval(), tokenizer, lineage.version, lineage.base, lineage.base_sha256, has_weights, form)
     return replace(policy, weights_file=file, quantize=lineage.quantize, dtype=lineage.dtype)
-
-
-def _with_adapter(model: Any, folder: Path) -> Any:
-    from peft import PeftModel
-
-    for name in ("adapter_config.json", "adapter_model.safetensors"):
-        if not (folder / name).exists():  # peft would look for it on the network
-            raise FileNotFoundError(f"no adapter/{name}")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)  # peft would initialise them
-        # peft would read the file to a card, even for a model on the CPU
-        return PeftModel.from_pretrained(model, str(folder), is_trainable=True, torch_device="cpu")
 
 
 def policy_device(folder: Path) -> Device:

@@ -6,7 +6,6 @@ Graft's own adapter is trained on top of the merged model, whose weights no othe
 import logging
 import os
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -20,6 +19,7 @@ from tasks.model.checkpoints.base_model import load_model
 from tasks.model.checkpoints.foreign_files import named
 from tasks.model.checkpoints.gguf import find_gguf, is_gguf
 from tasks.model.checkpoints.load_errors import translate_errors
+from tasks.model.checkpoints.lora import load_adapter
 from tasks.records import Dtype
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -117,13 +117,9 @@ def load_adapted(folder: Path, dtype: Dtype | None = None, device: str | None = 
 
 
 def _merged(model: Any, folder: Path, device: str | None) -> Any:
-    from peft import PeftModel
-
     _resize_embeddings(model, folder / WEIGHTS)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)  # peft would initialise them
-        adapted = PeftModel.from_pretrained(model, str(folder), torch_device="cpu")
-        report = adapted.load_adapter(str(folder), "default", torch_device="cpu")  # from_pretrained does not return it
+    adapted = load_adapter(model, folder)
+    report = adapted.load_adapter(str(folder), "default", torch_device="cpu")  # from_pretrained does not return it
     unused = [key for key in report.unexpected_keys if adapted.base_model.prefix in key]  # not copies of whole modules
     if unused:
         raise ValueError(f"it has {named(sorted(unused))}, which the model has not")

@@ -6,8 +6,10 @@ their type. The same weights give the same codes, so a policy folder names its b
 holds no codes.
 """
 
+import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from tasks.errors import GraftError
@@ -60,6 +62,16 @@ def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str 
     with torch.random.fork_rng(devices=[]):  # A is drawn on the CPU, and no draw of the caller's moves
         torch.manual_seed(seed)
         return get_peft_model(model, config).eval()
+
+
+def load_adapter(model: Any, folder: Path, is_trainable: bool = False) -> Any:
+    """A peft model: `model` with the adapter in a folder. Raises UserWarning where the folder lacks a part of it."""
+    from peft import PeftModel
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)  # peft would initialise them
+        # By itself peft reads the file to a card, even for a model on the CPU.
+        return PeftModel.from_pretrained(model, str(folder), is_trainable=is_trainable, torch_device="cpu")
 
 
 def check_adapter(model: Any, lora: Lora | None, base: str) -> None:

@@ -110,7 +110,7 @@ async def _complete(
 ) -> Completion:
     body = body_of(policy, served, request, temperature, max_new_tokens)
     try:
-        answer = await client.request("POST", "/completions", body)
+        answer = await client.request("/completions", body)
     except Refusal as error:
         if error.status == 404:
             raise TransientError(

@@ -45,24 +45,25 @@ class JsonClient:
             trust_env=False,  # no proxy
         )
 
-    def get(self, path: str) -> Any:
-        """The answer to GET; `path` begins with a slash, with two where it is not below the address's own path."""
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """`request`, waited for."""
         with start_blocking_portal() as portal:
-            return portal.call(self.request, "GET", path)
+            return portal.call(self.request, path, body)
 
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        """The answer to POST; None where it is no JSON."""
-        with start_blocking_portal() as portal:
-            return portal.call(self.request, "POST", path, body)
+    async def request(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The answer to GET, with a body to POST; None where it is no JSON.
 
-    async def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Raises Refusal for a status 4xx, TransientError for no answer, BUSY and any other status but 2xx."""
+        `path` begins with a slash, with two where it is not below the address's own path. Raises Refusal for a status
+        4xx, TransientError for no answer, BUSY and any other status but 2xx.
+        """
         url = httpx.URL(self.address).join(path[1:]) if path.startswith("//") else f"{self.address}{path}"
         key = os.environ.get(KEY)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
             with fail_after(self._seconds):
-                response = await self._client.request(method, url, json=body, headers=headers)
+                response = await self._client.request(
+                    "GET" if body is None else "POST", url, json=body, headers=headers
+                )
         except TimeoutError:
             raise self._no_answer(f"no complete answer within {self._seconds:g} s") from None
         except httpx.HTTPError as error:

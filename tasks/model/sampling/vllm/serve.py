@@ -79,7 +79,7 @@ def serve_policy(layout: Layout, dtype: VllmDtype | None, folder: Path, stage_id
         finally:
             if loaded:
                 with suppress(GraftError):
-                    client.post("/unload_lora_adapter", {"lora_name": name})
+                    client.ask("/unload_lora_adapter", {"lora_name": name})
 
 
 def base_to_serve(folder: Path, lineage: Lineage) -> tuple[str, bool]:
@@ -92,7 +92,7 @@ def base_to_serve(folder: Path, lineage: Lineage) -> tuple[str, bool]:
 
 
 def _version(client: JsonClient) -> str:
-    answer = client.get("//version")
+    answer = client.ask("//version")
     version = answer.get("version") if isinstance(answer, dict) else None
     return version if isinstance(version, str) else "unknown"
 
@@ -100,7 +100,7 @@ def _version(client: JsonClient) -> str:
 def _base_card(client: JsonClient, base: str) -> _Card:
     """The base in the server's list. Raises GraftError where there is none, or no length of its context."""
     try:
-        cards = _Cards.model_validate(client.get("/models")).data
+        cards = _Cards.model_validate(client.ask("/models")).data
     except (ValidationError, Refusal) as error:
         if isinstance(error, Refusal) and error.status == UNAUTHORIZED:
             raise GraftError(f"{error}; export {KEY} with the key of that server") from error
@@ -128,7 +128,7 @@ def _is_same(root: str, base: str) -> bool:
 def _load_adapter(client: JsonClient, name: str, path: Path) -> bool:
     """Whether it had to be loaded."""
     try:
-        client.post("/load_lora_adapter", {"lora_name": name, "lora_path": str(path)})
+        client.ask("/load_lora_adapter", {"lora_name": name, "lora_path": str(path)})
     except Refusal as error:
         if error.status == 400 and "already" in str(error):
             return False

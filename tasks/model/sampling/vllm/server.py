@@ -165,7 +165,7 @@ class RunServer:
     def _ask(self, client: JsonClient, path: str) -> bool:
         """Whether the server did it. One that did not is ended: it may hold the card's memory."""
         try:
-            client.post(path, {})
+            client.ask(path, {})
         except GraftError:
             self._end()
             return False
