@@ -7,10 +7,16 @@ from flows.stages.dvc_yaml import declared_params
 from tasks.params.environment import EnvironmentChoice
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
-from tasks.params.sections import Section
+from tasks.params.sections import Lora, PolicyParams, Section
 
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED = load_params(REPOSITORY / "params.yaml")
+LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
+
+
+def policy_params(base: Path | str, lora: Lora | None = LORA, **changes: Any) -> PolicyParams:
+    """The section `policy` as shipped, but for the base, the adapter and these changes."""
+    return SHIPPED.policy.model_copy(update={"base": str(base), "lora": lora, **changes})
 
 
 def shipped_params(**changes: Any) -> Params:

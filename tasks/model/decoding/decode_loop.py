@@ -47,7 +47,7 @@ class HfForward:
     def prefill(self, ids: Tensor, seen: Tensor | None, positions: Tensor | None, cache: Any) -> Tensor:
         return self._run(ids, cache, **self._masked(seen, positions), **self._accepted(logits_to_keep=1))
 
-    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Prefix | Any) -> Tensor:
+    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Any) -> Tensor:
         with use_prefix_attention(self._model):
             return self._run(ids[:, None], cache, position_ids=positions[:, None], row_prefix=prefix)
 

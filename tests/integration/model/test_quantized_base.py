@@ -20,12 +20,11 @@ from tasks.model.scoring.scorer import scorer_for
 from tasks.objective.recorded_logprobs import sample_key, score_samples
 from tasks.objective.sampler_check import check_sampler
 from tasks.objective.token_weights import TokenWeights
-from tasks.params.file import load_params
-from tasks.params.sections import Lora
 from tasks.records import Engine, Quantization
 from tasks.update.gradient import accumulate_gradient
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import WIDE, MakePolicy, MakeSamples
+from tests.support.stage_params import policy_params
 from tests.support.update_params import grpo_params
 from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, random_logprobs, weights_of
 from tests.support.vllm_server import served, vllm_server
@@ -46,9 +45,7 @@ def base(tmp_path: Path, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatc
 
 def trained(base: Path, quantize: Quantization | None = "nf4") -> Policy:
     """A policy with an adapter, the same one over a base of either type."""
-    shipped = load_params(Path(__file__).parents[3] / "params.yaml").policy
-    lora = Lora(rank=4, alpha=8.0, targets="all-linear")
-    params = shipped.model_copy(update={"base": str(base), "lora": lora, "quantize": quantize})
+    params = policy_params(base, quantize=quantize)
     return perturb(attach_lora(load_start(params)[0], params, 0))
 
 

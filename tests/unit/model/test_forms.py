@@ -16,20 +16,15 @@ from tasks.errors import GraftError
 from tasks.model.checkpoints.lora import linear_modules
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import load_params
-from tasks.params.sections import Lora, PolicyParams
+from tasks.params.sections import Lora
 from tasks.programs.contract import prompt_of
 from tasks.records import Lineage
 from tests.support.models import logits, perturb, same_logits, save_base
 from tests.support.params_file import override
 from tests.support.policies import MakePolicy
+from tests.support.stage_params import LORA, REPOSITORY, policy_params
 
-SHIPPED = Path(__file__).parents[3] / "params.yaml"
-LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 FirstChampion = Callable[..., Policy]
-
-
-def params(base: Path | str, lora: Lora | None = LORA) -> PolicyParams:
-    return load_params(SHIPPED).policy.model_copy(update={"base": str(base), "lora": lora})
 
 
 def load_plainly(folder: Path) -> Any:
@@ -53,8 +48,8 @@ def first_champion(hub: Path, tmp_path: Path, make_policy: MakePolicy) -> FirstC
     """first_champion(root, form, name="champion"): the policy of the first run, saved under that name."""
 
     def saved(root: str, form: Lora | None, name: str = "champion") -> Policy:
-        start = make_policy(full=True) if root == "scratch" else load_start(params(hub, form))[0]
-        policy = perturb(attach_lora(start, params("scratch" if root == "scratch" else hub, form), seed=0))
+        start = make_policy(full=True) if root == "scratch" else load_start(policy_params(hub, form))[0]
+        policy = perturb(attach_lora(start, policy_params("scratch" if root == "scratch" else hub, form), seed=0))
         save_policy(policy, tmp_path / name, parent="p", round=3)
         return policy
 
@@ -72,9 +67,9 @@ def test_in_each_run_the_folder_loads_plainly_and_its_lineage_is_right(
     champion, folder = tmp_path / "champion", tmp_path / "policy"
     policy = first_champion(root, forms[0])
     for form in forms[1:]:
-        continued, parent = load_start(params(champion, form))
+        continued, parent = load_start(policy_params(champion, form))
         assert parent == read_json(champion / "lineage.json", Lineage).version
-        continued = attach_lora(continued, params(champion, form), seed=1)
+        continued = attach_lora(continued, policy_params(champion, form), seed=1)
         assert same_logits(continued.model, policy.model)
         adapter = digest_path(champion / "adapter") if (champion / "adapter").exists() else None
         shutil.rmtree(champion)  # a promotion puts another in its place
@@ -158,7 +153,7 @@ def test_another_adapter_than_the_parents_is_refused_with_a_remedy_that_works(
     champion, wanted = tmp_path / "champion", LORA.model_copy(update=change) if change else None
     first_champion("hub", LORA)
     with pytest.raises(GraftError) as error:
-        attach_lora(load_start(params(champion))[0], params(champion, wanted), seed=0)
+        attach_lora(load_start(policy_params(champion))[0], policy_params(champion, wanted), seed=0)
     is_now = "null" if wanted is None else f"{{rank: {wanted.rank}, alpha: {wanted.alpha:g}, targets: "
     has = r"\{rank: 4, alpha: 8, targets: all-linear\}"
     message = (
@@ -167,10 +162,10 @@ def test_another_adapter_than_the_parents_is_refused_with_a_remedy_that_works(
     assert re.match(message, str(error.value))
     remedy = re.search(has, str(error.value))
     assert remedy
-    shutil.copyfile(SHIPPED, tmp_path / "params.yaml")
+    shutil.copyfile(REPOSITORY / "params.yaml", tmp_path / "params.yaml")
     override(tmp_path / "params.yaml", [f"policy.lora={remedy[0]}"])
     fixed = load_params(tmp_path / "params.yaml").policy.lora
-    attach_lora(load_start(params(champion))[0], params(champion, fixed), seed=0)
+    attach_lora(load_start(policy_params(champion))[0], policy_params(champion, fixed), seed=0)
 
 
 def test_an_adapter_on_named_modules_is_continued_by_their_names_in_any_order(
@@ -179,10 +174,10 @@ def test_an_adapter_on_named_modules_is_continued_by_their_names_in_any_order(
     champion = tmp_path / "champion"
     policy = first_champion("hub", LORA.model_copy(update={"targets": ["q_proj", "v_proj"]}))
     reversed_order = LORA.model_copy(update={"targets": ["v_proj", "q_proj"]})
-    found = attach_lora(load_start(params(champion))[0], params(champion, reversed_order), seed=0)
+    found = attach_lora(load_start(policy_params(champion))[0], policy_params(champion, reversed_order), seed=0)
     assert same_logits(found.model, policy.model)
     with pytest.raises(GraftError, match=r"is \{rank: 4, alpha: 8, targets: \[q_proj, v_proj\]\}; set policy\.lora to"):
-        attach_lora(load_start(params(champion))[0], params(champion), seed=0)
+        attach_lora(load_start(policy_params(champion))[0], policy_params(champion), seed=0)
 
 
 def test_an_adapter_of_unknown_origin_is_refused(tmp_path: Path, first_champion: FirstChampion) -> None:
@@ -190,7 +185,7 @@ def test_an_adapter_of_unknown_origin_is_refused(tmp_path: Path, first_champion:
     (tmp_path / "champion" / "lineage.json").unlink()
     message = r"^policy\.base: '.*champion' has an adapter, but no lineage\.json .*; restore "
     with pytest.raises(GraftError, match=message):
-        load_start(params(tmp_path / "champion"))
+        load_start(policy_params(tmp_path / "champion"))
 
 
 # --- targets
@@ -205,7 +200,7 @@ def test_an_unknown_target_is_an_error_that_lists_the_linear_modules(kind: str, 
         lora = LORA.model_copy(update={"targets": [known[0], wrong]})
         message = rf"^policy\.lora\.targets: '{wrong}' is no linear .* it has {names}: name"
         with pytest.raises(GraftError, match=message):
-            attach_lora(make_policy(kind, full=True), params("hub", lora), seed=0)
+            attach_lora(make_policy(kind, full=True), policy_params("hub", lora), seed=0)
 
 
 @pytest.mark.filterwarnings("ignore:fan_in_fan_out")
@@ -220,7 +215,7 @@ def test_the_adapter_is_on_the_targets_only(kind: str, targets: Any, per_layer: 
     policy = make_policy(kind, full=True)
     expected = linear_modules(policy.model, targets)
     assert len(expected) == 2 * per_layer
-    attach_lora(policy, params("hub", LORA.model_copy(update={"targets": targets})), seed=0)
+    attach_lora(policy, policy_params("hub", LORA.model_copy(update={"targets": targets})), seed=0)
     model = policy.model.get_base_model()
     found = {name.partition(".lora_A")[0] for name, _ in model.named_modules() if "lora_A" in name}
     assert found == expected == linear_modules(model, targets)

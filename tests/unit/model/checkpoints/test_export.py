@@ -19,22 +19,15 @@ from tasks.layout import Layout
 from tasks.model.checkpoints.export import ExportFormat, export_policy
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.text.policy_text import encode_prompt, problem_prompt
-from tasks.params.file import load_params
-from tasks.params.sections import Lora, PolicyParams
+from tasks.params.sections import Lora
 from tasks.promotion_records import Promotion
 from tasks.records import PromptFormat
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import MakePolicy
 from tests.support.records import question_of
+from tests.support.stage_params import LORA, policy_params
 
-SHIPPED = Path(__file__).parents[4] / "params.yaml"
-LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 MERGED = 1e-5  # float32: the adapter is added to the weights instead of their outputs
-
-
-def params(base: Path, lora: Lora | None) -> PolicyParams:
-    update = {"base": str(base), "lora": lora}
-    return load_params(SHIPPED).policy.model_copy(update=update)
 
 
 def plain(folder: Path, form: ExportFormat, base: Path | None) -> Any:
@@ -55,10 +48,10 @@ def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | N
         save_policy(perturb(make_policy(full=kind == "full")), folder, None, 1)
         return folder, None
     base = save_base(make_policy, root / "hub", dtype="bfloat16" if kind == "bf16" else "float32")
-    form = params(base, LORA)
+    form = policy_params(base, LORA)
     save_policy(perturb(attach_lora(load_start(form)[0], form, 0)), folder, None, 1)
     if kind == "continued":
-        form = params(folder, LORA)
+        form = policy_params(folder, LORA)
         save_policy(perturb(attach_lora(load_start(form)[0], form, 1)), root / "next", "p", 1)
         return root / "next", base
     return folder, base
@@ -114,7 +107,7 @@ def test_two_matrices_are_not_exported_as_tied(lora: Lora | None, tmp_path: Path
     weights["lm_head.weight"] = weights["model.embed_tokens.weight"].flip(0)
     save_file(weights, base / "model.safetensors", {"format": "pt"})
     assert '"tie_word_embeddings": true' in (base / "config.json").read_text()
-    form, folder = params(base, lora), tmp_path / "policy"
+    form, folder = policy_params(base, lora), tmp_path / "policy"
     policy, _ = load_start(form)
     save_policy(attach_lora(policy, form, 0), folder, None, 0)
     assert not AutoConfig.from_pretrained(folder).tie_word_embeddings

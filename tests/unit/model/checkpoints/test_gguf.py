@@ -16,15 +16,13 @@ from tasks.model.checkpoints.base_model import load_model, load_tokenizer
 from tasks.model.checkpoints.export import ExportFormat, export_policy
 from tasks.model.checkpoints.gguf import find_gguf, load_gguf_tokenizer, resolve_base
 from tasks.model.policy import load_policy, save_policy
-from tasks.params.file import load_params
-from tasks.params.sections import Lora, PolicyParams
 from tests.support.broken_models import gguf_of_many_tokens
 from tests.support.models import logits, perturb, same_logits
+from tests.support.stage_params import LORA, policy_params
 from tests.support.tiny_gguf import END, write_gguf
 
 pytest.importorskip("gguf")
 
-SHIPPED = Path(__file__).parents[4] / "params.yaml"
 TEXT = "def solve(problem): # 12 é\n    return 3 s"
 
 
@@ -54,11 +52,6 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(gguf, "_convert", counted)
     return converted
-
-
-def params(base: str, lora: Lora | None = None) -> PolicyParams:
-    update = {"base": base, "lora": lora}
-    return load_params(SHIPPED).policy.model_copy(update=update)
 
 
 def test_model_and_tokenizer_are_those_that_transformers_reads(root: Path) -> None:
@@ -226,7 +219,7 @@ def test_a_policy_on_it_loads_again_and_is_exported(root: Path, form: ExportForm
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    chosen = params("tiny.gguf", Lora(rank=4, alpha=8.0, targets="all-linear"))
+    chosen = policy_params("tiny.gguf", LORA)
     policy = perturb(attach_lora(load_start(chosen)[0], chosen, 0))
     lineage = save_policy(policy, root / "policy", None, 0)
     assert (lineage.base, lineage.base_sha256) == ("tiny.gguf", digest_path(root / "tiny.gguf"))
@@ -245,7 +238,7 @@ def test_a_policy_on_it_loads_again_and_is_exported(root: Path, form: ExportForm
 
 
 def test_an_export_refuses_a_changed_file(root: Path) -> None:
-    chosen = params("tiny.gguf", Lora(rank=4, alpha=8.0, targets="all-linear"))
+    chosen = policy_params("tiny.gguf", LORA)
     save_policy(attach_lora(load_start(chosen)[0], chosen, 0), root / "policy", None, 0)
     write_gguf(root / "tiny.gguf", seed=1)
     message = r"the file tiny\.gguf, is changed since the policy was trained from it; restore it$"

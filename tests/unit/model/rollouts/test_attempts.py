@@ -2,17 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.model.rollouts.attempts import run_workflows
-from tasks.params.file import load_params
 from tasks.programs.sandbox.sandbox import Sandbox, make_sandbox
 from tasks.records import Problem, Sibling
+from tests.support.stage_params import SHIPPED
 
-PARAMS = load_params(Path(__file__).parents[4] / "params.yaml")
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
 CONSTANT = "def solve(problem):\n    return 6\n"
 WRONG_HERE_ONLY = "def solve(problem):\n    n = numbers(problem)\n    return 20 if n[0] == 4 else 0\n"
@@ -24,7 +22,7 @@ PROBLEM = ALONE.model_copy(update={"problem_id": "a", "siblings": SIBLINGS})
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with make_sandbox(PARAMS.sandbox) as sandbox:
+    with make_sandbox(SHIPPED.sandbox) as sandbox:
         yield sandbox
 
 

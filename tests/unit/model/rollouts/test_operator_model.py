@@ -8,18 +8,16 @@ import pytest
 from tasks.layout import Layout
 from tasks.model.policy import Policy
 from tasks.model.rollouts.operator_model import PolicyModel, log_usage, operator_model
-from tasks.params.file import load_params
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.openai_model import KEY
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tests.support.policies import MakePolicy
-
-SHIPPED = load_params(Path(__file__).parents[4] / "params.yaml").operators
+from tests.support.stage_params import SHIPPED
 
 
 def params(**changes: Any) -> Operators:
-    return Operators.model_validate({**SHIPPED.model_dump(), "backend": "policy", "max_tokens": 6, **changes})
+    return Operators.model_validate({**SHIPPED.operators.model_dump(), "backend": "policy", "max_tokens": 6, **changes})
 
 
 def test_a_reply_depends_on_its_prompt_alone(make_policy: MakePolicy) -> None:
