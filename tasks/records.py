@@ -328,7 +328,7 @@ class PromptFormat(Record):
     """Form of the prompts of a policy that has a base: `policy/prompt.json`.
 
     A prompt is `before`, the question as the environment asks it, `after`, and `prefill`: the beginning of every
-    completion, which is not sampled. Quoted control tokens in `before` are marked (tasks/model/text/control_tokens.py).
+    completion, which is not sampled. Quoted control tokens in `before` are marked (tasks/model/text.py).
     """
 
     style: PromptStyle

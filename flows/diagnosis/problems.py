@@ -9,7 +9,7 @@ from flows.diagnosis.record import DiagnosedCompletion, ProblemDiagnosis, Token
 from tasks.core.terminal import answer_text
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.text.policy_text import is_truncated
+from tasks.model.text import is_truncated
 from tasks.objective.advantages import ADVANTAGES, known_rewards
 from tasks.objective.groups import SampleGroup
 from tasks.objective.recorded_logprobs import Logprobs, sample_key

@@ -14,7 +14,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy
 from tasks.model.sampling.sampler import max_prompt_tokens
-from tasks.model.text.policy_text import encode_prompt, problem_prompt
+from tasks.model.text import encode_prompt, problem_prompt
 from tasks.params.params import Params
 from tasks.records import Problem, PromptFormat
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from tasks.environments.prompts import SCRATCH
 from tasks.environments.protocol import Environment
-from tasks.model.text.control_tokens import quote, until_quoted
-from tasks.model.text.policy_text import render_chat
+from tasks.model.text import quote, render_chat, until_quoted
 from tasks.params.sections import PromptParams
 from tasks.records import PromptFormat, PromptStyle, Record
 

@@ -8,7 +8,7 @@ from tasks.environments.runner import Runner, program_of
 from tasks.model.decoding.token_draw import Truncation
 from tasks.model.policy import Policy
 from tasks.model.sampling.sampler import Request, sample
-from tasks.model.text.policy_text import completion_text, encode_prompt, is_truncated, problem_prompt
+from tasks.model.text import completion_text, encode_prompt, is_truncated, problem_prompt
 from tasks.params.params import Params
 from tasks.records import Problem, PromptFormat
 from tasks.seeds import derive_seed

@@ -19,8 +19,7 @@ from tasks.layout import Layout
 from tasks.model.checkpoints.lora import linear_modules
 from tasks.model.device import device_for
 from tasks.model.policy import Policy, save_policy
-from tasks.model.text.control_tokens import quote
-from tasks.model.text.policy_text import encode_completion, encode_prompt
+from tasks.model.text import encode_completion, encode_prompt, quote
 from tasks.params.params import Params
 from tasks.records import Problem
 from tasks.seeds import derive_seed

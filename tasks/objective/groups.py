@@ -8,7 +8,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.text.policy_text import is_truncated
+from tasks.model.text import is_truncated
 from tasks.objective.advantages import advantages_of, scale_negatives
 from tasks.objective.samples import tokenize_trajectory
 from tasks.params.fields import Truncated

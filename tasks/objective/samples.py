@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample, TokenTargets
-from tasks.model.text.policy_text import count_before_stop, encode_completion
+from tasks.model.text import count_before_stop, encode_completion
 from tasks.trajectories import Trajectory
 
 

@@ -11,8 +11,7 @@ from tasks.environments.runner import Runner, program_of
 from tasks.model.decoding.token_draw import Truncation
 from tasks.model.policy import Policy
 from tasks.model.sampling.sampler import Request, Sampler
-from tasks.model.text.control_tokens import readable
-from tasks.model.text.policy_text import completion_text, decode, encode_prompt, problem_prompt
+from tasks.model.text import completion_text, decode, encode_prompt, problem_prompt, readable
 from tasks.params.params import Params
 from tasks.programs.answer_check import FAILED_LIMIT, failure_reason
 from tasks.programs.operators.model import exception_for

@@ -15,8 +15,7 @@ from unittest.mock import patch
 from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.model.policy import Policy
-from tasks.model.text.control_tokens import control_tokens
-from tasks.model.text.policy_text import chat_prompt, encode_completion, encode_prompt, problem_prompt
+from tasks.model.text import chat_prompt, control_tokens, encode_completion, encode_prompt, problem_prompt
 from tasks.params.sections import PromptParams
 from tasks.records import Problem
 from tests.support.policies import tiny_model

@@ -7,7 +7,7 @@ from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.model.checkpoints.lora import attach_adapter
 from tasks.model.policy import Policy
-from tasks.model.text.policy_text import encode_completion, encode_prompt
+from tasks.model.text import encode_completion, encode_prompt
 from tasks.programs.contract import prompt_of
 
 

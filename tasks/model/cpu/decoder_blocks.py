@@ -15,8 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from tasks.model.decoding.batch_state import BatchState
 from tasks.model.decoding.decode_loop import MAX_COPIED, DecodeLoop
-from tasks.model.decoding.kv_cache import growing_cache, keeps_all_tokens
-from tasks.model.decoding.prefix_attention import Prefix
+from tasks.model.decoding.growing_cache import Prefix, growing_cache, keeps_all_tokens
 from tasks.model.hf_model import iterate_modules
 from tasks.model.layers.lora_linears import MERGED_PARAMETERS, is_one_matrix, matrix_of
 

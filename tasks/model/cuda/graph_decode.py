@@ -14,7 +14,7 @@ import torch
 from tasks.model.cuda.static_cache import StaticPlaces, StaticPrefix, static_cache
 from tasks.model.decoding.batch_state import BatchState
 from tasks.model.decoding.decode_loop import MAX_COPIED, Contexts, HfForward, decode
-from tasks.model.decoding.kv_cache import keeps_all_tokens
+from tasks.model.decoding.growing_cache import keeps_all_tokens
 from tasks.model.layers.fast_layers import fast_layers
 
 STEPS = 16

@@ -10,8 +10,15 @@ import torch
 from torch import Tensor
 
 from tasks.model.decoding.batch_state import BatchState
-from tasks.model.decoding.kv_cache import growing_cache, keeps_all_tokens
-from tasks.model.decoding.prefix_attention import Prefix, RowPrefix, SharedPrefix, common_prefix, use_prefix_attention
+from tasks.model.decoding.growing_cache import (
+    Prefix,
+    RowPrefix,
+    SharedPrefix,
+    common_prefix,
+    growing_cache,
+    keeps_all_tokens,
+    use_prefix_attention,
+)
 from tasks.model.hf_model import cache_argument
 from tasks.model.layers.fast_layers import fast_layers
 

@@ -17,7 +17,7 @@ from tasks.model.policy import Policy
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.sampling.vllm.serve import load_sampled_policy, serve_policy
-from tasks.model.text.policy_text import completion_text, encode_prompt, is_truncated, problem_prompt
+from tasks.model.text import completion_text, encode_prompt, is_truncated, problem_prompt
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for

@@ -6,7 +6,7 @@ from tasks.core.terminal import print_remark
 from tasks.layout import Layout
 from tasks.model.policy import Policy
 from tasks.model.sampling.sampler import Request, max_prompt_tokens, sample
-from tasks.model.text.policy_text import chat_prompt, decode, encode_prompt
+from tasks.model.text import chat_prompt, decode, encode_prompt
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import RETRIES, Model, Prompt, Reply
 from tasks.programs.operators.openai_model import OpenAiModel

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tasks.model.decoding.prefix_attention import common_prefix
+from tasks.model.decoding.growing_cache import common_prefix
 from tasks.model.hf_model import Forward
 from tasks.model.sample import Sample
 from tasks.model.scoring.device_copy import to_device

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from tasks.model.decoding.prefix_attention import common_prefix
+from tasks.model.decoding.growing_cache import common_prefix
 from tasks.model.sample import Sample
 
 RowLayout = Literal["packed", "rows", "completions"]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers.cache_utils import DynamicCache
 
-from tasks.model.decoding.prefix_attention import common_prefix
+from tasks.model.decoding.growing_cache import common_prefix
 from tasks.model.hf_model import cache_argument, forward_to_logits, use_attention
 from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.scoring.device_copy import to_device

@@ -15,7 +15,7 @@ from tasks.layout import Layout
 from tasks.model.checkpoints.base_model import load_model
 from tasks.model.policy import load_policy
 from tasks.model.sampling.sampler import Request, sample
-from tasks.model.text.policy_text import decode, encode_prompt
+from tasks.model.text import decode, encode_prompt
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import Lora

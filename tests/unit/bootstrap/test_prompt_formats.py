@@ -23,7 +23,7 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy
-from tasks.model.text.policy_text import completion_text, encode_completion
+from tasks.model.text import completion_text, encode_completion
 from tasks.params.params import Params
 from tasks.params.sections import PromptParams
 from tasks.programs.contract import HEADER

@@ -16,7 +16,7 @@ from tasks.errors import GraftError
 from tasks.model.checkpoints.base_model import load_model, load_tokenizer
 from tasks.model.checkpoints.lora import attach_adapter
 from tasks.model.policy import Policy, load_policy, save_policy
-from tasks.model.text.policy_text import (
+from tasks.model.text import (
     chat_prompt,
     completion_text,
     count_before_stop,

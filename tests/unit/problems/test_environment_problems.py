@@ -18,7 +18,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.model.sampling.sampler import Request, sample
-from tasks.model.text.policy_text import decode, encode_prompt
+from tasks.model.text import decode, encode_prompt
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.problems.environment_problems import checked_problems

@@ -13,7 +13,7 @@ from tasks.bootstrap.start import attach_lora, load_start
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.sample import Sample
-from tasks.model.text.policy_text import encode_completion
+from tasks.model.text import encode_completion
 from tasks.params.params import Params
 from tasks.params.sections import Lora
 from tasks.records import Lineage

@@ -18,7 +18,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.checkpoints.export import ExportFormat, export_policy
 from tasks.model.policy import Policy, load_policy, save_policy
-from tasks.model.text.policy_text import encode_prompt, problem_prompt
+from tasks.model.text import encode_prompt, problem_prompt
 from tasks.params.sections import Lora
 from tasks.promotion_records import Promotion
 from tasks.records import PromptFormat

@@ -15,7 +15,7 @@ from tasks.model.cuda.graph_decode import decode_graph
 from tasks.model.cuda.static_cache import StaticPrefix
 from tasks.model.decoding.batch_state import BatchState, Request
 from tasks.model.decoding.decode_loop import decode
-from tasks.model.decoding.prefix_attention import MIN_PREFIX, RowPrefix, SharedPrefix
+from tasks.model.decoding.growing_cache import MIN_PREFIX, RowPrefix, SharedPrefix
 from tasks.model.decoding.token_draw import uniforms
 from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
-from tasks.model.decoding.prefix_attention import MIN_PREFIX
+from tasks.model.decoding.growing_cache import MIN_PREFIX
 from tasks.model.hf_model import check_plain_softmax, use_attention
 from tasks.model.sample import Sample
 from tasks.model.scoring import packed_attention as packed_attention_module

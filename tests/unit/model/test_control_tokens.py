@@ -14,13 +14,16 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.model.checkpoints.base_model import DATE, fix_date, load_tokenizer
 from tasks.model.checkpoints.export import export_policy
 from tasks.model.policy import Policy, load_policy, save_policy
-from tasks.model.text.control_tokens import control_tokens, encode, quote, readable
-from tasks.model.text.policy_text import (
+from tasks.model.text import (
     chat_prompt,
+    control_tokens,
     decode,
+    encode,
     encode_completion,
     encode_prompt,
     problem_prompt,
+    quote,
+    readable,
     render_chat,
 )
 from tasks.params.sections import PromptParams
