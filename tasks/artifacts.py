@@ -114,7 +114,7 @@ def read_jsonl(path: Path, record: type[RecordT]) -> list[RecordT]:
 
 def stream_jsonl(path: Path, record: type[RecordT]) -> Iterator[RecordT]:
     """`read_jsonl` as an iterator, one line at a time in memory. Raises when it reaches an invalid line."""
-    return (each for _, each in read_numbered(path, record))
+    return (line for _, line in read_numbered(path, record))
 
 
 def read_numbered(path: Path, record: type[RecordT]) -> Iterator[tuple[int, RecordT]]:
@@ -155,10 +155,10 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             raise
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(new: Path, old: Path) -> bool:
     """Exchange two folders in one step, so that both paths always exist; False if the file system cannot."""
     libc, here, exchange = ctypes.CDLL(None), -100, ctypes.c_uint(2)  # AT_FDCWD, RENAME_EXCHANGE
-    names = (here, os.fsencode(one), here, os.fsencode(other))
+    names = (here, os.fsencode(new), here, os.fsencode(old))
     return hasattr(libc, "renameat2") and int(libc.renameat2(*names, exchange)) == 0
 
 

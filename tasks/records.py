@@ -70,17 +70,19 @@ class Problem(Record):
     operations: int | None = None  # arithmetic operations in the generator's own solution
     siblings: list[Sibling] = []
     evaluator_sha256: str | None = Field(default=None, exclude_if=lambda digest: digest is None)  # of a user's own
-    temperature: Annotated[float, Field(gt=0, le=2)] | None = Field(default=None, exclude_if=lambda own: own is None)
+    temperature: Annotated[float, Field(gt=0, le=2)] | None = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
     """Of its completions in search, in place of `search.temperature`."""
     fields: Fields = Field(default={}, exclude_if=not_)
 
     @field_validator("answer", "siblings")
     @classmethod
-    def _check_numbers(cls, given: Any, others: ValidationInfo) -> Any:
-        answers = [sibling.answer for sibling in given] if others.field_name == "siblings" else [given]
+    def _check_numbers(cls, value: Any, others: ValidationInfo) -> Any:
+        answers = [sibling.answer for sibling in value] if others.field_name == "siblings" else [value]
         if others.data.get("evaluator") == NUMBER and not all(type(answer) in (int, float) for answer in answers):
             raise ValueError("not a number, and the problem names no other evaluator")
-        return given
+        return value
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -105,8 +107,8 @@ class Problem(Record):
     @property
     def variants(self) -> list["Problem"]:
         """Itself, then each sibling in its place, all without siblings: what a result is checked against."""
-        own = self.model_copy(update={"siblings": []})
-        return [own, *(own.model_copy(update=dict(sibling)) for sibling in self.siblings)]
+        alone = self.model_copy(update={"siblings": []})
+        return [alone, *(alone.model_copy(update=dict(sibling)) for sibling in self.siblings)]
 
     def rotated(self, round: int) -> "Problem":
         """The problem with sibling number `round` (0: its own question) in front and the others as its siblings.

@@ -85,7 +85,7 @@ def _missed(root: Path, schedules: Sequence[SCHEDULE_TYPES], begins: bool) -> li
     if not schedules:
         return []
     memory, now = _memory(root), _now()
-    present = tuple(each.model_dump_json() for each in schedules)
+    present = tuple(schedule.model_dump_json() for schedule in schedules)
     is_same = [rule_of(text) for text in memory.schedules] == [rule_of(text) for text in present]
     times = scheduled_times(memory.schedules, memory.until, now) if memory.until and is_same else []
     until = times[-1] - timedelta(microseconds=1) if times and not begins else now
@@ -143,11 +143,11 @@ def _schedules() -> list[SCHEDULE_TYPES]:
         return []
     try:
         with get_client(sync_client=True) as client:
-            found = client.read_deployment(UUID(deployment.id)).schedules
+            schedules = client.read_deployment(UUID(deployment.id)).schedules
     except (HTTPError, ObjectNotFound) as error:
         print_warning(f"alerts: prefect: no schedule of this run there ({failure(error)})")
         return []
-    return [each.schedule for each in found if each.active]
+    return [entry.schedule for entry in schedules if entry.active]
 
 
 def _memory(root: Path) -> Memory:

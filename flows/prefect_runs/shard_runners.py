@@ -236,8 +236,8 @@ def _ray(address: str | None, workers: int) -> Any:
 
 def _is_worker_loss(error: Exception) -> bool:
     """True if a worker ended before its shard was done."""
-    of = type(error).__module__.partition(".")[0]
-    return isinstance(error, BrokenExecutor | CrashedRun) or of in ("distributed", "ray")
+    library = type(error).__module__.partition(".")[0]
+    return isinstance(error, BrokenExecutor | CrashedRun) or library in ("distributed", "ray")
 
 
 def _refuse_missing(params: RunnerParams) -> None:

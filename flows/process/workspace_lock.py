@@ -80,18 +80,20 @@ def is_held(root: Path, alone: bool = False) -> bool:
 
 def is_run_at_work(root: Path) -> bool:
     """Whether a run holds the lock. Raises GraftError."""
-    return is_held(root, alone=True) and any(each.what.startswith((RETRAIN, SCHEDULED_RUN)) for each in _written(root))
+    return is_held(root, alone=True) and any(
+        holder.what.startswith((RETRAIN, SCHEDULED_RUN)) for holder in _written(root)
+    )
 
 
 def _written(root: Path) -> list[Holder]:
     """Those that the text of the file names; one that was killed is among them until the next exclusive lock."""
     path = _path(root)
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    found = []
+    listed = []
     for line in lines:
         with suppress(ValidationError):
-            found.append(Holder.model_validate_json(line))
-    return found
+            listed.append(Holder.model_validate_json(line))
+    return listed
 
 
 @contextmanager

@@ -61,8 +61,8 @@ def _decision(entry: Entry, approved: set[str], challenger: Promotion | None) ->
 
 def _lead(entry: Entry) -> str:
     """Over the champion of then, with its interval."""
-    found = entry.decision
-    return change(Estimate(found.difference, found.low, found.high)) if found else ""
+    decision = entry.decision
+    return change(Estimate(decision.difference, decision.low, decision.high)) if decision else ""
 
 
 def _fitting(name: str, width: int) -> str:

@@ -92,9 +92,9 @@ def summary_of(record: RunRecord) -> str:
     """
     names = ("pass_at_1_greedy", *(f"pass_at_{k}" for k in record.evaluation.ks))
     rows = [
-        [title_of(found.name), level(found.first), level(found.second), change(found.difference)]
-        for found in changes(record)
-        if found.name in names
+        [title_of(measure.name), level(measure.first), level(measure.second), change(measure.difference)]
+        for measure in changes(record)
+        if measure.name in names
     ]
     head = [[f"{len(record.outcomes['after'])} test problems", "before", "after", "change"], ["---"] * 4]
     table = (f"| {' | '.join(row)} |" for row in (*head, *rows))

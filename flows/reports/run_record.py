@@ -40,7 +40,7 @@ MAX_CHARACTERS = 2000
 """Characters of a text; a completion may be much longer."""
 
 
-Count = Annotated[int, Field(ge=0, le=10**12)]
+SampleCount = Annotated[int, Field(ge=0, le=10**12)]
 
 
 class GreedyCompletion(Record):
@@ -68,8 +68,8 @@ class Bar(Record):
 
     low: float
     high: float
-    selected: Count
-    not_selected: Count
+    selected: SampleCount
+    not_selected: SampleCount
 
 
 class EvaluationParams(BaseModel):
@@ -148,7 +148,7 @@ class RunRecord(Record):
     @property
     def selection_lines(self) -> list[str]:
         """A sentence about what decided which samples the update saw; none where the metrics do not tell."""
-        rounds = {n: own for n in range(1, self.rounds + 1) if (own := self.metrics.get(f"select@{n}"))}
+        rounds = {n: numbers for n in range(1, self.rounds + 1) if (numbers := self.metrics.get(f"select@{n}"))}
         sentence = selection_sentence(self.params, rounds)
         return [sentence] if sentence else []
 
@@ -197,7 +197,9 @@ def read_run_record(layout: Layout) -> RunRecord:
             decision=read_json(layout.promotion, Promotion).reason,
             outcomes={when: read_jsonl(layout.evaluation(when) / "outcomes.jsonl", ProblemOutcome) for when in WHENS},
             examples=_examples(layout),
-            metrics={each: read_metrics(layout, each) for each in stage_ids if _is_within(rounds, each)},
+            metrics={
+                stage_id: read_metrics(layout, stage_id) for stage_id in stage_ids if _is_within(rounds, stage_id)
+            },
             steps={str(n): _steps(layout.steps(n)) for n in numbers if layout.steps(n).is_file()},
             rewards={str(n): read_histogram(layout, n) for n in numbers if layout.reward_histogram(n).is_file()},
             audits=audits,

@@ -52,10 +52,9 @@ def _learning(record: RunRecord) -> Table:
     first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
     title = f"{len(record.outcomes['after'])} test problems"
     table = make_table(title, "before", "after", "change", wrap=title)
-    for found in changes(record):
-        measure = title_of(found.name).replace("pass@1 greedy ", "  ")
-        levels = (level_with_interval(numbers, found.name) for numbers in (first, last))
-        table.add_row(measure, *levels, change(found.difference))
+    for measure in changes(record):
+        levels = (level_with_interval(numbers, measure.name) for numbers in (first, last))
+        table.add_row(title_of(measure.name).replace("pass@1 greedy ", "  "), *levels, change(measure.difference))
     return table
 
 

@@ -13,7 +13,7 @@ from tasks.tracking.metrics import POINTS_PER_CALL
 from tasks.tracking.registry import follow, register
 from tasks.tracking.store import store_lock
 from tasks.tracking.tags import COMMIT, DESCRIPTION, RUN_NAME, SOURCE, USER
-from tasks.tracking.tracker import Metric, Status, TrackedRun, Tracker
+from tasks.tracking.tracker import Metric, RunStatus, TrackedRun, Tracker
 
 TAGS_PER_CALL = 100  # MLflow's limit for one log_batch
 VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
@@ -64,7 +64,7 @@ class MlflowTracker(Tracker):
         with self._explained():
             self._client.log_artifact(run_id, path, folder)
 
-    def end(self, run_id: str, status: Status, time: float) -> None:
+    def end(self, run_id: str, status: RunStatus, time: float) -> None:
         with self._explained():
             self._client.set_terminated(run_id, status, milliseconds(time))
 

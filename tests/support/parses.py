@@ -11,7 +11,8 @@ from unittest.mock import patch
 
 from flows.reports.influence_extremes import influence_extremes
 from flows.stages.dvc_yaml import ROUND
-from flows.stages.run import run, write_sources
+from flows.stages.run import run
+from flows.stages.sources import write as write_sources
 from tasks import artifacts
 from tasks.layout import Layout
 from tests.support.params_file import override

@@ -131,16 +131,16 @@ def selections(sides: Sequence[Side]) -> list[str]:
 
 def extremes(sides: Sequence[Side]) -> list[Extremes]:
     """Of each run that measured influence, the samples with the highest and those with the lowest."""
-    found = []
+    ends = []
     for side in sides:
         listed = side.record.extremes
         middle = (len(listed) + 1) // 2
         for title, samples in (("highest", listed[:middle]), ("lowest", listed[middle:])):
             if samples:
-                found.append(
+                ends.append(
                     Extremes(f"{_of(sides, side)}{title} influence of round {side.record.influence_round}", samples)
                 )
-    return found
+    return ends
 
 
 def updates(sides: Sequence[Side]) -> list[Chart]:
@@ -159,8 +159,8 @@ def measure_rows(sides: Sequence[Side]) -> list[tuple[str, str, str]]:
     rows = []
     for side in sides:
         before, after = (side.record.metrics.get(f"evaluate@{when}", {}) for when in ("before", "after"))
-        own = (name for name in after if name.startswith(PREFIX) and not name.endswith(ENDS))
-        titles = COSTS | {name: name.removeprefix(PREFIX).replace("/", " ").replace("_", " ") for name in own}
+        names = (name for name in after if name.startswith(PREFIX) and not name.endswith(ENDS))
+        titles = COSTS | {name: name.removeprefix(PREFIX).replace("/", " ").replace("_", " ") for name in names}
         for name, title in ((name, title) for name, title in titles.items() if name in after):
             rows.append((_of(sides, side) + title, level_with_interval(before, name), level_with_interval(after, name)))
     return rows
