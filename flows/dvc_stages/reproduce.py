@@ -51,6 +51,7 @@ def reproduce(stage: Any, function: Callable[[], None], force: bool, before_dump
     `before_dump` is called before the stage is written into `dvc.lock`.
     """
     hows: list[How] = []
+    # On this object alone: DVC's class stays as it is for what else DVC does in this process.
     stage.changed = partial(_changed, stage)
     stage.run = partial(_run, stage)
     stage._run_stage = partial(_restore_or_run, stage, function, hows)

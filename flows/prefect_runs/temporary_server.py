@@ -108,7 +108,7 @@ class TemporaryServer:
     def stop(self) -> None:
         """End it, after it has written what it has received."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._process.stdin.close()  # the end of its input asks it to end; a signal would cancel its writers
         try:
             self._process.wait(STOPPING)
         except subprocess.TimeoutExpired:

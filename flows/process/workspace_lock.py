@@ -37,7 +37,7 @@ def exclusive_lock(root: Path, what: str) -> Iterator[None]:
     Raises WorkspaceLockedError if it is taken.
     """
     with _lock(root, fcntl.LOCK_EX) as lock:
-        lock.truncate(0)
+        lock.truncate(0)  # of holders that were killed, whose lock the kernel released but whose names stand here
         _write_holder(lock, what)
         try:
             yield
@@ -99,7 +99,7 @@ def _written(root: Path) -> list[Holder]:
 @contextmanager
 def _lock(root: Path, kind: int) -> Iterator[IO[str]]:
     path = _path(root)
-    with _opened(path, "a") as stream:
+    with _opened(path, "a") as stream:  # "w" would empty the names of the holders before the lock is taken
         if not _take(stream, kind):
             who = ", ".join(holders(root)) or "another graft"
             raise WorkspaceLockedError(f"{root}: {who} is at work here; wait until it ends, or stop it")
@@ -119,6 +119,7 @@ def _take(stream: IO[str], kind: int) -> bool:
     limit = time.monotonic() + PATIENCE
     while True:
         try:
+            # flock, not lockf: that one would be released as soon as this process closes any file handle of the path.
             fcntl.flock(stream, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > limit:
