@@ -111,7 +111,7 @@ class ShardRunner:
         self._end()
 
     def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
-        """See FanOut. A single shard is computed in this process."""
+        """The values of the shards in their order, as of a FanOut. A single shard is computed in this process."""
         rest = iter(shards)
         first = list(islice(rest, 2))
         if self._params.kind == "sequential" or len(first) < 2:
@@ -138,7 +138,7 @@ class ShardRunner:
             yield self._value(under_way.popleft())
 
     def _cards(self) -> list[str]:
-        """Those of the workers that are started here; those of a cluster have their own, and Ray assigns them."""
+        """The cards of the workers that are started here; a cluster's workers have their own, and Ray assigns them."""
         is_ours = self._params.kind in ("processes", "dask") and self._params.address is None
         return visible_cards() if is_ours and self._device != "cpu" else []
 

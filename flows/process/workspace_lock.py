@@ -86,7 +86,7 @@ def is_run_at_work(root: Path) -> bool:
 
 
 def _written(root: Path) -> list[Holder]:
-    """Those that the text of the file names; one that was killed is among them until the next exclusive lock."""
+    """The holders that the text of the file names; one that was killed is among them until the next exclusive lock."""
     path = _path(root)
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
     listed = []

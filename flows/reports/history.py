@@ -46,7 +46,7 @@ def print_history(layout: Layout, last: int, console: Console) -> None:
 
 
 def _decision(entry: Entry, approved: set[str], challenger: Promotion | None) -> str:
-    """Of a run that has ended, with the one who approved."""
+    """The decision of a run that has ended, with the one who approved."""
     decision = entry.decision
     if not entry.done:
         return "interrupted" if entry.line.startswith("interrupted") else "failed"

@@ -18,7 +18,7 @@ from flows.reports.doubtful_problems import doubtful_problems
 from flows.reports.influence_extremes import EXTREMES, InfluenceExample, influence_extremes
 from flows.reports.selection_sentence import selection_sentence
 from flows.stages.dvc_yaml import parse
-from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
+from tasks.artifacts import digest_path, first_problem, read_json, read_jsonl, read_text
 from tasks.core.metrics_files import flatten, read_metrics, read_table
 from tasks.core.terminal import answer_text, shortened
 from tasks.errors import GraftError
@@ -257,9 +257,7 @@ def _locked_params(path: Path) -> dict[str, dict[str, Any]]:
     try:
         lock = _Lock.model_validate(parse(path))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise GraftError(f"{path}: {where}: {first['msg']}; restore the file, git checkout dvc.lock") from None
+        raise GraftError(f"{path}: {first_problem(error)}; restore the file, git checkout dvc.lock") from None
     return {stage_id: (entry.params or {}).get("params.yaml", {}) for stage_id, entry in (lock.stages or {}).items()}
 
 

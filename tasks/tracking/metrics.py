@@ -57,7 +57,7 @@ def headline_metrics(headline: Mapping[str, float]) -> dict[str, float]:
 
 
 def round_metrics(stage: str, metrics: Mapping[str, float]) -> dict[str, float]:
-    """Those of a stage's metrics that are on the parent, by their names there."""
+    """The metrics of a stage that are on the parent run, too, by their names there."""
     sources = {name: metric for name, (measured_by, metric) in ROUND_METRICS.items() if measured_by == stage}
     return {name: metrics[metric] for name, metric in sources.items() if metric in metrics}
 
@@ -87,12 +87,12 @@ class LiveSteps:
 
 
 def row_batches(rows: Sequence[StepRow]) -> Iterator[list[StepRow]]:
-    """As many rows at once as are logged in one call."""
+    """Batches of as many rows as one call of the tracker takes."""
     return shards_of(rows, max(POINTS_PER_CALL // len(rows[0]), 1)) if rows else iter(())
 
 
 def step_points(rows: Sequence[StepRow], now: float) -> list[Metric]:
-    """The numbers of rows."""
+    """The metrics of rows of a table of steps, named `step/…`, each at its step."""
     return [
         point
         for row in rows

@@ -1,6 +1,7 @@
 """Size and structure of the project, read from its tree, for tests and for `python -m benchmarks.house`."""
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -21,11 +22,18 @@ def lines(files: list[Path]) -> int:
 
 
 def types_defined_twice(files: list[Path]) -> list[str]:
-    """Names of classes at the top level of more than one module."""
+    """Names of classes and of aliases of types (`Name = …`) at the top level of more than one module.
+
+    Type variables are left out: each module may have its own.
+    """
     names = Counter[str]()
     for file in files:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        names.update(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                names[node.name] += 1
+            elif isinstance(node, ast.Assign) and not ast.unparse(node.value).startswith("TypeVar("):
+                named = [target.id for target in node.targets if isinstance(target, ast.Name)]
+                names.update(name for name in named if re.fullmatch("[A-Z][A-Za-z]*[a-z][A-Za-z]*", name))
     return sorted(name for name, count in names.items() if count > 1)
 
 
