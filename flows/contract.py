@@ -19,7 +19,7 @@ from tasks.problems.files import problem_files, problem_text
 from tasks.problems.jsonl import make_reader, read_files, split_problems
 from tasks.problems.near_duplicates import near_duplicates
 from tasks.promote.champion import read_profile
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 from tasks.statistics.problem_profile import ProblemProfile, drift, kind_of_problem
 
 LEAST = 100

@@ -49,7 +49,7 @@ from tasks.params.machine import Scheduling
 from tasks.params.params import Params
 from tasks.problems.digests import problems_tag
 from tasks.programs.sandbox.sandbox import probe_tier
-from tasks.promotion_records import Promotion
+from tasks.records.promotion import Promotion
 from tasks.redaction import redacted, without_secrets
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.tags import CHANGED, DESCRIPTION, OVERRIDES, RUN_NAME, WORKSPACE

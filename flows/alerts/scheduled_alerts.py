@@ -27,8 +27,8 @@ from tasks.core.terminal import print_warning, warn_of_errors
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.promotion_records import Promotion
-from tasks.records import RewardAudit
+from tasks.records.promotion import Promotion
+from tasks.records.selection import RewardAudit
 
 PREFIX = "Flow run encountered an exception: "
 """The beginning of Prefect's message of a run that failed."""

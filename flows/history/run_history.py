@@ -17,8 +17,8 @@ from tasks.core.metrics_files import read_numbers
 from tasks.core.terminal import warn_of_errors
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promotion_records import Promotion
-from tasks.records import Record
+from tasks.records.promotion import Promotion
+from tasks.records.record import Record
 from tasks.tracking.tags import lock_digest
 
 LOST = "the history lacks how this run ended"

@@ -8,7 +8,7 @@ from flows.reports.run_record import WHENS, RunRecord, When
 from tasks.environments.measures import PREFIX
 from tasks.errors import GraftError
 from tasks.evaluate.summary import measures
-from tasks.records import ProblemOutcome
+from tasks.records.evaluation import ProblemOutcome
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import CONFIDENCE, RESAMPLE_BATCH, RESAMPLES, Estimate, difference_interval
 

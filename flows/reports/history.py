@@ -9,7 +9,7 @@ from tasks.core.terminal import make_table, print_text, shortened
 from tasks.layout import Layout
 from tasks.promote.challenger import read_challenger
 from tasks.promote.champion import read_history
-from tasks.promotion_records import Promotion
+from tasks.records.promotion import Promotion
 from tasks.statistics.intervals import Estimate
 
 WIDTH = 120

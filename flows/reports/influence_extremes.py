@@ -4,7 +4,8 @@ from tasks.artifacts import read_jsonl, stream_jsonl
 from tasks.core.terminal import shortened
 from tasks.layout import Layout
 from tasks.programs.operators.builtin import without_context
-from tasks.records import Record, Selected
+from tasks.records.record import Record
+from tasks.records.selection import Selected
 from tasks.statistics.influence_histogram import measured_lines
 from tasks.trajectories import Trajectory
 

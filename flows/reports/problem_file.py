@@ -20,7 +20,7 @@ from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.jsonl import MOST_NAMED, Reader, longest_of, question_key, rules_of
 from tasks.problems.row import Format
 from tasks.programs.operators.builtin import context, without_context
-from tasks.records import Answer, Problem
+from tasks.records.problems import Answer, Problem
 from tasks.statistics.problem_profile import kind_of_answer
 
 EXAMPLES = 3

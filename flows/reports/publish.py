@@ -17,7 +17,7 @@ from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.promote.challenger import read_challenger
-from tasks.promotion_records import Promotion
+from tasks.records.promotion import Promotion
 from tasks.tracking.recorder import Recorder
 
 logger = logging.getLogger(__name__)

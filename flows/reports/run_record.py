@@ -26,8 +26,12 @@ from tasks.layout import Layout
 from tasks.params.params import is_run_only
 from tasks.params.sections import MOST_ROUNDS
 from tasks.programs.operators.builtin import without_context
-from tasks.promotion_records import Promotion
-from tasks.records import REMEDY, Attempt, Number, Problem, ProblemOutcome, Record, Result, RewardAudit, Selected
+from tasks.records.evaluation import Attempt, ProblemOutcome
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
+from tasks.records.promotion import Promotion
+from tasks.records.record import Number, Record
+from tasks.records.selection import REMEDY, RewardAudit, Selected
 from tasks.reward.histogram import RewardBin, read_histogram
 from tasks.statistics.influence_histogram import influence_histogram
 

@@ -10,7 +10,7 @@ from tasks.artifacts import stream_jsonl, write_text
 from tasks.core.terminal import visible
 from tasks.errors import GraftError, one_line
 from tasks.layout import Layout
-from tasks.records import AskedProblem, TreeNode, Workflow
+from tasks.records.search import AskedProblem, TreeNode, Workflow
 from tasks.search.tree_drawing import rich_tree
 
 Line = TypeVar("Line", TreeNode, Workflow)

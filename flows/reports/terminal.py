@@ -17,8 +17,8 @@ from tasks.core.terminal import make_table
 from tasks.evaluate.environment_measures import is_level
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promotion_records import Promotion
-from tasks.records import Choice
+from tasks.records.evaluation import Choice
+from tasks.records.promotion import Promotion
 from tasks.redaction import redacted
 from tasks.reward.metrics import plateau_remarks
 from tasks.statistics.intervals import CONFIDENCE

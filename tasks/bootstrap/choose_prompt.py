@@ -15,7 +15,8 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_prompt, problem_prompt
 from tasks.model.sampling.sampler import max_prompt_tokens
 from tasks.params.params import Params
-from tasks.records import Problem, PromptFormat
+from tasks.records.policy import PromptFormat
+from tasks.records.problems import Problem
 
 
 def choose_format(

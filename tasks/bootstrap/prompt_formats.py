@@ -10,7 +10,8 @@ from tasks.environments.protocol import Environment
 from tasks.model.chat_template import render_chat
 from tasks.model.control_tokens import quote, until_quoted
 from tasks.params.sections import PromptParams
-from tasks.records import PromptFormat, PromptStyle, Record
+from tasks.records.policy import PromptFormat, PromptStyle
+from tasks.records.record import Record
 
 STYLES: tuple[PromptStyle, ...] = ("plain", "turns", "chat")
 """Those that `auto` tries; raw is for models that were trained on the environment's questions."""

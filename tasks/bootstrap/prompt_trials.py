@@ -9,7 +9,8 @@ from tasks.model.policy import Policy, completion_text, encode_prompt, is_trunca
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.sampling.truncation import Truncation
 from tasks.params.params import Params
-from tasks.records import Problem, PromptFormat
+from tasks.records.policy import PromptFormat
+from tasks.records.problems import Problem
 from tasks.seeds import derive_seed
 
 PROBLEMS = 8

@@ -11,7 +11,7 @@ from tasks.model.lora import check_adapter
 from tasks.model.policy import TRAINED_DTYPE, Policy, attach_adapter, load_model, load_policy, load_tokenizer
 from tasks.model.version import LINEAGE, verify_policy
 from tasks.params.sections import PolicyParams
-from tasks.records import Lineage
+from tasks.records.policy import Lineage
 
 
 def load_start(params: PolicyParams, device: str | None = None) -> tuple[Policy, str | None]:

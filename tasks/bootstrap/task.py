@@ -20,7 +20,7 @@ from tasks.model.device import device_for
 from tasks.model.lora import linear_modules
 from tasks.model.policy import SCRATCH, Policy, encode_completion, encode_prompt, save_policy
 from tasks.params.params import Params
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.seeds import derive_seed
 from tasks.statistics.learning_curves import HEADER
 

@@ -20,7 +20,7 @@ from tasks.model.foreign_files import named
 from tasks.model.gguf import find_gguf, is_gguf
 from tasks.model.load_errors import translate_errors
 from tasks.model.policy import load_model
-from tasks.records import Dtype
+from tasks.records.policy import Dtype
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 TOKENIZER = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")

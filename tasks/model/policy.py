@@ -33,7 +33,9 @@ from tasks.model.load_errors import translate_disk_errors, translate_errors
 from tasks.model.lora import ALL_LINEAR, keep_weights, linear_modules, nf4_options
 from tasks.model.version import LINEAGE, WEIGHTS, digest_policy
 from tasks.params.fields import Device
-from tasks.records import Dtype, Engine, Lineage, Part, Problem, PromptFormat, Quantization
+from tasks.records.policy import Dtype, Lineage, PolicyPart, PromptFormat, Quantization
+from tasks.records.problems import Problem
+from tasks.records.search import Engine
 
 Shard = Callable[[Any, str, Any], None]
 """(model, device, dtype of its weights or None): distributes it over processes in place; distributed/sharding.py."""
@@ -110,10 +112,10 @@ class Policy:
         return isinstance(self.model, PeftModel)
 
     @property
-    def holds(self) -> list[Part]:
+    def holds(self) -> list[PolicyPart]:
         """The parts that its folder needs to be loadable."""
         own = self.own_weights or self.base == SCRATCH or not self.has_adapter
-        parts: dict[Part, bool] = {"weights": own, "adapter": self.has_adapter}
+        parts: dict[PolicyPart, bool] = {"weights": own, "adapter": self.has_adapter}
         return [part for part, needed in parts.items() if needed]
 
 

@@ -11,7 +11,7 @@ from tasks.errors import GraftError
 from tasks.model.sampling.inverse_cdf import draw, uniforms
 from tasks.model.sampling.truncation import Truncation
 from tasks.model.scoring.logprobs import scale_logits, token_logprobs
-from tasks.records import Completion
+from tasks.records.search import Completion
 
 Stop = Callable[[Tensor], Tensor]
 """Token ids [B, T] → whether the text of each row ends in a stop string, bool [B]."""

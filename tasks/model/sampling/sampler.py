@@ -19,7 +19,7 @@ from tasks.model.sampling.card_rows import card_rows
 from tasks.model.sampling.truncation import Truncation
 from tasks.model.sampling.vllm.completions import sample_on_server
 from tasks.model.scoring.limits import card_memory
-from tasks.records import Completion
+from tasks.records.search import Completion
 
 __all__ = ["Request", "Sampler", "max_prompt_tokens", "sample"]
 

@@ -22,8 +22,8 @@ from tasks.model.policy import Policy, encode_prompt, load_policy, problem_promp
 from tasks.model.version import digest_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora, PolicyParams
-from tasks.promotion_records import Promotion
-from tasks.records import PromptFormat
+from tasks.records.policy import PromptFormat
+from tasks.records.promotion import Promotion
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import MakePolicy
 from tests.support.records import question_of

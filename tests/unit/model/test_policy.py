@@ -28,7 +28,7 @@ from tasks.model.policy import (
     load_tokenizer,
     save_policy,
 )
-from tasks.records import Lineage, PromptFormat
+from tasks.records.policy import Lineage, PromptFormat
 from tests.support.models import logits, perturb, same_logits, save_base
 from tests.support.policies import MakePolicy
 

@@ -17,7 +17,8 @@ from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.ppo.value_head import zero_head
 from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.records import Selected, Split
+from tasks.records.problems import Split
+from tasks.records.selection import Selected
 from tasks.rollout import Setting
 from tasks.round import run_round
 from tasks.round_start import HeldModels

@@ -15,7 +15,7 @@ from tasks.model.policy import Policy, encode_completion, load_policy, save_poli
 from tasks.model.sample import Sample
 from tasks.params.params import Params
 from tasks.params.sections import Lora
-from tasks.records import Lineage
+from tasks.records.policy import Lineage
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.task import run
 from tests.support.groups import changed, write_rewarded

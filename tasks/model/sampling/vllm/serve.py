@@ -27,7 +27,8 @@ from tasks.model.sampling.vllm.run_server import awake_server
 from tasks.model.sampling.vllm.server import KEY, server_command, server_params, started_server
 from tasks.model.version import ADAPTER, WEIGHTS, verify_policy
 from tasks.params.fields import VllmDtype
-from tasks.records import Engine, Lineage
+from tasks.records.policy import Lineage
+from tasks.records.search import Engine
 
 
 class _Card(BaseModel):

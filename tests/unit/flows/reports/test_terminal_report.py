@@ -15,7 +15,7 @@ from tasks.evaluate.summary import summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.params.params import Params
-from tasks.records import Choice, ProblemOutcome
+from tasks.records.evaluation import Choice, ProblemOutcome
 from tests.support.params_file import override
 from tests.support.records import make_outcome, make_promotion
 

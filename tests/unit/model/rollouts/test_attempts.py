@@ -10,7 +10,7 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.model.rollouts.attempts import run_workflows
 from tasks.params.file import load_params
 from tasks.programs.sandbox.sandbox import Sandbox, make_sandbox
-from tasks.records import Problem, Sibling
+from tasks.records.problems import Problem, Sibling
 
 PARAMS = load_params(Path(__file__).parents[4] / "params.yaml")
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"

@@ -20,7 +20,7 @@ from tasks.model.sampling.graph_decode import decode_graph
 from tasks.model.sampling.inverse_cdf import uniforms
 from tasks.model.sampling.sampler import sample
 from tasks.model.scoring.micro_batches import MIN_PREFIX
-from tasks.records import Completion
+from tasks.records.search import Completion
 from tests.support.policies import SHARED, WIDE, MakePolicy
 
 COMMON: dict[str, Any] = SHARED | WIDE

@@ -11,7 +11,7 @@ from tasks.model.sampling.decode_loop import decode, decode_blocks
 from tasks.model.sampling.inverse_cdf import uniforms
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.sampling.truncation import Truncation
-from tasks.records import Completion
+from tasks.records.search import Completion
 from tests.support.policies import MakePolicy
 
 TEMPERATURE = 0.8

@@ -1,10 +1,10 @@
-"""Records of promotions: the decision, the champion and its successions."""
+"""Records of the stage `promote` and its commands: the decision, the champion and its successions."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from tasks.records import Record
+from tasks.records.record import Record
 
 Approval = Literal["waits", "person"]
 """With `promotion.approve` person: a better policy waits for approval, or a person has approved."""
