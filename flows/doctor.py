@@ -59,7 +59,9 @@ def _versions() -> Iterator[Finding]:
     """
     pins = _pins(CONSTRAINTS)
     required = _required()
-    other = {name: present for name, pin in pins.items() if (present := _version(name)) and _public(present) != pin}
+    installed = {name: present for name in pins if (present := _version(name))}
+    # Without the local part of a version: 2.13.0+cpu is 2.13.0.
+    other = {name: present for name, present in installed.items() if present.partition("+")[0] != pins[name]}
     missing = [name for name in required if _version(name) is None]
     for name, present in other.items():
         spread = required[name].specifier if name in required else SpecifierSet()
@@ -156,11 +158,6 @@ def _required() -> dict[str, Requirement]:
     except PackageNotFoundError:
         return {}
     return {requirement.name: requirement for requirement in requirements}
-
-
-def _public(full: str) -> str:
-    """A version without its local part: 2.13.0+cpu is 2.13.0."""
-    return full.partition("+")[0]
 
 
 def _version(name: str) -> str | None:
