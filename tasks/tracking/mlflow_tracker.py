@@ -5,22 +5,18 @@ waits for approval with the alias `challenger`. `graft champion` has the history
 """
 
 import math
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 from tasks.core.sharding import shards_of
 from tasks.errors import GraftError
-from tasks.params.machine import Tracking
 from tasks.tracking.metrics import POINTS_PER_CALL
-from tasks.tracking.store import database_of, store_lock
+from tasks.tracking.store import store_lock
 from tasks.tracking.tags import COMMIT, DESCRIPTION, RUN_NAME, SOURCE, USER
 from tasks.tracking.tracker import Metric, RunStatus, TrackedRun, Tracker
-from tasks.tracking.worker_process import ENVIRONMENT
 
 TAGS_PER_CALL = 100  # MLflow's limit for one log_batch
 VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
@@ -185,36 +181,3 @@ def follow(client: Any, experiment: str, name: str, champion: str | None, challe
                 client.set_registered_model_alias(name, alias, number)
     if challenger is None and "challenger" in aliases:
         client.delete_registered_model_alias(name, "challenger")
-
-
-def mark_killed(root: Path, tracking: Tracking, flow_run_ids: Sequence[str]) -> None:
-    """Set the MLflow runs of these Prefect flow runs that are shown as running to KILLED, with their stages.
-
-    Raises GraftError if the store does not answer.
-    """
-    file = database_of(root, tracking.store)
-    if not tracking.store or (file and not file.is_file()):  # MLflow would create it
-        return
-    os.environ.update({**ENVIRONMENT, **os.environ})
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
-
-    try:
-        with store_lock(tracking.uri):  # a run that was killed may have left a process that is creating it
-            client = MlflowClient(tracking.uri)
-        known = client.get_experiment_by_name(tracking.experiment)
-        for flow_run_id in flow_run_ids if known else ():
-            for parent in _running(client, known.experiment_id, f"tags.`prefect.flow_run_id` = '{flow_run_id}'"):
-                stages = _running(client, known.experiment_id, f"tags.`mlflow.parentRunId` = '{parent}'")
-                for run_id in (*stages, parent):
-                    client.set_terminated(run_id, "KILLED")
-    except MlflowException as error:
-        line = str(error).strip().partition("\n")[0][:200]
-        raise GraftError(
-            f"runs that died: MLflow ({tracking.uri}) does not answer ({line}); fix machine.tracking.uri, or its server"
-        ) from None
-
-
-def _running(client: Any, experiment_id: str, condition: str) -> list[str]:
-    runs = client.search_runs([experiment_id], f"{condition} and attributes.status = 'RUNNING'")
-    return [run.info.run_id for run in runs]
