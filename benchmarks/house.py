@@ -1,5 +1,7 @@
 """Size and structure of the project, read from its tree: lines, params, words, what is written twice, who names whom.
 
+`parses_of_a_round` comes from one round of the shipped params in small sizes, 7 problems, which takes some seconds.
+
     python -m benchmarks.house
 
 Prints a table of the largest folders and files, then one JSON object as the last line of standard output.
@@ -12,6 +14,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pydantic import BaseModel
 
@@ -28,6 +31,7 @@ from tests.support.house import (
     stages_of_recipes,
     types_defined_twice,
 )
+from tests.support.parses import parses_of_a_round
 
 LIBRARIES = ("dvc", "dvc_data", "dvc_objects", "prefect", "mlflow", "torch", "transformers", "peft", "sqlalchemy")
 
@@ -89,6 +93,8 @@ def main() -> None:
     )
     faults = loop_faults()
     print("the loop", *(faults or [f"{name}: {stage}" for name, stage in functions_of_the_loop().items()]), sep="\n  ")
+    with TemporaryDirectory() as folder:
+        parses = parses_of_a_round(Path(folder, "project"))
     named = [f for f in product if "tasks/tracking/" not in f.as_posix() and "mlflow" in f.read_text().lower()]
     counts = {
         "readme_lines": lines([readme]),
@@ -108,6 +114,7 @@ def main() -> None:
         "upward_imports": broken_contracts(),
         "tests_import_benchmarks": len(benchmark_imports()),
         "modules_that_name_mlflow": len(named),
+        "parses_of_a_round": parses,
         "doors": len(EXAMPLES),
         "stages_stale_by_a_recipe": len(stages_of_recipes()),
         "patched_attributes": len(patches),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tasks.params.update import Update
-    from tasks.records import Completion
+    from tasks.records.search import Completion
     from tasks.update.step_plan import UpdateGroup
 
 os.environ.update(

@@ -106,10 +106,10 @@ def check_products(params: Params, name: str) -> Finding:
             return Finding("card", f"{name}: {first}", remedy, "a run")
         except GraftError as error:
             return Finding.of_error("card", error)
-    found = f"{', '.join(cards)}; {name}"
+    result = f"{', '.join(cards)}; {name}"
     if params.update.bf16 and not torch.cuda.is_bf16_supported(including_emulation=False):
-        return Finding("card", found, "it is emulated, which is slower: -S update.bf16=false", "bfloat16", fatal=False)
-    return Finding("card", found)
+        return Finding("card", result, "it is emulated, which is slower: -S update.bf16=false", "bfloat16", fatal=False)
+    return Finding("card", result)
 
 
 def _describe_card(index: int) -> str:

@@ -20,8 +20,8 @@ from tasks.promote.champion import (
     utc_now,
     verify_champion,
 )
-from tasks.promotion_records import Promotion
-from tasks.records import Lineage
+from tasks.records.policy import Lineage
+from tasks.records.promotion import Promotion
 from tasks.redaction import redacted
 from tasks.tracking.recorder import update_registry
 

@@ -19,7 +19,7 @@ from tasks.problems.files import problem_files, problem_text
 from tasks.problems.jsonl import make_reader, read_files, split_problems
 from tasks.problems.near_duplicates import near_duplicates
 from tasks.promote.champion import read_profile
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 from tasks.statistics.problem_profile import ProblemProfile, drift, kind_of_problem
 
 LEAST = 100
@@ -41,10 +41,10 @@ def check_contract(layout: Layout, params: Params) -> list[str]:
     last = inputs_of_last(layout)
     if last and last.problems == digest_problem_files(layout.root, params):
         return []
-    found = list(map(one_line, _breaches(layout, params)))
-    if found and contract.action == "stop":
-        raise GraftError(f"{'; '.join(found)}; correct the files, or run with -S machine.contract.action=warn")
-    return found
+    breaches = list(map(one_line, _breaches(layout, params)))
+    if breaches and contract.action == "stop":
+        raise GraftError(f"{'; '.join(breaches)}; correct the files, or run with -S machine.contract.action=warn")
+    return breaches
 
 
 def _breaches(layout: Layout, params: Params) -> Iterator[str]:

@@ -44,11 +44,11 @@ def examine(root: Path) -> list[Finding]:
 def check_python(python: tuple[int, int, int]) -> Finding:
     """Whether Graft is tried with a version of Python."""
     first, last = PYTHONS
-    found = ".".join(map(str, python))
+    present = ".".join(map(str, python))
     if first <= python[:2] <= last:
-        return Finding("Python", found)
+        return Finding("Python", present)
     remedy = "take Python {}.{} to {}.{}: rm -r .venv, then make setup PYTHON=/path/to/python3"
-    return Finding("Python", f"{found}: not tried", remedy.format(*first, *last))
+    return Finding("Python", f"{present}: not tried", remedy.format(*first, *last))
 
 
 def _versions() -> Iterator[Finding]:
@@ -59,15 +59,17 @@ def _versions() -> Iterator[Finding]:
     """
     pins = _pins(CONSTRAINTS)
     required = _required()
-    other = {name: present for name, pin in pins.items() if (present := _version(name)) and _public(present) != pin}
+    installed = {name: present for name in pins if (present := _version(name))}
+    # Without the local part of a version: 2.13.0+cpu is 2.13.0.
+    other = {name: present for name, present in installed.items() if present.partition("+")[0] != pins[name]}
     missing = [name for name in required if _version(name) is None]
     for name, present in other.items():
         spread = required[name].specifier if name in required else SpecifierSet()
         if spread and spread.contains(present):
             yield Finding(name, f"{present}, in the range {spread}; measured with {pins[name]}")
         else:
-            found, remedy = f"{present}; constraints.txt says {pins[name]}", f"pip install {name}=={pins[name]}"
-            yield Finding(name, found, remedy, fatal=bool(spread))
+            result, remedy = f"{present}; constraints.txt says {pins[name]}", f"pip install {name}=={pins[name]}"
+            yield Finding(name, result, remedy, fatal=bool(spread))
     for name in missing:
         yield Finding(name, "not installed", INSTALL)
     if not pins:
@@ -87,7 +89,7 @@ def bad_pair(version_of: Callable[[str], str | None]) -> Iterator[Finding]:
 def refuse_bad_pair() -> None:
     """Raise GraftError for versions with which a run fails minutes later, with a line that misleads."""
     for finding in bad_pair(_version):
-        raise GraftError(f"{finding.thing} {finding.found} do not work ({finding.lost}); {finding.remedy}")
+        raise GraftError(f"{finding.thing} {finding.result} do not work ({finding.lost}); {finding.remedy}")
 
 
 def _git(root: Path) -> Finding:
@@ -156,11 +158,6 @@ def _required() -> dict[str, Requirement]:
     except PackageNotFoundError:
         return {}
     return {requirement.name: requirement for requirement in requirements}
-
-
-def _public(found: str) -> str:
-    """A version without its local part: 2.13.0+cpu is 2.13.0."""
-    return found.partition("+")[0]
 
 
 def _version(name: str) -> str | None:

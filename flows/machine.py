@@ -45,7 +45,7 @@ class Finding:
     """
 
     thing: str
-    found: str
+    result: str
     remedy: str | None = None
     lost: str = ""
     fatal: bool = True
@@ -58,8 +58,8 @@ class Finding:
     @classmethod
     def of_error(cls, thing: str, error: GraftError) -> "Finding":
         """An error of a run, whose line ends with a remedy."""
-        found, separator, remedy = str(error).rpartition("; ")
-        return cls(thing, found if separator else remedy, remedy if separator else "", "a run")
+        result, separator, remedy = str(error).rpartition("; ")
+        return cls(thing, result if separator else remedy, remedy if separator else "", "a run")
 
 
 def examine_machine(root: Path, params: Params) -> list[Finding]:
@@ -82,18 +82,18 @@ def check_sandbox(root: Path, params: Params) -> Finding:
         return Finding.of_error("sandbox", error)
     if tier == "full":
         return Finding("sandbox", tier)
-    found = f"{tier}: {reason}"
+    result = f"{tier}: {reason}"
     if tier == "partial":
-        return Finding("sandbox", found, "programs run behind the other barrier", "one of two barriers", fatal=False)
+        return Finding("sandbox", result, "programs run behind the other barrier", "one of two barriers", fatal=False)
     if params.sandbox.allow_weak:
         remedy = "programs run, as sandbox.allow_weak says: they can read files and use the network"
-        return Finding("sandbox", found, remedy, "both barriers", fatal=False)
+        return Finding("sandbox", result, remedy, "both barriers", fatal=False)
     environment = environment_in(root, params)
     runs_programs = environment.asks_siblings or isinstance(environment, CodeCompletions)
     remedy = "use a Linux kernel of 5.13 or later with landlock and seccomp, or accept it: -S sandbox.allow_weak=true"
     if not runs_programs:
         remedy = f"environment {params.environment.name} runs none"
-    return Finding("sandbox", found, remedy, "programs", runs_programs)
+    return Finding("sandbox", result, remedy, "programs", runs_programs)
 
 
 def _memory() -> Finding:
@@ -105,11 +105,11 @@ def _memory() -> Finding:
 
 def check_memory(free: float, limit: float) -> Finding:
     """Bytes of memory that are free, and that the control groups of this process allow."""
-    found = f"{decimal(int(free))} free" + (f", {decimal(int(limit))} allowed" if limit < math.inf else "")
+    result = f"{decimal(int(free))} free" + (f", {decimal(int(limit))} allowed" if limit < math.inf else "")
     remedy = "free some, raise the container's limit, or lower shard_size and update.micro_batch_tokens"
     if (least := min(free, limit)) < GOOD_MEMORY:
-        return Finding("memory", found, remedy, "a run: the kernel may end it", least < LEAST_MEMORY)
-    return _passes("memory", found, check_address_space)
+        return Finding("memory", result, remedy, "a run: the kernel may end it", least < LEAST_MEMORY)
+    return _passes("memory", result, check_address_space)
 
 
 def memory_limit(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float:
@@ -156,12 +156,12 @@ def check_shared_memory(params: Params) -> Finding:
         fatal = local and max(searched, sampled) > params.shard_size  # a stage of one shard has no pool
         return Finding("shared memory", f"{SHARED}: {error.strerror}", remedy, "runners processes and dask", fatal)
     free = shutil.disk_usage(SHARED).free if SHARED.is_dir() else 0
-    found = f"{decimal(free)} free"
+    result = f"{decimal(free)} free"
     if free < GOOD_SHARED and runner.kind == "ray" and not runner.address:
-        return Finding("shared memory", found, f"Ray uses /tmp, if it wants more; {CONTAINER}", "Ray's", fatal=False)
+        return Finding("shared memory", result, f"Ray uses /tmp, if it wants more; {CONTAINER}", "Ray's", fatal=False)
     if free < GOOD_SHARED and update.processes > 1 and SECOND_CARD.exists():
-        return Finding("shared memory", found, CONTAINER, "NCCL between cards that have no other way", fatal=False)
-    return Finding("shared memory", found)
+        return Finding("shared memory", result, CONTAINER, "NCCL between cards that have no other way", fatal=False)
+    return Finding("shared memory", result)
 
 
 def check_loopback() -> Finding:
@@ -175,10 +175,10 @@ def check_loopback() -> Finding:
         return Finding("loopback", f"{HOST}: {error.strerror or error}", remedy, lost, fatal)
 
 
-def _passes(thing: str, found: str, check: Callable[[], None]) -> Finding:
+def _passes(thing: str, result: str, check: Callable[[], None]) -> Finding:
     """The result of a check that a run begins with, which raises GraftError."""
     try:
         check()
     except GraftError as error:
         return Finding.of_error(thing, error)
-    return Finding(thing, found)
+    return Finding(thing, result)

@@ -84,7 +84,9 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
     check_tracker(root, params.machine.tracking)
     user_files(root, params)  # raises if one is missing
     problem_files(root, params.problems.path)  # whatever the source, it is a dependency of the first stage
-    _check_limits(params)
+    for stage in params.machine.schedule.seconds:
+        if stage not in MODULES:
+            raise GraftError(f"machine.schedule.seconds: no stage {stage!r}; name one of {', '.join(MODULES)}")
     check_environment(root, params)
     lines = [redacted(f"params.yaml: {key}: {old} → {new}") for key, (old, new) in changes.items()]
     return text, params, [*([describe_added(missing)] if missing else []), *lines]
@@ -93,9 +95,3 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
 def questions_of(root: Path, params: Params) -> dict[str, str]:
     """The longest questions of a file, by their places, for a base that may have no room for them."""
     return longest_questions(root, params) if params.problems.source == "jsonl" else {}
-
-
-def _check_limits(params: Params) -> None:
-    for name in params.machine.schedule.seconds:
-        if name not in MODULES:
-            raise GraftError(f"machine.schedule.seconds: no stage {name!r}; name one of {', '.join(MODULES)}")

@@ -49,7 +49,7 @@ from tasks.params.machine import Scheduling
 from tasks.params.params import Params
 from tasks.problems.digests import problems_tag
 from tasks.programs.sandbox.sandbox import probe_tier
-from tasks.promotion_records import Promotion
+from tasks.records.promotion import Promotion
 from tasks.redaction import redacted, without_secrets
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.tags import CHANGED, DESCRIPTION, OVERRIDES, RUN_NAME, WORKSPACE
@@ -128,6 +128,7 @@ class RunSession:
                 mark_crashed(self._layout.root, self.params.machine.tracking)
                 yield
         except (HTTPError, RuntimeError) as error:
+            # Prefect's client raises a plain RuntimeError where it gives up. What a stage raised is not Prefect's.
             if error is self._error or not (isinstance(error, HTTPError) or "reach API" in str(error)):
                 raise
             where = url or f"its temporary server ({PREFECT_HOME.value()})"
@@ -185,6 +186,7 @@ class RunSession:
                     print_warning(breach)
                 self._pipeline.update_sources()
                 yield
+                # Only now is dvc.lock that of the run: `git checkout` in another terminal may have replaced it.
                 self._pipeline.check_lock(result.stage_id for result in self.results)
                 save_lock(root)
                 self.record = publish_page(layout, recorder, history.entry.number)
@@ -192,6 +194,7 @@ class RunSession:
             line = failure_line(error) if isinstance(error, Exception) else f"interrupted {self._place}"
             history.fail(line, recorder.finish("FAILED"))
             raise
+        # Outside of the block above: a run whose stages are done has succeeded, whatever its records come to.
         self._finish(history, recorder, self.record)
 
     def _finish(self, history: RunHistory, recorder: Recorder, record: RunRecord | None) -> None:
@@ -204,7 +207,7 @@ class RunSession:
             tags[DESCRIPTION] = summary
         if self._line:
             tags["line"] = line
-        recorder.close("FINISHED", **tags)
+        recorder.close("FINISHED", **tags)  # `wait` comes after the report, which a slow tracker does not hold up
         if self._server:
             self._server.restart_if_gone()
         publish_summary(self._layout, recorder, history.entry.name, summary)

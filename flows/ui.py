@@ -11,8 +11,7 @@ from flows.prefect_runs.temporary_server import TemporaryServer
 from tasks.layout import Layout
 from tasks.params.machine import Tracking
 from tasks.tracking import server
-from tasks.tracking.addresses import server_address
-from tasks.tracking.server import TrackingServer, runs_url
+from tasks.tracking.server import TrackingServer, runs_url, server_address
 
 TICK = 1.0
 """Seconds between two checks of the servers."""

@@ -40,16 +40,18 @@ def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     """
     with _translate_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Next to the target: a rename is atomic within one file system only, and /tmp is often another.
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 yield stream
                 stream.flush()
                 if durable:
+                    # Before the rename: after a loss of power some file systems have the new name with no content.
                     os.fsync(stream.fileno())
-            os.chmod(temporary, 0o644)
+            os.chmod(temporary, 0o644)  # mkstemp's 0600 would lock out the readers of a shared project
             os.replace(temporary, path)
-        except BaseException:
+        except BaseException:  # Ctrl-C, too
             Path(temporary).unlink(missing_ok=True)
             raise
 
@@ -61,6 +63,7 @@ def open_file_itself(path: str, flags: int) -> int:
     """
     no_file = GraftError(f"{path}: is a link, a pipe or a device, not a file, and is not written; remove it")
     try:
+        # O_NONBLOCK: to open a pipe that nobody reads would wait for ever; of a file it changes nothing.
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         raise no_file if error.errno in (errno.ELOOP, errno.ENXIO) else error from None
@@ -114,7 +117,7 @@ def read_jsonl(path: Path, record: type[RecordT]) -> list[RecordT]:
 
 def stream_jsonl(path: Path, record: type[RecordT]) -> Iterator[RecordT]:
     """`read_jsonl` as an iterator, one line at a time in memory. Raises when it reaches an invalid line."""
-    return (each for _, each in read_numbered(path, record))
+    return (line for _, line in read_numbered(path, record))
 
 
 def read_numbered(path: Path, record: type[RecordT]) -> Iterator[tuple[int, RecordT]]:
@@ -143,6 +146,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         try:
             os.chmod(temporary, 0o755)
             yield temporary
+            # A rename cannot replace a folder that has something in it, so the two change places.
             if path.is_dir() and not path.is_symlink() and _exchange(temporary, path):
                 shutil.rmtree(temporary)  # now the old folder
                 return
@@ -155,10 +159,11 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             raise
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(new: Path, old: Path) -> bool:
     """Exchange two folders in one step, so that both paths always exist; False if the file system cannot."""
+    # Python has no name for this system call. NFS refuses it, and a libc may lack it.
     libc, here, exchange = ctypes.CDLL(None), -100, ctypes.c_uint(2)  # AT_FDCWD, RENAME_EXCHANGE
-    names = (here, os.fsencode(one), here, os.fsencode(other))
+    names = (here, os.fsencode(new), here, os.fsencode(old))
     return hasattr(libc, "renameat2") and int(libc.renameat2(*names, exchange)) == 0
 
 

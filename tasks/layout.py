@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.records import Split
+from tasks.records.problems import Split
 
 REWARDS = "rewards.jsonl"
 """Name of the rewards in the folder of their trajectories."""

@@ -82,22 +82,22 @@ def known_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def _known_secrets(variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     plain = _plain_secrets(variables)
-    found = plain | {form for value in plain for form in _forms(value)}
-    return tuple(sorted(found, key=lambda value: (-len(value), value)))
+    secrets = plain | {form for value in plain for form in _forms(value)}
+    return tuple(sorted(secrets, key=lambda value: (-len(value), value)))
 
 
 @lru_cache(maxsize=1)
 def _plain_secrets(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
-    found: set[str] = set()
+    secrets: set[str] = set()
     for name, value in variables:
         named = _NAMES.search(name) and not _PLACES.search(name)
-        found |= {value, *_parts(value)} if named else set()
-        found |= set(_tokens(value)) if name == "GRAFT_ALERTS" else set()
-        found |= {
+        secrets |= {value, *_parts(value)} if named else set()
+        secrets |= set(_tokens(value)) if name == "GRAFT_ALERTS" else set()
+        secrets |= {
             *_passwords(value),
             *(match.group().removeprefix(match["name"]) for match in _ASSIGNED.finditer(value)),
         }
-    return frozenset(part for value in found for part in (value, value.strip()) if _is_distinct(part.strip()))
+    return frozenset(part for value in secrets for part in (value, value.strip()) if _is_distinct(part.strip()))
 
 
 def _without_encoded(text: str) -> str:
@@ -105,7 +105,7 @@ def _without_encoded(text: str) -> str:
     cores = _cores(_plain_secrets(tuple(os.environ.items())))
     if not any(core in text for core in cores):
         return text
-    return _BASE64.sub(lambda found: HIDDEN if any(core in found[0] for core in cores) else found[0], text)
+    return _BASE64.sub(lambda match: HIDDEN if any(core in match[0] for core in cores) else match[0], text)
 
 
 @lru_cache(maxsize=1)
@@ -143,7 +143,7 @@ def _forms(value: str) -> Iterator[str]:
     """As in an address, in JSON, in HTML, and in the text of most errors."""
     content = value.encode(errors="surrogateescape")  # a variable may hold any bytes
     quoted = (quote(content), quote(content, safe=""), quote_plus(content))
-    yield from (unquote(value), *quoted, *(_PERCENT.sub(lambda found: found[0].lower(), text) for text in quoted))
+    yield from (unquote(value), *quoted, *(_PERCENT.sub(lambda match: match[0].lower(), text) for text in quoted))
     texts = [value, repr(value)[1:-1], *(json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (True, False))]
     yield from texts
     yield from (escaped for text in texts for escaped in _escaped(text))
@@ -159,7 +159,7 @@ def _escaped(value: str) -> Iterator[str]:
 
 def _passwords(value: str) -> list[str]:
     """Passwords of the addresses in a value, and user names as long as a key."""
-    users = (found.group().removeprefix(found["scheme"])[:-1] for found in _ADDRESS.finditer(value))
+    users = (match.group().removeprefix(match["scheme"])[:-1] for match in _ADDRESS.finditer(value))
     pairs = (user.partition(":") for user in users)
     return [password or user for user, _, password in pairs if password or len(user) >= LONG_USER]
 

@@ -16,7 +16,7 @@ from tasks.objective.recorded_logprobs import Logprobs
 from tasks.params.params import Params
 from tasks.ppo.critic import criticise, score_splits
 from tasks.ppo.value_head import read_head, write_head
-from tasks.records import Split
+from tasks.records.problems import Split
 from tasks.trajectories import RewardedTrajectory
 
 

@@ -14,7 +14,10 @@ from pydantic import Field
 from tasks.artifacts import read_numbered
 from tasks.errors import GraftError
 from tasks.layout import REWARDS
-from tasks.records import AskedProblem, Engine, Proposer, Record, Result, Split
+from tasks.records.problems import Split
+from tasks.records.programs import Result
+from tasks.records.record import Record
+from tasks.records.search import AskedProblem, Engine, Proposer
 
 RewardStatus = Literal["ok", "failed", "timeout"]
 

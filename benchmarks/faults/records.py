@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tasks.artifacts import write_jsonl
 from tasks.layout import Layout
-from tasks.records import Result
+from tasks.records.programs import Result
 from tests.support import finished_run, tiny_project
 from tests.support.broken_files import broken
 from tests.support.groups import make_group

@@ -19,7 +19,7 @@ from tasks.model.hf_model import unwrap_model
 
 if TYPE_CHECKING:
     from tasks.model.policy import Policy
-    from tasks.records import Completion
+    from tasks.records.search import Completion
 
 GROUP = 8  # rows of each prompt
 FAST = 3.0  # seconds of a batch that is measured more than once

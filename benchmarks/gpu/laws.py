@@ -26,7 +26,7 @@ from flows.process.settings import set_environment
 from tasks.model.scoring.mismatch import mismatch_of
 from tasks.objective.recorded_logprobs import behaviour_logprobs, sample_key, score_samples
 from tasks.objective.token_weights import TokenWeights
-from tasks.records import Dtype
+from tasks.records.policy import Dtype
 from tasks.select.certificate import certify
 from tasks.select.losses import Validation
 from tasks.select.tracin import influences

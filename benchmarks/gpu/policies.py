@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.step_sides import FIRST, Shape, model_of, tokenizer_of
 from tasks.model.sample import Sample
-from tasks.records import Dtype
+from tasks.records.policy import Dtype
 from tasks.update.step_plan import UpdateGroup
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from tests.support.update_flop import update_flop
 
 if TYPE_CHECKING:
     from tasks.model.policy import Policy
-    from tasks.records import Completion
+    from tasks.records.search import Completion
     from tasks.update.step_plan import UpdateGroup
 
 SAMPLE_TIME = 0.4  # share of the phase's time that sampling may take

@@ -15,7 +15,7 @@ from benchmarks.support.short_runs import Figures
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.rollout import roll_out
 from tasks.round import learn
 from tasks.round_start import HeldModels

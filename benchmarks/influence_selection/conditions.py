@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Literal
 
 from tasks.programs.answer_check import is_right
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.seeds import derive_seed
 from tasks.trajectories import RewardedTrajectory, Trajectory
 

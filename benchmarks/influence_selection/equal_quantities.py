@@ -13,7 +13,7 @@ from tasks.environments.word_problems.from_template import cast_of, phrase_quest
 from tasks.environments.word_problems.generate import phrasings_of
 from tasks.environments.word_problems.stories.quantity import Option
 from tasks.environments.word_problems.stories.template import Template, answer_of, templates
-from tasks.records import Problem, Sibling
+from tasks.records.problems import Problem, Sibling
 from tasks.seeds import derive_seed
 
 TRIES = 2000

@@ -23,7 +23,7 @@ from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.params.params import Params
 from tasks.programs.answer_check import number_of
-from tasks.records import Problem, Sibling
+from tasks.records.problems import Problem, Sibling
 from tasks.rollout import roll_out
 from tasks.round import learn
 from tasks.round_start import HeldModels

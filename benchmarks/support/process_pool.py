@@ -1,13 +1,12 @@
 """Process pool of the benchmarks."""
 
 import multiprocessing
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TypeVar
 
 from flows.process import settings
+from tasks.core.child_process import end_with_parent
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -37,9 +36,4 @@ def _begin() -> None:
     settings.set_environment()
     parent = multiprocessing.parent_process()
     assert parent
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    end_with_parent(parent.join)

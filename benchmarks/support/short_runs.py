@@ -30,7 +30,7 @@ from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import overridden
 from tasks.params.params import Params
 from tasks.ppo.value_head import zero_head
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.reward.metrics import RewardTotals
 from tasks.rollout import Setting
 from tasks.round import run_round

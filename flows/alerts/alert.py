@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from flows.history.run_history import Entry
-from tasks.promotion_records import Promotion
-from tasks.records import Record, RewardAudit
+from tasks.records.promotion import Promotion
+from tasks.records.record import Record
+from tasks.records.selection import RewardAudit
 
 Kind = Literal[
     "run.failed",

@@ -66,7 +66,7 @@ def _deliver(root: Path, alerts: Sequence[Alert]) -> list[tuple[str, str]]:
         answers[name] = one_line(redacted("; ".join(filter(None, (channel(root, alert) for alert in alerts)))))
 
     # Not of a pool, whose threads the end of the process waits for. The context has Prefect's settings.
-    threads = [Thread(target=copy_context().run, args=(work, *each), daemon=True) for each in channels]
+    threads = [Thread(target=copy_context().run, args=(work, *channel), daemon=True) for channel in channels]
     end = time.monotonic() + LIMIT
     for thread in threads:
         thread.start()

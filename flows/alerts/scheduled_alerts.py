@@ -23,15 +23,15 @@ from flows.process.exit_codes import failure_line
 from flows.process.workspace_lock import SCHEDULED_RUN, WorkspaceLockedError, exclusive_lock
 from flows.reports.publish import failure
 from tasks.artifacts import read_json, write_json
-from tasks.core.terminal import print_warning
+from tasks.core.terminal import print_warning, warn_of_errors
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.promotion_records import Promotion
-from tasks.records import RewardAudit
+from tasks.records.promotion import Promotion
+from tasks.records.selection import RewardAudit
 
 PREFIX = "Flow run encountered an exception: "
-"""Of Prefect's message of a run that failed."""
+"""The beginning of Prefect's message of a run that failed."""
 
 
 @contextmanager
@@ -42,10 +42,10 @@ def scheduled_alerts(root: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         line = failure_line(error) if isinstance(error, Exception) else "interrupted"
-        with _warn("none sent"):
+        with warn_of_errors("alerts: none sent"):
             send(root, [_failed(root, line)])
         raise
-    with _warn("none sent"):
+    with warn_of_errors("alerts: none sent"):
         send(root, _results(Layout(root)))
 
 
@@ -54,7 +54,7 @@ def check_schedule(root: Path, schedules: Sequence[SCHEDULE_TYPES], begins: bool
 
     `begins`: a run begins now, which counts as that of the last time.
     """
-    with _warn("none sent"):
+    with warn_of_errors("alerts: none sent"):
         send(root, [*_killed(root), *_missed(root, schedules, begins)])
 
 
@@ -85,7 +85,7 @@ def _missed(root: Path, schedules: Sequence[SCHEDULE_TYPES], begins: bool) -> li
     if not schedules:
         return []
     memory, now = _memory(root), _now()
-    present = tuple(each.model_dump_json() for each in schedules)
+    present = tuple(schedule.model_dump_json() for schedule in schedules)
     is_same = [rule_of(text) for text in memory.schedules] == [rule_of(text) for text in present]
     times = scheduled_times(memory.schedules, memory.until, now) if memory.until and is_same else []
     until = times[-1] - timedelta(microseconds=1) if times and not begins else now
@@ -143,31 +143,22 @@ def _schedules() -> list[SCHEDULE_TYPES]:
         return []
     try:
         with get_client(sync_client=True) as client:
-            found = client.read_deployment(UUID(deployment.id)).schedules
+            schedules = client.read_deployment(UUID(deployment.id)).schedules
     except (HTTPError, ObjectNotFound) as error:
         print_warning(f"alerts: prefect: no schedule of this run there ({failure(error)})")
         return []
-    return [each.schedule for each in found if each.active]
+    return [entry.schedule for entry in schedules if entry.active]
 
 
 def _memory(root: Path) -> Memory:
-    with _warn("some alerts may be missing"):
+    with warn_of_errors("alerts: some alerts may be missing"):
         return read_json(_file(root), Memory) if _file(root).exists() else Memory()
     return Memory()
 
 
 def _write(root: Path, memory: Memory) -> None:
-    with _warn("some may come twice"):
+    with warn_of_errors("alerts: some may come twice"):
         write_json(_file(root), memory)
-
-
-@contextmanager
-def _warn(lost: str) -> Iterator[None]:
-    """A file that cannot be read or written is a warning."""
-    try:
-        yield
-    except GraftError as error:
-        print_warning(f"alerts: {lost}: {error}")
 
 
 def _file(root: Path) -> Path:

@@ -67,9 +67,9 @@ def with_debug(command: Callable[..., None]) -> Callable[..., None]:
     def without(debug: bool, **options: Any) -> None:  # noqa: ARG001
         command(**options)
 
-    own = signature(command)
+    wrapped = signature(command)
     debug = Parameter("debug", Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
-    without.__signature__ = own.replace(parameters=[*own.parameters.values(), debug])  # type: ignore[attr-defined]
+    without.__signature__ = wrapped.replace(parameters=[*wrapped.parameters.values(), debug])  # type: ignore[attr-defined]
     return without
 
 

@@ -258,6 +258,6 @@ def doctor() -> None:
     for column in table.columns[2:]:
         column.no_wrap, column.overflow = False, "fold"
     for finding in findings:
-        table.add_row(finding.state, finding.thing, finding.found, finding.lost, finding.remedy or "")
+        table.add_row(finding.state, finding.thing, finding.result, finding.lost, finding.remedy or "")
     PlainConsole(highlight=False).print(table)
     raise typer.Exit(any(finding.state == "wrong" for finding in findings))

@@ -37,7 +37,8 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.params.sections import Rewards
 from tasks.programs.answer_check import failure_reason
-from tasks.records import Lineage, Problem
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem
 from tasks.reward.compute import RewardedShard
 from tasks.rollout import Setting, roll_out, roll_out_split, without_tree
 from tasks.search.draw import draw_problems, draw_train_problems

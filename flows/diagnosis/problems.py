@@ -16,7 +16,8 @@ from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.params.fields import Baseline
 from tasks.params.update import Update
 from tasks.programs.operators.builtin import without_context
-from tasks.records import Attempt, Result
+from tasks.records.evaluation import Attempt
+from tasks.records.programs import Result
 from tasks.trajectories import RewardedTrajectory
 
 Performance = list[list[Attempt]] | str

@@ -51,6 +51,7 @@ def reproduce(stage: Any, function: Callable[[], None], force: bool, before_dump
     `before_dump` is called before the stage is written into `dvc.lock`.
     """
     hows: list[How] = []
+    # On this object alone: DVC's class stays as it is for what else DVC does in this process.
     stage.changed = partial(_changed, stage)
     stage.run = partial(_run, stage)
     stage._run_stage = partial(_restore_or_run, stage, function, hows)
@@ -99,9 +100,14 @@ def _restore_or_run(
             hows.append("restored")
             return
     stage.save_deps()
-    _refuse_changed_sources(stage)
+    for file in _changed_sources(stage):
+        raise GraftError(f"{file}: changed since this command began; run it again to use the new source")
     unlocked_repo(lambda _: function())(stage)
-    _refuse_changed_deps(stage)
+    for path in [*_changed_sources(stage), *(dep.def_path for dep in stage.deps if dep.status())]:
+        raise GraftError(
+            f"{path}: changed while {stage.addressing} was running, so its result is of neither version "
+            "and was dropped; run it again"
+        )
     hows.append("ran")
 
 
@@ -122,16 +128,3 @@ def _changed_sources(stage: Any) -> list[str]:
     root = Path(stage.repo.root_dir)
     now = digests(root, stage_of(stage.addressing), load_params(root / "params.yaml"))
     return [file for file, digest in now.items() if source_digests_at_start().get(file) != digest]
-
-
-def _refuse_changed_sources(stage: Any) -> None:
-    for file in _changed_sources(stage):
-        raise GraftError(f"{file}: changed since this command began; run it again to use the new source")
-
-
-def _refuse_changed_deps(stage: Any) -> None:
-    for path in [*_changed_sources(stage), *(dep.def_path for dep in stage.deps if dep.status())]:
-        raise GraftError(
-            f"{path}: changed while {stage.addressing} was running, so its result is of neither version "
-            "and was dropped; run it again"
-        )

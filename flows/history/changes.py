@@ -22,7 +22,8 @@ from tasks.params.file import overridden
 from tasks.params.params import Params, dump_stage_params
 from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promote.champion import read_champion
-from tasks.records import Lineage, Record
+from tasks.records.policy import Lineage
+from tasks.records.record import Record
 
 WRITTEN_BY_RUNS = ("run/", "champion/", "challenger/")
 

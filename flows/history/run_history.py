@@ -7,21 +7,22 @@ workspace.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
 from flows.history.changes import RunInputs, list_changes, read_inputs, summarise_change
 from tasks.artifacts import read_json, read_jsonl, write_json, write_jsonl
 from tasks.core.metrics_files import read_numbers
-from tasks.core.terminal import print_warning
-from tasks.errors import GraftError
+from tasks.core.terminal import warn_of_errors
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promotion_records import Promotion
-from tasks.records import Record
+from tasks.records.promotion import Promotion
+from tasks.records.record import Record
 from tasks.tracking.tags import lock_digest
+
+LOST = "the history lacks how this run ended"
+"""The warning on a disk that is full: it costs the history, never the run that has ended."""
 
 
 class Entry(Record):
@@ -61,7 +62,7 @@ def write_entry(root: Path, entry: Entry) -> None:
 def count_nothing_new(root: Path) -> None:
     """Note at the last entry that a scheduled run found nothing new."""
     for last in entries(root)[-1:]:
-        with _warn("a run that found nothing new"):
+        with warn_of_errors("the history lacks a run that found nothing new"):
             later = {"nothing_new": last.nothing_new + 1, "nothing_new_until": now()}
             write_entry(root, last.model_copy(update=later))
 
@@ -114,7 +115,7 @@ class RunHistory:
         name = run_name(self.entry.number, self._change, headline)
         decision = read_json(self._layout.promotion, Promotion)
         self._end(done=True, line=line, name=name, dvc_lock_md5=lock_digest(lock), decision=decision)
-        with _warn():
+        with warn_of_errors(LOST):
             write_json(_inputs_file(self._layout), self._inputs)
 
     def fail(self, line: str, tracked_run: str | None) -> None:
@@ -131,7 +132,7 @@ class RunHistory:
 
     def _update(self, **fields: object) -> None:
         self.entry = self.entry.model_copy(update=fields)
-        with _warn():
+        with warn_of_errors(LOST):
             write_entry(self._layout.root, self.entry)
 
 
@@ -145,22 +146,13 @@ def _change_in_name(before: RunInputs | None, now: RunInputs) -> str:
 
 
 def inputs_of_last(layout: Layout) -> RunInputs | None:
-    """Those of the last run that succeeded."""
+    """The inputs of the last run that succeeded."""
     file = _inputs_file(layout)
     return read_json(file, RunInputs) if file.exists() else None
 
 
 def _inputs_file(layout: Layout) -> Path:
     return layout.root / ".graft" / "inputs.json"
-
-
-@contextmanager
-def _warn(lost: str = "how this run ended") -> Iterator[None]:
-    """A disk that is full costs the history, never the run that has ended."""
-    try:
-        yield
-    except GraftError as error:
-        print_warning(f"the history lacks {lost}: {error}")
 
 
 def add_failure(root: Path, line: str, flow_run: str) -> str:

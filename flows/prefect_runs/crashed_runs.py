@@ -92,7 +92,7 @@ def mark_crashed(root: Path, tracking: Tracking) -> list[str]:
     except (RecursionError, ValueError) as error:  # of json or pydantic
         raise GraftError(f"prefect: what answers at {url} is no Prefect server; {REMEDY}") from error
     if gone:
-        from tasks.tracking.queries import mark_killed
+        from tasks.tracking.store import mark_killed
 
         try:
             mark_killed(root, tracking, sorted(gone))

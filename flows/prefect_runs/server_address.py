@@ -76,9 +76,11 @@ def _variables(settings: str, field: str) -> list[str]:
     kinds: list[Any] = [PrefectBaseSettings]
     for kind in kinds:
         kinds += kind.__subclasses__()
-    (own,) = (kind for kind in kinds if kind.__name__ == settings)
-    names = [f"{own.model_config['env_prefix']}{field}"]
-    names += [name for name in getattr(own.model_fields[field].validation_alias, "choices", ()) if type(name) is str]
+    (section,) = (kind for kind in kinds if kind.__name__ == settings)
+    names = [f"{section.model_config['env_prefix']}{field}"]
+    names += [
+        name for name in getattr(section.model_fields[field].validation_alias, "choices", ()) if type(name) is str
+    ]
     return [name.upper() for name in names]
 
 

@@ -112,7 +112,7 @@ class ShardRunner:
         self._end()
 
     def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
-        """See FanOut. A single shard is computed in this process."""
+        """The values of the shards in their order, as of a FanOut. A single shard is computed in this process."""
         rest = iter(shards)
         first = list(islice(rest, 2))
         if self._params.kind == "sequential" or len(first) < 2:
@@ -139,7 +139,7 @@ class ShardRunner:
             yield self._value(under_way.popleft())
 
     def _cards(self) -> list[str]:
-        """Those of the workers that are started here; those of a cluster have their own, and Ray assigns them."""
+        """The cards of the workers that are started here; a cluster's workers have their own, and Ray assigns them."""
         is_ours = self._params.kind in ("processes", "dask") and self._params.address is None
         return visible_cards() if is_ours and self._device != "cpu" else []
 
@@ -237,8 +237,8 @@ def _ray(address: str | None, workers: int) -> Any:
 
 def _is_worker_loss(error: Exception) -> bool:
     """True if a worker ended before its shard was done."""
-    of = type(error).__module__.partition(".")[0]
-    return isinstance(error, BrokenExecutor | CrashedRun) or of in ("distributed", "ray")
+    library = type(error).__module__.partition(".")[0]
+    return isinstance(error, BrokenExecutor | CrashedRun) or library in ("distributed", "ray")
 
 
 def _refuse_missing(params: RunnerParams) -> None:

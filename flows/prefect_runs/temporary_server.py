@@ -37,10 +37,10 @@ WRITING, LISTENING = 20.0, 5.0
 PORT = int(os.environ.get("PREFECT_SERVER_API_PORT", "4200"))
 """Port of a server with pages, if it is free: Prefect's setting, with its default."""
 
-Part = Literal["api", "pages", "all"]
+ServerPart = Literal["api", "pages", "all"]
 """`api`: for one run; `pages`: to look at runs, without the services that start scheduled ones; `all`: both."""
 
-_SETTINGS: dict[Part, dict[str, str]] = {
+_SETTINGS: dict[ServerPart, dict[str, str]] = {
     "api": {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"},
     "pages": {"PREFECT__SERVER_WEBSERVER_ONLY": "1"},
     "all": {},
@@ -52,7 +52,7 @@ STARTING = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 class TemporaryServer:
     """A server on the loopback address that ends with this process. In a `with` statement it is its URL."""
 
-    def __init__(self, home: Path | None = None, part: Part = "api") -> None:
+    def __init__(self, home: Path | None = None, part: ServerPart = "api") -> None:
         """Start it. Its database is in `home`, by default PREFECT_HOME."""
         self._home = home or Path(os.environ["PREFECT_HOME"]).expanduser()
         self._database = self._home / "prefect.db"
@@ -108,7 +108,7 @@ class TemporaryServer:
     def stop(self) -> None:
         """End it, after it has written what it has received."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._process.stdin.close()  # the end of its input asks it to end; a signal would cancel its writers
         try:
             self._process.wait(STOPPING)
         except subprocess.TimeoutExpired:
@@ -155,8 +155,8 @@ def _stop_at_end_of_input(server: Any) -> None:
     from prefect.server.utilities.messaging.memory import Topic
 
     def waiting() -> bool:
-        subscriptions = [one for topic in [*Topic._topics.values()] for one in [*topic._subscriptions]]
-        return any(one._queue.qsize() or one._retry.qsize() for one in subscriptions)
+        readers = [reader for topic in [*Topic._topics.values()] for reader in [*topic._subscriptions]]
+        return any(reader._queue.qsize() or reader._retry.qsize() for reader in readers)
 
     read_input_to_end()
     begun = time.monotonic()

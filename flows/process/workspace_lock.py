@@ -37,7 +37,7 @@ def exclusive_lock(root: Path, what: str) -> Iterator[None]:
     Raises WorkspaceLockedError if it is taken.
     """
     with _lock(root, fcntl.LOCK_EX) as lock:
-        lock.truncate(0)
+        lock.truncate(0)  # of holders that were killed, whose lock the kernel released but whose names stand here
         _write_holder(lock, what)
         try:
             yield
@@ -80,24 +80,26 @@ def is_held(root: Path, alone: bool = False) -> bool:
 
 def is_run_at_work(root: Path) -> bool:
     """Whether a run holds the lock. Raises GraftError."""
-    return is_held(root, alone=True) and any(each.what.startswith((RETRAIN, SCHEDULED_RUN)) for each in _written(root))
+    return is_held(root, alone=True) and any(
+        holder.what.startswith((RETRAIN, SCHEDULED_RUN)) for holder in _written(root)
+    )
 
 
 def _written(root: Path) -> list[Holder]:
-    """Those that the text of the file names; one that was killed is among them until the next exclusive lock."""
+    """The holders that the text of the file names; one that was killed is among them until the next exclusive lock."""
     path = _path(root)
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    found = []
+    listed = []
     for line in lines:
         with suppress(ValidationError):
-            found.append(Holder.model_validate_json(line))
-    return found
+            listed.append(Holder.model_validate_json(line))
+    return listed
 
 
 @contextmanager
 def _lock(root: Path, kind: int) -> Iterator[IO[str]]:
     path = _path(root)
-    with _opened(path, "a") as stream:
+    with _opened(path, "a") as stream:  # "w" would empty the names of the holders before the lock is taken
         if not _take(stream, kind):
             who = ", ".join(holders(root)) or "another graft"
             raise WorkspaceLockedError(f"{root}: {who} is at work here; wait until it ends, or stop it")
@@ -117,6 +119,7 @@ def _take(stream: IO[str], kind: int) -> bool:
     limit = time.monotonic() + PATIENCE
     while True:
         try:
+            # flock, not lockf: that one would be released as soon as this process closes any file handle of the path.
             fcntl.flock(stream, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > limit:

@@ -1,13 +1,14 @@
 """Comparison of runs: params that differ, and changes on the same test problems with paired intervals and p-values."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from flows.reports.run_record import WHENS, RunRecord, When
+from tasks.environments.measures import PREFIX
 from tasks.errors import GraftError
 from tasks.evaluate.summary import measures
-from tasks.records import ProblemOutcome
+from tasks.records.evaluation import ProblemOutcome
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import CONFIDENCE, RESAMPLE_BATCH, RESAMPLES, Estimate, difference_interval
 
@@ -174,6 +175,11 @@ def title_of(measure: str) -> str:
     """`pass_at_5` → `pass@5 sampled`, `…_operations_2` → `… operations: 2`."""
     title = re.sub(r"_at_(\d+)", r"@\1", re.sub(r"_operations_(\d+)$", r" operations: \1", measure))
     return (f"{title} sampled" if re.fullmatch(r"\w+@\d+", title) else title).replace("_", " ")
+
+
+def mean_titles(measures: Iterable[str]) -> dict[str, str]:
+    """Metric → title of the costs of a sample and of an environment's own measures."""
+    return COSTS | {name: name.removeprefix(PREFIX).replace("/", " ").replace("_", " ") for name in measures}
 
 
 def level(value: float) -> str:

@@ -9,7 +9,8 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.problems.jsonl import problem_places
 from tasks.programs.operators.builtin import without_context
-from tasks.records import Problem, RewardAudit
+from tasks.records.problems import Problem
+from tasks.records.selection import RewardAudit
 
 MAX_CHARACTERS = 80
 """Characters of a question."""

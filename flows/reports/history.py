@@ -9,7 +9,7 @@ from tasks.core.terminal import make_table, print_text, shortened
 from tasks.layout import Layout
 from tasks.promote.challenger import read_challenger
 from tasks.promote.champion import read_history
-from tasks.promotion_records import Promotion
+from tasks.records.promotion import Promotion
 from tasks.statistics.intervals import Estimate
 
 WIDTH = 120
@@ -46,7 +46,7 @@ def print_history(layout: Layout, last: int, console: Console) -> None:
 
 
 def _decision(entry: Entry, approved: set[str], challenger: Promotion | None) -> str:
-    """Of a run that has ended, with the one who approved."""
+    """The decision of a run that has ended, with the one who approved."""
     decision = entry.decision
     if not entry.done:
         return "interrupted" if entry.line.startswith("interrupted") else "failed"
@@ -61,8 +61,8 @@ def _decision(entry: Entry, approved: set[str], challenger: Promotion | None) ->
 
 def _lead(entry: Entry) -> str:
     """Over the champion of then, with its interval."""
-    found = entry.decision
-    return change(Estimate(found.difference, found.low, found.high)) if found else ""
+    decision = entry.decision
+    return change(Estimate(decision.difference, decision.low, decision.high)) if decision else ""
 
 
 def _fitting(name: str, width: int) -> str:

@@ -4,7 +4,8 @@ from tasks.artifacts import read_jsonl, stream_jsonl
 from tasks.core.terminal import shortened
 from tasks.layout import Layout
 from tasks.programs.operators.builtin import without_context
-from tasks.records import Record, Selected
+from tasks.records.record import Record
+from tasks.records.selection import Selected
 from tasks.statistics.influence_histogram import measured_lines
 from tasks.trajectories import Trajectory
 
@@ -36,23 +37,23 @@ def influence_extremes(layout: Layout, round: int) -> list[InfluenceExample]:
     ranked = sorted(lines, key=lambda line: (-(line.influence or 0.0), line.problem_id, line.member))
     ends = ranked if len(ranked) <= 2 * EXTREMES else [*ranked[:EXTREMES], *ranked[-EXTREMES:]]
     path, missing = layout.trajectories(round), {line.problem_id for line in ends}
-    found: dict[str, Trajectory] = {}
+    trajectories: dict[str, Trajectory] = {}
     if missing and path.is_file():
         for trajectory in stream_jsonl(path, Trajectory):
             if trajectory.problem_id in missing:
-                found[trajectory.problem_id] = trajectory
-                if len(found) == len(missing):
+                trajectories[trajectory.problem_id] = trajectory
+                if len(trajectories) == len(missing):
                     break
     return [
         InfluenceExample(
             problem_id=line.problem_id,
             member=line.member,
-            question=shortened(without_context(found[line.problem_id].problem.question), MAX_CHARACTERS),
-            completion=shortened(found[line.problem_id].members[line.member].code, MAX_CHARACTERS),
+            question=shortened(without_context(trajectories[line.problem_id].problem.question), MAX_CHARACTERS),
+            completion=shortened(trajectories[line.problem_id].members[line.member].code, MAX_CHARACTERS),
             advantage=line.advantage,
             influence=line.influence or 0.0,
             selected=line.selected,
         )
         for line in ends
-        if line.problem_id in found and line.member < len(found[line.problem_id].members)
+        if line.problem_id in trajectories and line.member < len(trajectories[line.problem_id].members)
     ]

@@ -20,7 +20,7 @@ from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.jsonl import MOST_NAMED, Reader, longest_of, question_key, rules_of
 from tasks.problems.row import Format
 from tasks.programs.operators.builtin import context, without_context
-from tasks.records import Answer, Problem
+from tasks.records.problems import Answer, Problem
 from tasks.statistics.problem_profile import kind_of_answer
 
 EXAMPLES = 3
@@ -52,8 +52,8 @@ def describe_files(path: str, evaluator: str, siblings: int, environment: str | 
     if evaluator not in EVALUATORS and ":" not in evaluator:
         raise GraftError(f"--evaluator: no {evaluator!r}; name one of {', '.join(EVALUATORS)}, or module:CLASS")
     files = problem_files(Path.cwd(), path).items()
-    own = Path("params.yaml")
-    shown = own if own.is_file() else SHIPPED
+    params_file = Path("params.yaml")
+    shown = params_file if params_file.is_file() else SHIPPED
     params = overridden(shown, read_text(shown), [f"environment={environment}"] if environment else [])[1]
     reads = environment_in(Path.cwd(), params)
     reader = Reader(evaluator, environment=reads, siblings=siblings, sandbox=params.sandbox, loads=False)
@@ -66,7 +66,9 @@ def _too_long(params: PolicyParams, summaries: Sequence[FileSummary]) -> list[st
     """A line on a question for which the base has no room; none where the base cannot be read without a download."""
     from tasks.bootstrap.base_check import check_base
 
-    by_place = {where_of(each.name, place): problem for each in summaries for place, problem in each.problems.items()}
+    by_place = {
+        where_of(summary.name, place): problem for summary in summaries for place, problem in summary.problems.items()
+    }
     questions = longest_of(by_place)
     try:
         check_base(params, questions, download=False)
@@ -150,8 +152,10 @@ def _without_value(summary: FileSummary) -> str:
     if summary.evaluator != "expression" or find_spec("math_verify") is None:
         return ""
     texts = {place: p.answer for place, p in summary.problems.items() if isinstance(p.answer, str)}
-    found = [place for place, text in texts.items() if not has_value(text)]
-    return f"; {len(found)} of them no expression, equal to the same letters alone: {_listed(found)}" if found else ""
+    unread = [place for place, text in texts.items() if not has_value(text)]
+    return (
+        f"; {len(unread)} of them no expression, equal to the same letters alone: {_listed(unread)}" if unread else ""
+    )
 
 
 def _listed(places: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.promote.challenger import read_challenger
-from tasks.promotion_records import Promotion
+from tasks.records.promotion import Promotion
 from tasks.tracking.recorder import Recorder
 
 logger = logging.getLogger(__name__)
@@ -92,9 +92,9 @@ def summary_of(record: RunRecord) -> str:
     """
     names = ("pass_at_1_greedy", *(f"pass_at_{k}" for k in record.evaluation.ks))
     rows = [
-        [title_of(found.name), level(found.first), level(found.second), change(found.difference)]
-        for found in changes(record)
-        if found.name in names
+        [title_of(measure.name), level(measure.first), level(measure.second), change(measure.difference)]
+        for measure in changes(record)
+        if measure.name in names
     ]
     head = [[f"{len(record.outcomes['after'])} test problems", "before", "after", "change"], ["---"] * 4]
     table = (f"| {' | '.join(row)} |" for row in (*head, *rows))

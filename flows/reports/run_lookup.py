@@ -33,13 +33,13 @@ def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
         if not account.is_file():
             raise GraftError(f"{entry.name}: {account} is missing; name its folder, or a commit with its dvc.lock")
         return entry.name, read_json(account, RunRecord)
-    found = _from_dvc(name, project)
-    if found is None:
+    run = _from_dvc(name, project)
+    if run is None:
         raise GraftError(
             f"{shortened(name, LONGEST_NAME)}: no such run; name a folder with run/ in it, an account.json, a DVC "
             "experiment, a git commit with its dvc.lock, or its number in graft history"
         )
-    return found
+    return run
 
 
 def _title(name: str, project: Path, lock: Path) -> str:

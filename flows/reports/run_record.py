@@ -18,7 +18,7 @@ from flows.reports.doubtful_problems import doubtful_problems
 from flows.reports.influence_extremes import EXTREMES, InfluenceExample, influence_extremes
 from flows.reports.selection_sentence import selection_sentence
 from flows.stages.dvc_yaml import parse
-from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
+from tasks.artifacts import digest_path, first_problem, read_json, read_jsonl, read_text
 from tasks.core.metrics_files import flatten, read_metrics, read_table
 from tasks.core.terminal import answer_text, shortened
 from tasks.errors import GraftError
@@ -26,8 +26,12 @@ from tasks.layout import Layout
 from tasks.params.params import is_run_only
 from tasks.params.sections import MOST_ROUNDS
 from tasks.programs.operators.builtin import without_context
-from tasks.promotion_records import Promotion
-from tasks.records import REMEDY, Attempt, Number, Problem, ProblemOutcome, Record, Result, RewardAudit, Selected
+from tasks.records.evaluation import Attempt, ProblemOutcome
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
+from tasks.records.promotion import Promotion
+from tasks.records.record import Number, Record
+from tasks.records.selection import REMEDY, RewardAudit, Selected
 from tasks.reward.histogram import RewardBin, read_histogram
 from tasks.statistics.influence_histogram import influence_histogram
 
@@ -40,7 +44,7 @@ MAX_CHARACTERS = 2000
 """Characters of a text; a completion may be much longer."""
 
 
-Count = Annotated[int, Field(ge=0, le=10**12)]
+SampleCount = Annotated[int, Field(ge=0, le=10**12)]
 
 
 class GreedyCompletion(Record):
@@ -68,8 +72,8 @@ class Bar(Record):
 
     low: float
     high: float
-    selected: Count
-    not_selected: Count
+    selected: SampleCount
+    not_selected: SampleCount
 
 
 class EvaluationParams(BaseModel):
@@ -148,7 +152,7 @@ class RunRecord(Record):
     @property
     def selection_lines(self) -> list[str]:
         """A sentence about what decided which samples the update saw; none where the metrics do not tell."""
-        rounds = {n: own for n in range(1, self.rounds + 1) if (own := self.metrics.get(f"select@{n}"))}
+        rounds = {n: numbers for n in range(1, self.rounds + 1) if (numbers := self.metrics.get(f"select@{n}"))}
         sentence = selection_sentence(self.params, rounds)
         return [sentence] if sentence else []
 
@@ -197,7 +201,9 @@ def read_run_record(layout: Layout) -> RunRecord:
             decision=read_json(layout.promotion, Promotion).reason,
             outcomes={when: read_jsonl(layout.evaluation(when) / "outcomes.jsonl", ProblemOutcome) for when in WHENS},
             examples=_examples(layout),
-            metrics={each: read_metrics(layout, each) for each in stage_ids if _is_within(rounds, each)},
+            metrics={
+                stage_id: read_metrics(layout, stage_id) for stage_id in stage_ids if _is_within(rounds, stage_id)
+            },
             steps={str(n): _steps(layout.steps(n)) for n in numbers if layout.steps(n).is_file()},
             rewards={str(n): read_histogram(layout, n) for n in numbers if layout.reward_histogram(n).is_file()},
             audits=audits,
@@ -255,9 +261,7 @@ def _locked_params(path: Path) -> dict[str, dict[str, Any]]:
     try:
         lock = _Lock.model_validate(parse(path))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise GraftError(f"{path}: {where}: {first['msg']}; restore the file, git checkout dvc.lock") from None
+        raise GraftError(f"{path}: {first_problem(error)}; restore the file, git checkout dvc.lock") from None
     return {stage_id: (entry.params or {}).get("params.yaml", {}) for stage_id, entry in (lock.stages or {}).items()}
 
 

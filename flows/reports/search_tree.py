@@ -10,7 +10,7 @@ from tasks.artifacts import stream_jsonl, write_text
 from tasks.core.terminal import visible
 from tasks.errors import GraftError, one_line
 from tasks.layout import Layout
-from tasks.records import AskedProblem, TreeNode, Workflow
+from tasks.records.search import AskedProblem, TreeNode, Workflow
 from tasks.search.tree_drawing import rich_tree
 
 Line = TypeVar("Line", TreeNode, Workflow)
@@ -56,14 +56,14 @@ def write_workflow_files(layout: Layout, problem_id: str | None, round: int | No
     best: dict[str, dict[str, Workflow]] = {}
     for number in rounds or [_last_round(layout)]:
         index = layout.workflows(number) / "index.jsonl"
-        for each in (
+        for workflow in (
             _lines_of(index, Workflow, problem_id, "workflows") if problem_id else stream_jsonl(index, Workflow)
         ):
-            of_problem = best.setdefault(each.problem_id, {})
-            of_problem[each.workflow_id] = min(of_problem.get(each.workflow_id, each), each, key=_rank)
-    for name, found in best.items():
-        digits = len(str(len(found)))
-        for rank, workflow in enumerate(sorted(found.values(), key=_rank), start=1):
+            of_problem = best.setdefault(workflow.problem_id, {})
+            of_problem[workflow.workflow_id] = min(of_problem.get(workflow.workflow_id, workflow), workflow, key=_rank)
+    for name, workflows in best.items():
+        digits = len(str(len(workflows)))
+        for rank, workflow in enumerate(sorted(workflows.values(), key=_rank), start=1):
             write_text(folder / f"{name}-{rank:0{digits}}.py", _text(workflow), durable=False)
     return sum(map(len, best.values()))
 

@@ -25,7 +25,7 @@ def selection_sentence(params: Mapping[str, str], rounds: Mapping[int, Numbers])
         return "Nothing was measured or dropped (influence.selection none)."
     if selection == "audit":
         return _of_audit(known)
-    decided = known if selection == "random" else {n: own for n, own in known.items() if "measured" in own}
+    decided = known if selection == "random" else {n: metrics for n, metrics in known.items() if "measured" in metrics}
     if not decided:
         return (
             f"Nothing was dropped (influence.selection {selection}): influence was measured in no round, because "
@@ -44,7 +44,7 @@ def selection_sentence(params: Mapping[str, str], rounds: Mapping[int, Numbers])
 
 
 def _of_audit(known: Mapping[int, Numbers]) -> str:
-    errs = [number for number, own in known.items() if own.get("audit_err")]
+    errs = [number for number, metrics in known.items() if metrics.get("audit_err")]
     decided = {number: known[number] for number in errs if "measured" in known[number]}
     if decided:
         where = _rounds([*decided], len(known))
@@ -52,9 +52,9 @@ def _of_audit(known: Mapping[int, Numbers]) -> str:
             f"TracIn decided {where}, where rewards err: {_kept(decided)} were kept, those with influence above 0"
             f"{_others(known, decided)}{_influence(known)}."
         )
-    right = [number for number, own in known.items() if own.get("audit_right")]
+    right = [number for number, metrics in known.items() if metrics.get("audit_right")]
     unclear = [number for number in known if number not in (*right, *errs)]
-    found = [
+    answers = [
         f"{verb} {_rounds(numbers, len(known))}"
         for verb, numbers in (
             ("found rewards right", right),
@@ -63,12 +63,12 @@ def _of_audit(known: Mapping[int, Numbers]) -> str:
         )
         if numbers
     ]
-    text = f"Nothing was dropped: the audit {_listed(found)}"
+    text = f"Nothing was dropped: the audit {_listed(answers)}"
     return f"{text}{', where influence could not be measured' if errs else ''}{_influence(known)}."
 
 
 def _kept(rounds: Mapping[int, Numbers]) -> str:
-    selected, samples = (sum(own.get(name, 0) for own in rounds.values()) for name in ("selected", "samples"))
+    selected, samples = (sum(metrics.get(name, 0) for metrics in rounds.values()) for name in ("selected", "samples"))
     return f"{selected:,.0f} of {samples:,.0f} samples"
 
 
@@ -88,15 +88,15 @@ def _influence(known: Mapping[int, Numbers]) -> str:
     last = next((number for number in reversed([*known]) if "measured" in known[number]), None)
     if last is None:
         return ""
-    own, where = known[last], "in the last round" if last == max(known) else f"in round {last}"
-    text = f"; influence was measured on {own['measured']:,.0f} of {own['samples']:,.0f} samples {where}"
-    share = own.get("influence_positive_share")
+    metrics, where = known[last], "in the last round" if last == max(known) else f"in round {last}"
+    text = f"; influence was measured on {metrics['measured']:,.0f} of {metrics['samples']:,.0f} samples {where}"
+    share = metrics.get("influence_positive_share")
     return text if share is None else f"{text}, {100 * (1 - share):.0f} % of them not above 0"
 
 
-def _rounds(numbers: Sequence[int], of: int) -> str:
-    if len(numbers) == of > 1:
-        return f"in all {of} rounds"
+def _rounds(numbers: Sequence[int], rounds: int) -> str:
+    if len(numbers) == rounds > 1:
+        return f"in all {rounds} rounds"
     return f"in round{'s' if len(numbers) > 1 else ''} {_listed([*map(str, numbers)])}"
 
 

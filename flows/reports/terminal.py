@@ -9,20 +9,22 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from flows.reports.comparison import COSTS, change, changes, level_with_interval, title_of
+from flows.reports.comparison import change, changes, level_with_interval, mean_titles, title_of
 from flows.reports.run_record import RunRecord
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json
 from tasks.core.terminal import make_table
-from tasks.environments.measures import PREFIX
 from tasks.evaluate.environment_measures import is_level
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promotion_records import Promotion
-from tasks.records import Choice
+from tasks.records.evaluation import Choice
+from tasks.records.promotion import Promotion
 from tasks.redaction import redacted
 from tasks.reward.metrics import plateau_remarks
 from tasks.statistics.intervals import CONFIDENCE
+
+SHARES = {"invalid": "invalid samples", "cut": "cut samples"}
+"""Metric → title, of the samples."""
 
 
 def print_report(
@@ -52,19 +54,17 @@ def _learning(record: RunRecord) -> Table:
     first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
     title = f"{len(record.outcomes['after'])} test problems"
     table = make_table(title, "before", "after", "change", wrap=title)
-    for found in changes(record):
-        measure = title_of(found.name).replace("pass@1 greedy ", "  ")
-        levels = (level_with_interval(numbers, found.name) for numbers in (first, last))
-        table.add_row(measure, *levels, change(found.difference))
+    for measure in changes(record):
+        levels = (level_with_interval(numbers, measure.name) for numbers in (first, last))
+        table.add_row(title_of(measure.name).replace("pass@1 greedy ", "  "), *levels, change(measure.difference))
     return table
 
 
 def _means(record: RunRecord) -> Table:
     """Shares of the samples without a result and cut at their length limit, costs, and the environment's measures."""
     first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
-    measures = {name: name.removeprefix(PREFIX).replace("_", " ").replace("/", " ") for name in last if is_level(name)}
     table = make_table("means", "before", "after", "change", wrap="means")
-    for name, title in {"invalid": "invalid samples", "cut": "cut samples", **COSTS, **measures}.items():
+    for name, title in {**SHARES, **mean_titles(filter(is_level, last))}.items():
         if name in first:
             levels = (level_with_interval(numbers, name) for numbers in (first, last))
             table.add_row(title, *levels, f"{last[name] - first[name]:+.3f}")

@@ -36,7 +36,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.problems.digests import digest_problem_files
-from tasks.promotion_records import Promotion
+from tasks.records.promotion import Promotion
 from tasks.redaction import redacted
 
 

@@ -10,7 +10,7 @@ from tasks.artifacts import read_json, write_json
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.records import Record
+from tasks.records.record import Record
 
 
 class Timing(Record):

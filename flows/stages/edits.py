@@ -34,10 +34,10 @@ def differences(shipped: Any, ours: Any) -> list[str]:
     """`edited_stages` of two parsed files."""
     try:
         pairs = [(stage, entry, ours["stages"].get(stage)) for stage, entry in shipped["stages"].items()]
-        found = [(stage, "; ".join(_differences(stage, before, now))) for stage, before, now in pairs]
+        edits = [(stage, "; ".join(_differences(stage, before, now))) for stage, before, now in pairs]
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise GraftError(f"dvc.yaml: its stages cannot be read ({error}); {REMEDY}") from None
-    return [f"dvc.yaml: {stage}: {what}" for stage, what in found if what]
+    return [f"dvc.yaml: {stage}: {what}" for stage, what in edits if what]
 
 
 def _differences(stage: str, shipped: dict[str, Any], ours: dict[str, Any] | None) -> Iterator[str]:
@@ -60,11 +60,11 @@ def _differences(stage: str, shipped: dict[str, Any], ours: dict[str, Any] | Non
 def _plain(stage: str, entry: dict[str, Any]) -> dict[str, Any]:
     """The settings of a stage by name, those under `do` too; of a list, item → its options."""
     flat = {key: value for key, value in entry.items() if key != "do"} | dict(entry.get("do", {}))
-    found = {key: _items(value) if key in _LISTS else value for key, value in flat.items() if key not in _OPTIONAL}
-    found["cmd"] = str(found.get("cmd", "")).replace(IN_CLONE, IN_PROJECT, 1)
+    settings = {key: _items(value) if key in _LISTS else value for key, value in flat.items() if key not in _OPTIONAL}
+    settings["cmd"] = str(settings.get("cmd", "")).replace(IN_CLONE, IN_PROJECT, 1)
     if stage == SOURCES:
-        found.pop("deps", None)  # it runs every time; a project has none
-    return found
+        settings.pop("deps", None)  # it runs every time; a project has none
+    return settings
 
 
 def _items(listed: Any) -> dict[str, Any]:

@@ -45,12 +45,12 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
 
 def functions_of(params: Params) -> dict[str, tuple[str, str]]:
     """Param that names a user's function → the name, and the arguments that the function is called with."""
-    found = {
+    functions = {
         "influence.selection": (params.influence.selection, "measured"),
         "update.loss": (params.update.loss, "logprobs, ratio, advantages, objective"),
         "update.advantages": (params.update.advantages, "groups"),
     }
-    return {param: (name, arguments) for param, (name, arguments) in found.items() if ":" in name}
+    return {param: (name, arguments) for param, (name, arguments) in functions.items() if ":" in name}
 
 
 def digests_for(files: Mapping[str, Digest], declared: Sequence[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from html import escape
 from recipes.chess.formats import read_analysis, read_state, read_transition
 from recipes.chess.position import FILES, NUMBERS, Board
 from recipes.chess.terms import evaluations_of, is_analysis, is_right
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 SIZE = 24
 """Side of a square."""

@@ -44,7 +44,8 @@ from tasks.errors import GraftError
 from tasks.evaluators.number import Value
 from tasks.params.fields import Count, Share, Temperature
 from tasks.params.sections import Problems, Section
-from tasks.records import Problem, Result, Sibling, Split
+from tasks.records.problems import Problem, Sibling, Split
+from tasks.records.programs import Result
 from tasks.seeds import derive_seed
 
 EVALUATOR = "text"

@@ -9,7 +9,7 @@ from recipes.chess.position import Position
 from recipes.chess.rules import ending, is_legal, position_after, read_move
 from recipes.chess.terms import is_analysis
 from tasks.environments.protocol import Complete
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 GAMES = 50
 LONGEST = 60

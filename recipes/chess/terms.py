@@ -18,7 +18,8 @@ from recipes.chess.formats import (
     read_state,
     read_transition,
 )
-from tasks.records import Problem, Result
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
 
 ANALYSIS = "analysis"
 """Field of a problem of task P: what the engine says of each legal move."""

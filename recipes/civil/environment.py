@@ -28,7 +28,8 @@ from tasks.environments.protocol import Gate, Solved, Term
 from tasks.errors import GraftError
 from tasks.params.fields import Count, Share
 from tasks.params.sections import Problems, Section
-from tasks.records import Problem, Result, Sibling, Split
+from tasks.records.problems import Problem, Sibling, Split
+from tasks.records.programs import Result
 from tasks.seeds import derive_seed
 
 CIVIL, VIOLATION = "civil", "toxic"

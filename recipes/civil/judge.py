@@ -11,7 +11,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from tasks.errors import GraftError
-from tasks.records import Problem, Result
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
 
 
 class Judge:

@@ -18,7 +18,9 @@ from tasks.environments.protocol import CheckedProblems, Environment, Judge, sol
 from tasks.evaluators.scores import score as score_by_evaluator
 from tasks.params.sections import Problems, SandboxParams, Section
 from tasks.programs.code_blocks import code_of
-from tasks.records import Problem, Result, Split, Workflow
+from tasks.records.problems import Problem, Split
+from tasks.records.programs import Result
+from tasks.records.search import Workflow
 
 _ASKED = (
     "Write the Python function that is described. Use the standard library only. Answer with the code of the whole "

@@ -11,7 +11,8 @@ from typing import Any
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value, kind_of
 from tasks.evaluators.scores import Evaluator
-from tasks.records import Answer, CheckVerdict, Result
+from tasks.records.problems import Answer
+from tasks.records.programs import CheckVerdict, Result
 
 UNIT_TESTS = "unit_tests"
 """The name of the evaluator."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from recipes.code.evaluator import UNIT_TESTS
 from tasks.environments.word_problems.spread import cycle
 from tasks.errors import GraftError
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 from tasks.seeds import derive_seed
 
 SHOWN, HIDDEN = 1, 5

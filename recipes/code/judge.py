@@ -9,7 +9,8 @@ from recipes.code.harness.outcomes import Outcome, UnitTests, make_test_sandbox,
 from tasks.environments.protocol import Judge
 from tasks.params.sections import SandboxParams
 from tasks.programs.sandbox.sandbox import MAX_SOURCE, SANDBOX_DIED, Sandbox
-from tasks.records import CheckVerdict, Problem, Result
+from tasks.records.problems import Problem
+from tasks.records.programs import CheckVerdict, Result
 
 NONE = Outcome(0, 0)
 """Where there are no tests."""

@@ -7,7 +7,9 @@ from recipes.code.harness.outcomes import Outcome, UnitTests, make_test_sandbox,
 from tasks.params.sections import SandboxParams
 from tasks.programs.code_blocks import code_of
 from tasks.programs.workflow_files import solution_record
-from tasks.records import CheckVerdict, Problem, Result, Workflow
+from tasks.records.problems import Problem
+from tasks.records.programs import CheckVerdict, Result
+from tasks.records.search import Workflow
 
 
 def known_solutions(problems: Sequence[Problem], sandbox: SandboxParams) -> dict[str, Workflow | None]:

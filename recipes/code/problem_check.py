@@ -28,7 +28,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
 from tasks.programs.code_blocks import syntax_tree
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Sandbox
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 Texts = Sequence[TextVerdicts]
 """Verdicts of one program, for each text of tests."""

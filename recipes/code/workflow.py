@@ -4,7 +4,8 @@ from recipes.code.environment import UnitTested, hidden_share
 from recipes.code.evaluator import EVALUATOR, UNIT_TESTS
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.programs.contract import prompt_of
-from tasks.records import Problem, Result
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
 
 
 class CodeWorkflow(UnitTested, WorkflowEnvironment):

@@ -37,7 +37,8 @@ from tasks.model.checkpoints.load_errors import translate_errors
 from tasks.model.checkpoints.version import LINEAGE, verify_policy
 from tasks.model.policy import Policy
 from tasks.params.sections import PolicyParams
-from tasks.records import Lineage, Problem, Split
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem, Split
 
 BLOCKED_SECONDS = 600.0
 """By the clock, for a child that waits for the hub or a disk."""

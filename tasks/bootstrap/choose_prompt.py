@@ -16,7 +16,8 @@ from tasks.model.policy import Policy
 from tasks.model.sampling.sampler import max_prompt_tokens
 from tasks.model.text import encode_prompt, problem_prompt
 from tasks.params.params import Params
-from tasks.records import Problem, PromptFormat
+from tasks.records.policy import PromptFormat
+from tasks.records.problems import Problem
 
 
 def choose_format(

@@ -9,7 +9,8 @@ from tasks.environments.prompts import SCRATCH
 from tasks.environments.protocol import Environment
 from tasks.model.text import quote, render_chat, until_quoted
 from tasks.params.sections import PromptParams
-from tasks.records import PromptFormat, PromptStyle, Record
+from tasks.records.policy import PromptFormat, PromptStyle
+from tasks.records.record import Record
 
 STYLES: tuple[PromptStyle, ...] = ("plain", "turns", "chat")
 """Those that `auto` tries; raw is for models that were trained on the environment's questions."""

@@ -10,7 +10,8 @@ from tasks.model.policy import Policy
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.text import completion_text, encode_prompt, is_truncated, problem_prompt
 from tasks.params.params import Params
-from tasks.records import Problem, PromptFormat
+from tasks.records.policy import PromptFormat
+from tasks.records.problems import Problem
 from tasks.seeds import derive_seed
 
 PROBLEMS = 8

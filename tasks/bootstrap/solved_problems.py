@@ -7,7 +7,8 @@ from pathlib import Path
 from tasks.artifacts import read_jsonl
 from tasks.environments.protocol import Solved
 from tasks.programs.workflow_files import integrity_error, workflow_location
-from tasks.records import Problem, Workflow
+from tasks.records.problems import Problem
+from tasks.records.search import Workflow
 
 logger = logging.getLogger(__name__)
 

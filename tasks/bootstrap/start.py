@@ -18,7 +18,7 @@ from tasks.model.checkpoints.lora import attach_adapter, check_adapter
 from tasks.model.checkpoints.version import LINEAGE, verify_policy
 from tasks.model.policy import TRAINED_DTYPE, Policy, load_policy
 from tasks.params.sections import PolicyParams
-from tasks.records import Lineage
+from tasks.records.policy import Lineage
 
 
 def load_start(params: PolicyParams, device: str | None = None) -> tuple[Policy, str | None]:

@@ -21,7 +21,7 @@ from tasks.model.device import device_for
 from tasks.model.policy import Policy, save_policy
 from tasks.model.text import encode_completion, encode_prompt, quote
 from tasks.params.params import Params
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.seeds import derive_seed
 from tasks.statistics.learning_curves import HEADER
 

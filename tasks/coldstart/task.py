@@ -9,7 +9,7 @@ from tasks.environments.prompts import SCRATCH
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 PROBLEMS_PER_EXAMPLE = 8
 """Problems that are searched for each worked example of a prompt, so that the examples differ."""

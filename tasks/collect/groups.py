@@ -15,7 +15,8 @@ from typing import NamedTuple
 from tasks.environments.protocol import Environment, solved_share
 from tasks.errors import GraftError
 from tasks.programs.agreement import agreement
-from tasks.records import AskedProblem, Completion, Engine, Problem, Proposer, Workflow
+from tasks.records.problems import Problem
+from tasks.records.search import AskedProblem, Completion, Engine, Proposer, Workflow
 from tasks.seeds import derive_seed
 from tasks.trajectories import Member, Trajectory
 

@@ -14,7 +14,8 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.workflow_files import integrity_error, mark_invalid, read_engine, workflow_location
-from tasks.records import AskedProblem, Engine, Lineage, Workflow
+from tasks.records.policy import Lineage
+from tasks.records.search import AskedProblem, Engine, Workflow
 from tasks.statistics.collapse import collapse_remarks
 from tasks.trajectories import Trajectory
 

@@ -3,10 +3,12 @@
 import json
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
-from tasks.errors import one_line
+from tasks.errors import GraftError, one_line
 from tasks.redaction import redacted
 
 if TYPE_CHECKING:
@@ -25,6 +27,15 @@ def print_remark(line: str) -> None:
 def print_warning(line: object) -> None:
     """Print a line on stderr; texts of others in it neither break it nor show a secret."""
     print(f"warning: {one_line(redacted(str(line)))}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warn_of_errors(lost: str) -> Iterator[None]:
+    """A GraftError in the block is a warning that begins with what is lost by it."""
+    try:
+        yield
+    except GraftError as error:
+        print_warning(f"{lost}: {error}")
 
 
 def printable(text: str, kept: str = "", replacement: str = "") -> str:

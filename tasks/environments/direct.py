@@ -11,7 +11,8 @@ from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import score
-from tasks.records import NUMBER, Answer, CheckVerdict, Problem, Result
+from tasks.records.problems import NUMBER, Answer, Problem
+from tasks.records.programs import CheckVerdict, Result
 
 
 class Direct(Environment):

@@ -8,7 +8,8 @@ from statistics import fmean
 
 from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
-from tasks.records import Attempt, Problem
+from tasks.records.evaluation import Attempt
+from tasks.records.problems import Problem
 
 PREFIX = "measure/"
 """Of the names of these metrics: `measure/NAME/greedy`, `…/sampled`, both also of seen and of unseen templates."""

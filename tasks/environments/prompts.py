@@ -5,7 +5,8 @@ from pathlib import Path
 
 from tasks.artifacts import read_json
 from tasks.environments.protocol import Environment
-from tasks.records import Problem, PromptFormat
+from tasks.records.policy import PromptFormat
+from tasks.records.problems import Problem
 
 FILE = "prompt.json"
 """Name of the form in a policy's folder; a policy from scratch has none."""

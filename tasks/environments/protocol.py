@@ -14,7 +14,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from tasks.errors import GraftError
 from tasks.params.sections import Problems, Rewards, SandboxParams, Section
-from tasks.records import Problem, Result, Split, Workflow
+from tasks.records.problems import Problem, Split
+from tasks.records.programs import Result
+from tasks.records.search import Workflow
 
 Complete = Callable[[Sequence[str]], list[str]]
 """Questions → the policy's greedy completions."""

@@ -12,7 +12,8 @@ from tasks.environments.protocol import Environment, Judge
 from tasks.params.sections import SandboxParams
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, make_sandbox
-from tasks.records import NUMBER, Problem, Result
+from tasks.records.problems import NUMBER, Problem
+from tasks.records.programs import Result
 
 
 class Runner(Protocol):

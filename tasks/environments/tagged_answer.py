@@ -22,7 +22,7 @@ from tasks.environments.word_problems.worked_answers import WorkedAnswers
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import wanted
 from tasks.params.fields import Share
-from tasks.records import NUMBER, Problem
+from tasks.records.problems import NUMBER, Problem
 from tasks.seeds import SEED_BITS, derive_seed
 
 _ASKED = (

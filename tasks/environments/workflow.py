@@ -6,7 +6,8 @@ from tasks.environments.code_completions import CodeCompletions
 from tasks.environments.word_problems.word_problems import WordProblems
 from tasks.evaluators.scores import score, wanted
 from tasks.programs.contract import PARTS, prompt_of
-from tasks.records import Problem, Result
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
 
 
 class WorkflowEnvironment(WordProblems, CodeCompletions):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tasks.records import Standing
+from tasks.records.evaluation import Standing
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import CONFIDENCE, Estimate, difference_interval
 from tasks.statistics.plateau import describe_plateau

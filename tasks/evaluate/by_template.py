@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, fields
 from io import StringIO
 from statistics import fmean
 
-from tasks.records import ProblemOutcome
+from tasks.records.evaluation import ProblemOutcome
 
 
 @dataclass(frozen=True)

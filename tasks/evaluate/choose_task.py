@@ -16,7 +16,8 @@ from tasks.errors import GraftError
 from tasks.evaluate.best_round import best_standing, choice_reason, plateau_remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import Choice, Lineage, Standing
+from tasks.records.evaluation import Choice, Standing
+from tasks.records.policy import Lineage
 
 logger = logging.getLogger(__name__)
 

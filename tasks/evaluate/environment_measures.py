@@ -8,7 +8,8 @@ from statistics import fmean
 from tasks.environments.measures import PREFIX, measures_of, measures_together, weighted_means
 from tasks.environments.protocol import Environment
 from tasks.params.sections import Evaluation
-from tasks.records import Attempt, Problem
+from tasks.records.evaluation import Attempt
+from tasks.records.problems import Problem
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import mean_interval
 

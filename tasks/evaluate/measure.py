@@ -13,7 +13,8 @@ from tasks.model.rollouts.attempts import evaluate_policy
 from tasks.params.params import Params
 from tasks.params.sections import Operators
 from tasks.programs.efficiency import count_operations, mean_calls, mean_cost
-from tasks.records import Attempt, Problem, ProblemOutcome
+from tasks.records.evaluation import Attempt, ProblemOutcome
+from tasks.records.problems import Problem
 
 
 class EvaluationResult(NamedTuple):

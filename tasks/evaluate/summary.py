@@ -7,7 +7,9 @@ from statistics import fmean
 
 from tasks.params.sections import Evaluation
 from tasks.programs.answer_check import number_of
-from tasks.records import Attempt, CheckVerdict, Problem, ProblemOutcome, Result
+from tasks.records.evaluation import Attempt, ProblemOutcome
+from tasks.records.problems import Problem
+from tasks.records.programs import CheckVerdict, Result
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import mean_interval
 from tasks.statistics.pass_at_k import maj_at_k, pass_at_k

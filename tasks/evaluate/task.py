@@ -8,7 +8,7 @@ from tasks.evaluate.measure import evaluate_problems
 from tasks.evaluate.summary import remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,9 @@ from tasks.evaluate.best_round import is_measured
 from tasks.evaluate.measure import evaluate_problems
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import Lineage, Problem, Standing
+from tasks.records.evaluation import Standing
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem
 from tasks.statistics.learning_curves import CURVES, round_row
 
 

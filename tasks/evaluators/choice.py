@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tasks.evaluators.number import Value, kind_of, shorten
 from tasks.evaluators.text import box_spans
-from tasks.records import Answer
+from tasks.records.problems import Answer
 
 _ALONE = re.compile(r"[\W_]*([A-Za-z])[\W_]*")
 _LONGEST_BOX = 60

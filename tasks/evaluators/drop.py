@@ -10,7 +10,7 @@ from math import fsum
 
 from tasks.evaluators.number import Value, number_or_text
 from tasks.evaluators.text import ARTICLES, PUNCTUATION, text_of
-from tasks.records import Answer
+from tasks.records.problems import Answer
 
 Bag = frozenset[str]
 

@@ -18,7 +18,7 @@ from tasks.core.child_process import JsonProcess
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value, number_or_text
 from tasks.evaluators.text import accepted, last_box, parse_accepted, text_of
-from tasks.records import Answer
+from tasks.records.problems import Answer
 
 SECONDS = 5.0
 """Time limit of one comparison."""

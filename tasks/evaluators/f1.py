@@ -4,7 +4,7 @@ from collections import Counter
 
 from tasks.evaluators import text
 from tasks.evaluators.number import Value
-from tasks.records import Answer
+from tasks.records.problems import Answer
 
 _VERDICTS = ("yes", "no", "noanswer")
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tasks.records import Answer
+from tasks.records.problems import Answer
 
 Value = int | float | str
 """A value that a workflow returned or that was read from a completion."""

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from tasks.errors import GraftError
 from tasks.evaluators import choice, drop, expression, f1, number, text
 from tasks.evaluators.number import Value
-from tasks.records import NUMBER, Answer, CheckVerdict, Problem
+from tasks.records.problems import NUMBER, Answer, Problem
+from tasks.records.programs import CheckVerdict
 from tasks.sources.user_code import find_modules_in, new_instance
 from tasks.sources.user_modules import digest_modules
 

@@ -8,7 +8,7 @@ import string
 from collections.abc import Callable
 
 from tasks.evaluators.number import Value, number_or_text, shorten
-from tasks.records import Answer
+from tasks.records.problems import Answer
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 PUNCTUATION = str.maketrans("", "", string.punctuation)

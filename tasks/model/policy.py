@@ -27,7 +27,8 @@ from tasks.model.checkpoints.lora import load_adapter
 from tasks.model.checkpoints.version import LINEAGE, WEIGHTS, digest_policy
 from tasks.model.device import device_of
 from tasks.params.fields import Device
-from tasks.records import Dtype, Engine, Lineage, Part, PromptFormat, Quantization
+from tasks.records.policy import Dtype, Lineage, PolicyPart, PromptFormat, Quantization
+from tasks.records.search import Engine
 
 TRAINED_DTYPE: Dtype = "float32"
 """The type of a model whose own weights are trained. AdamW at a usual learning rate changes next to no weight of 16
@@ -51,8 +52,7 @@ class ServedModel:
 class Policy:
     """`model` is in eval mode: sampling, scoring and training have no dropout.
 
-    It is a peft model if an adapter is trained, a plain one if all weights are, and has no weights if a server samples
-    the policy (tasks/model/sampling/vllm/serve.py).
+    It is a peft model with an adapter, a plain one without, and has no weights if a server samples (vllm/serve.py).
     """
 
     model: Any
@@ -105,10 +105,10 @@ class Policy:
         return isinstance(self.model, PeftModel)
 
     @property
-    def holds(self) -> list[Part]:
+    def holds(self) -> list[PolicyPart]:
         """The parts that its folder needs to be loadable."""
         has_weights = self.own_weights or self.base == SCRATCH or not self.has_adapter
-        parts: dict[Part, bool] = {"weights": has_weights, "adapter": self.has_adapter}
+        parts: dict[PolicyPart, bool] = {"weights": has_weights, "adapter": self.has_adapter}
         return [part for part, needed in parts.items() if needed]
 
 

@@ -16,7 +16,7 @@ from tasks.errors import GraftError
 from tasks.model.checkpoints.base_model import fix_date
 from tasks.model.checkpoints.load_errors import translate_errors
 from tasks.model.policy import Policy
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 START, END = "\U000f0000", "\U000f0001"
 """transformers' own marks, around a control token that is text; both are private-use characters."""

@@ -13,7 +13,9 @@ from tasks.objective.advantages import advantages_of, scale_negatives
 from tasks.objective.samples import tokenize_trajectory
 from tasks.params.fields import Truncated
 from tasks.params.update import Update
-from tasks.records import Engine, Lineage, Proposer, Split
+from tasks.records.policy import Lineage
+from tasks.records.problems import Split
+from tasks.records.search import Engine, Proposer
 from tasks.trajectories import RewardedTrajectory, read_numbered_rewarded
 
 

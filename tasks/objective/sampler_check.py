@@ -17,7 +17,7 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.mismatch import mismatch_of
 from tasks.model.scoring.scorer import scorer_for
 from tasks.params.fields import MicroBatchTokens
-from tasks.records import Engine
+from tasks.records.search import Engine
 from tasks.seeds import derive_seed
 
 ROWS = 64

@@ -20,7 +20,8 @@ from tasks.params.fields import (
     Weight,
     check_name,
 )
-from tasks.records import Dtype, PromptStyle, Quantization, Split
+from tasks.records.policy import Dtype, PromptStyle, Quantization
+from tasks.records.problems import Split
 from tasks.redaction import redacted
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tasks.artifacts import digest_path, digest_text
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
-from tasks.records import Record
+from tasks.records.record import Record
 
 
 class ProblemFile(Record):

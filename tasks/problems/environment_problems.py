@@ -5,7 +5,7 @@ from typing import get_args
 
 from tasks.errors import GraftError
 from tasks.params.params import Params
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 
 
 def checked_problems(written: Mapping[Split, Sequence[Problem]], params: Params) -> dict[Split, list[Problem]]:

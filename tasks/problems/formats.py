@@ -13,7 +13,7 @@ from tasks.evaluators.text import last_box
 from tasks.problems.choice_formats import CHOICE_FORMATS
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_text, in_context, needs, texts_of
 from tasks.problems.variants import Paragraph, QuestionParts, mixed
-from tasks.records import NUMBER, Answer
+from tasks.records.problems import NUMBER, Answer
 
 _INTEGER = re.compile(r"[0-9]{1,3}(?:\s*(?:\^\s*\{?\\circ\}?|°))?")
 """An answer of AIME, some of which are in degrees."""

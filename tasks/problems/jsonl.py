@@ -21,7 +21,7 @@ from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.formats import OWN, recognise
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_characters, other_columns
 from tasks.problems.variants import variants_of
-from tasks.records import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
+from tasks.records.problems import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 from tasks.sources.user_modules import digest_modules
 

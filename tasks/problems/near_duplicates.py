@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from tasks.programs.operators.builtin import without_context
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 WORD = re.compile(r"\w+")
 

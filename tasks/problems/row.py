@@ -11,7 +11,7 @@ from tasks.evaluators.scores import Evaluator
 from tasks.problems.variants import QuestionParts
 from tasks.programs.operators.builtin import with_context
 from tasks.programs.sandbox.run_program import is_unicode
-from tasks.records import PROBLEM_ID, Answer, Fields
+from tasks.records.problems import PROBLEM_ID, Answer, Fields
 
 LONGEST = 1 << 22
 """Most bytes of UTF-8 JSON in the columns of one line, 4 MiB: every round stores them once per problem."""

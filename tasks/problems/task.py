@@ -9,7 +9,7 @@ from tasks.params.params import Params
 from tasks.problems.environment_problems import checked_problems
 from tasks.problems.files import problem_files, problem_text
 from tasks.problems.jsonl import make_reader, read_files, split_problems
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,8 @@ from math import frexp, ldexp
 from sys import float_info
 
 from tasks.programs.answer_check import is_right, number_of
-from tasks.records import Result, Workflow
+from tasks.records.programs import Result
+from tasks.records.search import Workflow
 
 BITS = 20
 """Binary digits in which equal values agree: about a millionth, as for answers."""

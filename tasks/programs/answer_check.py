@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from tasks.evaluators.number import number_of_value, score
-from tasks.records import Answer, Result
+from tasks.records.problems import Answer
+from tasks.records.programs import Result
 
 FAILED_LIMIT = 0.2
 """Share of unknown results or rewards above which a stage stops: fewer may be chance, more have a cause."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tasks.programs.code_blocks import parsed
-from tasks.records import Result
+from tasks.records.programs import Result
 
 READER = "numbers"
 """The operator that reads the quantities, once in every workflow: it is not counted."""

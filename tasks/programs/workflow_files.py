@@ -7,7 +7,9 @@ from pathlib import Path
 
 from tasks.artifacts import atomic_file, atomic_folder, line_of, read_json, write_json
 from tasks.programs.contract import workflow_id
-from tasks.records import AskedProblem, Engine, Problem, Result, TreeNode, Workflow
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
+from tasks.records.search import AskedProblem, Engine, TreeNode, Workflow
 
 Part = tuple[Iterable[AskedProblem], Iterable[Workflow], Iterable[TreeNode]]
 """Some problems, their workflows and the nodes of their trees."""

@@ -26,7 +26,7 @@ from tasks.promote.champion import (
     replace_champion,
     verify_champion,
 )
-from tasks.promotion_records import Promotion, Succession
+from tasks.records.promotion import Promotion, Succession
 
 
 def ask_approval(decision: Promotion) -> Promotion:

@@ -34,7 +34,7 @@ from tasks.artifacts import (
 )
 from tasks.errors import GraftError
 from tasks.model.checkpoints.version import verify_policy
-from tasks.promotion_records import Champion, Promotion, Succession
+from tasks.records.promotion import Champion, Promotion, Succession
 from tasks.statistics.problem_profile import ProblemProfile
 
 PREVIOUS = "previous"

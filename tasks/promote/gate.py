@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tasks.environments.protocol import Gate
-from tasks.promotion_records import Promotion
+from tasks.records.promotion import Promotion
 from tasks.statistics.intervals import CONFIDENCE, Estimate, difference_interval
 
 

@@ -13,8 +13,9 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.promote.champion import verify_champion
 from tasks.promote.gate import GateValues, kept_remarks
-from tasks.promotion_records import Champion
-from tasks.records import Problem, ProblemOutcome
+from tasks.records.evaluation import ProblemOutcome
+from tasks.records.problems import Problem
+from tasks.records.promotion import Champion
 
 
 class Results(NamedTuple):

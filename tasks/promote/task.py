@@ -12,8 +12,9 @@ from tasks.promote.challenger import ask_approval, keep_challenger, remove_chall
 from tasks.promote.champion import Challenger, champions_in_line, promote_policy, read_champion, read_history, utc_now
 from tasks.promote.gate import decide_promotion
 from tasks.promote.opponent import gate_values, opponent_results, read_outcomes, results_of
-from tasks.promotion_records import Champion, Promotion
-from tasks.records import Lineage, Problem
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem
+from tasks.records.promotion import Champion, Promotion
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import difference_interval
 from tasks.statistics.learning_curves import headline, pass_at_k_table

@@ -13,7 +13,7 @@ from functools import partial
 from tasks.environments.protocol import Environment, solved_share
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.efficiency import Budget, count_operations, mean_cost
-from tasks.records import NUMBER, Problem
+from tasks.records.problems import NUMBER, Problem
 from tasks.trajectories import Member
 
 Term = Callable[[Problem, Member], float | None]

@@ -8,7 +8,7 @@ from pydantic import Field
 from tasks.core.metrics_files import read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.records import Record
+from tasks.records.record import Record
 
 BINS = 20
 """With the shares of a problem and its siblings as rewards, hardly two of them are in one bin."""

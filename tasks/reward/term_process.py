@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tasks.core.child_process import JsonProcess
 from tasks.errors import GraftError
-from tasks.records import Problem, Result
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
 from tasks.reward.weighted_sum import TermValue
 
 LOADING = 600.0

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.core.child_process import ParentConnection
-from tasks.records import Problem, Result
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
 from tasks.reward.term_number import number
 
 LENGTH = 300

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tasks.errors import GraftError
 from tasks.params.sections import UserTerm
-from tasks.records import Result
+from tasks.records.programs import Result
 from tasks.reward.term_process import TermProcess
 from tasks.reward.weighted_sum import TermColumn, TermValue
 from tasks.trajectories import Trajectory

@@ -12,7 +12,8 @@ from tasks.environments.runner import Runner
 from tasks.programs.agreement import has_agreement
 from tasks.programs.operators.builtin import MAX_TEXT, read_quantities
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import NUMBER, Workflow
+from tasks.records.problems import NUMBER
+from tasks.records.search import Workflow
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
 from tasks.seeds import derive_seed
 

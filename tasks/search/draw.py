@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tasks.errors import GraftError
 from tasks.params.sections import Search
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 from tasks.search.policy_search import SplitProblem
 from tasks.seeds import derive_seed
 

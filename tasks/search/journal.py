@@ -13,7 +13,9 @@ from pydantic import ValidationError
 
 from tasks.artifacts import append_text, digest_text
 from tasks.model.sampling.sampler import Request
-from tasks.records import Completion, Record, Result
+from tasks.records.programs import Result
+from tasks.records.record import Record
+from tasks.records.search import Completion
 
 
 class EvaluatedCompletion(Record):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tasks.records import TreeNode
+from tasks.records.search import TreeNode
 
 
 @dataclass(eq=False)

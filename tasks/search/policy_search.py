@@ -16,7 +16,9 @@ from tasks.params.params import Params
 from tasks.programs.answer_check import FAILED_LIMIT, failure_reason
 from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import AskedProblem, Completion, Problem, Result, Split
+from tasks.records.problems import Problem, Split
+from tasks.records.programs import Result
+from tasks.records.search import AskedProblem, Completion
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
 from tasks.search.policy_tree import WAVE_SIZE, PolicyTree, Rollout
 from tasks.search.rules import rule_of

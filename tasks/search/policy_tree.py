@@ -15,7 +15,8 @@ from random import Random
 
 from tasks.errors import GraftError
 from tasks.programs.answer_check import failure_reason
-from tasks.records import AskedProblem, Completion, Result
+from tasks.records.programs import Result
+from tasks.records.search import AskedProblem, Completion
 from tasks.search.node import Node, begin_simulation, end_simulation
 from tasks.search.protocol import Rule
 from tasks.seeds import derive_seed

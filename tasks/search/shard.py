@@ -21,7 +21,8 @@ from tasks.objective.advantages import has_signal
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.contract import workflow_id
-from tasks.records import AskedProblem, Problem, TreeNode, Workflow
+from tasks.records.problems import Problem
+from tasks.records.search import AskedProblem, TreeNode, Workflow
 from tasks.search.answer_support import count_support, run_perturbed_questions
 from tasks.search.journal import Journal
 from tasks.search.node import node_id, tree_records

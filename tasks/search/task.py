@@ -17,7 +17,7 @@ from tasks.model.policy import policy_device
 from tasks.model.sampling.vllm.serve import serve_policy
 from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.search.draw import draw_train_problems
 from tasks.search.shard import search_shard
 from tasks.search.tally import Tally, show_tally

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tasks.core.terminal import answer_text
 from tasks.programs.operators.builtin import without_context
-from tasks.records import Problem, TreeNode
+from tasks.records.problems import Problem
+from tasks.records.search import TreeNode
 
 if TYPE_CHECKING:
     from rich.tree import Tree

@@ -21,7 +21,8 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 
 from tasks.objective.advantages import TOLERANCE, known_rewards
-from tasks.records import Proposer, Selected
+from tasks.records.search import Proposer
+from tasks.records.selection import Selected
 
 QUANTILES = (10, 50, 90)
 

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
-from tasks.records import AuditAnswer, AuditShare, ProblemId, RewardAudit
+from tasks.records.problems import ProblemId
+from tasks.records.selection import AuditAnswer, AuditShare, RewardAudit
 from tasks.select.self_consistency import consistency_features, voters_of
 from tasks.statistics.logistic_regression import LogisticRegression, fit_logistic_regression
 from tasks.trajectories import RewardedTrajectory

@@ -14,7 +14,8 @@ from tasks.objective.groups import samples_in
 from tasks.objective.sampler_check import check_sampler
 from tasks.params.params import Params
 from tasks.ppo.losses import with_ppo_objective
-from tasks.records import REMEDY, RewardAudit, Split
+from tasks.records.problems import Split
+from tasks.records.selection import REMEDY, RewardAudit
 from tasks.round_start import Models, start_round
 from tasks.select.reward_audit import audit_in_steps
 from tasks.select.select_samples import Selection, select_samples

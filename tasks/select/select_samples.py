@@ -10,7 +10,8 @@ from tasks.model.sample import Sample
 from tasks.objective.advantages import single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.params.params import Params
-from tasks.records import RewardAudit, Selected, Split
+from tasks.records.problems import Split
+from tasks.records.selection import RewardAudit, Selected
 from tasks.seeds import derive_seed
 from tasks.select.measure import Measurement, measure
 from tasks.select.metrics import selection_metrics

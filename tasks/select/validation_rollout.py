@@ -16,7 +16,7 @@ from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.model.sampling.vllm.serve import load_sampled_policy, serve_policy
 from tasks.params.params import Params
 from tasks.programs.answer_check import FAILED_LIMIT
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.reward.compute import RewardedShard
 from tasks.reward.weighted_sum import Failures
 from tasks.rollout import Setting, roll_out_split

@@ -7,7 +7,7 @@ they are, and would hide the rest.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tasks.records import Selected
+from tasks.records.selection import Selected
 
 BINS = 20
 """An even number: 0 is an edge, so that every bin has one sign."""

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tasks.records import Answer, Problem, Record
+from tasks.records.problems import Answer, Problem
+from tasks.records.record import Record
 
 WORD = re.compile(r"[^\W\d_]+")
 """A number is none: new problems always have others."""

@@ -38,7 +38,7 @@ SHARE = 0.02
 SHORTEST, LONGEST = 1.0, 30.0
 """Seconds between two looks at the rows; the longest after an error."""
 
-Row = dict[str, float]
+StepRow = dict[str, float]
 
 
 def make_points(values: Mapping[str, float], time: float, step: int = 0) -> list[Metric]:
@@ -57,7 +57,7 @@ def headline_metrics(headline: Mapping[str, float]) -> dict[str, float]:
 
 
 def round_metrics(stage: str, metrics: Mapping[str, float]) -> dict[str, float]:
-    """Those of a stage's metrics that are on the parent, by their names there."""
+    """The metrics of a stage that are on the parent run, too, by their names there."""
     sources = {name: metric for name, (measured_by, metric) in ROUND_METRICS.items() if measured_by == stage}
     return {name: metrics[metric] for name, metric in sources.items() if metric in metrics}
 
@@ -73,11 +73,11 @@ class LiveSteps:
         self.pause = SHORTEST  # seconds until the next look
         self._rows = LiveRows(path)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[StepRow]:
         """The rows that the tracker does not have."""
         return self._rows.read(self.logged) if self.running else []
 
-    def log(self, tracker: Tracker, run_id: str, rows: Sequence[Row]) -> None:
+    def log(self, tracker: Tracker, run_id: str, rows: Sequence[StepRow]) -> None:
         """Add `rows` to the stage's run; a slow store is given longer pauses. Raises what the tracker raises."""
         began = time.monotonic()
         for some in row_batches(rows):
@@ -86,13 +86,13 @@ class LiveSteps:
         self.pause = min(max((time.monotonic() - began) / SHARE, SHORTEST), LONGEST)
 
 
-def row_batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """As many rows at once as are logged in one call."""
+def row_batches(rows: Sequence[StepRow]) -> Iterator[list[StepRow]]:
+    """Batches of as many rows as one call of the tracker takes."""
     return shards_of(rows, max(POINTS_PER_CALL // len(rows[0]), 1)) if rows else iter(())
 
 
-def step_points(rows: Sequence[Row], now: float) -> list[Metric]:
-    """The numbers of rows."""
+def step_points(rows: Sequence[StepRow], now: float) -> list[Metric]:
+    """The metrics of rows of a table of steps, named `step/…`, each at its step."""
     return [
         point
         for row in rows

@@ -1,4 +1,8 @@
-"""MLflow as the tracker, within its limits on names, values and the size of a call."""
+"""MLflow as the tracker: runs within its limits on names, values and the size of a call, and a registered model.
+
+The model has a version for the policy of each run, the champion's with the alias `champion`, that of a policy that
+waits for approval with the alias `challenger`. `graft champion` has the history of champions.
+"""
 
 import math
 import re
@@ -10,10 +14,9 @@ from typing import Any
 from tasks.core.sharding import shards_of
 from tasks.errors import GraftError
 from tasks.tracking.metrics import POINTS_PER_CALL
-from tasks.tracking.registry import follow, register
 from tasks.tracking.store import store_lock
 from tasks.tracking.tags import COMMIT, DESCRIPTION, RUN_NAME, SOURCE, USER
-from tasks.tracking.tracker import Metric, Status, TrackedRun, Tracker
+from tasks.tracking.tracker import Metric, RunStatus, TrackedRun, Tracker
 
 TAGS_PER_CALL = 100  # MLflow's limit for one log_batch
 VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
@@ -64,7 +67,7 @@ class MlflowTracker(Tracker):
         with self._explained():
             self._client.log_artifact(run_id, path, folder)
 
-    def end(self, run_id: str, status: Status, time: float) -> None:
+    def end(self, run_id: str, status: RunStatus, time: float) -> None:
         with self._explained():
             self._client.set_terminated(run_id, status, milliseconds(time))
 
@@ -140,3 +143,41 @@ def valid_name(name: str) -> str:
 
 def milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
+
+
+def register(client: Any, experiment: str, name: str, run_id: str | None, model: Mapping[str, Any]) -> str:
+    """The number of a policy's version, which is created if there is none.
+
+    It refers to the folder that DVC stores: MLflow gets no copy of the weights, as its own copy of a peft model reloads
+    with wrong ones.
+    """
+    from mlflow import create_external_model
+    from mlflow.exceptions import MlflowException
+
+    version = model["version"]
+    known = client.search_model_versions(f"name = '{name}' and tag.version = '{version}'")
+    if known:
+        return str(known[0].version)
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    tags = model["tags"]
+    card = create_external_model(f"policy-{version}", run_id, tags, model_type="policy", experiment_id=experiment)
+    made = client.create_model_version(name, f"models:/{card.model_id}", run_id, tags, model_id=card.model_id)
+    return str(made.version)
+
+
+def follow(client: Any, experiment: str, name: str, champion: str | None, challenger: str | None) -> None:
+    """Set the aliases `champion` and `challenger`; the latter is removed if no policy waits."""
+    known = client.search_registered_models(f"name = '{name}'")
+    aliases = known[0].aliases if known else {}
+    for alias, version in (("champion", champion), ("challenger", challenger)):
+        if version is not None:
+            tags = {"version": version, "path": f"{alias}/policy"}
+            number = register(client, experiment, name, None, {"version": version, "tags": tags})
+            if aliases.get(alias) != number:
+                client.set_registered_model_alias(name, alias, number)
+    if challenger is None and "challenger" in aliases:
+        client.delete_registered_model_alias(name, "challenger")

@@ -27,9 +27,9 @@ from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params, dump_stage_params
-from tasks.promotion_records import Champion, Promotion
-from tasks.records import Record
-from tasks.tracking.addresses import run_address, server_address
+from tasks.records.promotion import Champion, Promotion
+from tasks.records.record import Record
+from tasks.tracking.server import run_address, server_address
 from tasks.tracking.store import database_of
 from tasks.tracking.tags import COMMIT, LOCK, SOURCE, USER, lock_digest
 from tasks.tracking.worker_process import REMEDY, SECONDS, start_worker

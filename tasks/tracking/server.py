@@ -15,14 +15,13 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from tasks.core.child_process import end_with_parent, kill_tree, last_line, spawn
 from tasks.core.loopback import HOST, answers, free_port
 from tasks.core.sqlite import report_upgrade, schema_revision
 from tasks.errors import GraftError, one_line
 from tasks.params.machine import Tracking
-from tasks.tracking.addresses import experiment_address, experiments_address
 from tasks.tracking.store import database_of
 from tasks.tracking.worker_process import ENVIRONMENT
 
@@ -31,6 +30,9 @@ PORT = 5000
 
 STARTING = 180.0
 """Seconds in which it has to answer; a quiet machine takes 12."""
+
+TRAINING = "?workflowType=machine_learning"
+"""Without it MLflow's pages show prompts, and no training run."""
 
 STORE = "MLFLOW_BACKEND_STORE_URI"
 """By variable, since everyone on the machine can read a command line, and the address may hold a password."""
@@ -92,6 +94,20 @@ class TrackingServer:
             )
 
 
+def server_address(uri: str) -> str:
+    """The address of a tracking server, without user and password; "" for a database."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
+        return ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
+
+def run_address(server: str, experiment_id: str, run_id: str, file: str = "") -> str:
+    """A run, or one of its files."""
+    place = f"/artifacts/{file}" if file else ""
+    return f"{server}/#/experiments/{experiment_id}/runs/{run_id}{place}{TRAINING}"
+
+
 def runs_url(server: str, experiment: str) -> str:
     """The page of an experiment's runs on a server; of all experiments if it does not know that one."""
     question = f"{server}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(experiment)}"
@@ -99,8 +115,8 @@ def runs_url(server: str, experiment: str) -> str:
         with urllib.request.urlopen(question, timeout=5) as response:
             number = json.load(response)["experiment"]["experiment_id"]
     except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError, LookupError):
-        return experiments_address(server)
-    return experiment_address(server, number)
+        return f"{server}/#/experiments{TRAINING}"
+    return f"{server}/#/experiments/{number}/runs{TRAINING}"
 
 
 def serve(experiment: str, port: str) -> None:

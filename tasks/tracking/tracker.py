@@ -12,7 +12,7 @@ from tasks.sources.user_modules import check_function_exists
 
 PARAM = "machine.tracking.tracker"
 
-Status = Literal["FINISHED", "FAILED", "KILLED"]
+RunStatus = Literal["FINISHED", "FAILED", "KILLED"]
 
 
 class Metric(NamedTuple):
@@ -60,7 +60,7 @@ class Tracker(ABC):
         """Keep a copy of a file, in this folder of the run's files."""
 
     @abstractmethod
-    def end(self, run_id: str, status: Status, time: float) -> None:
+    def end(self, run_id: str, status: RunStatus, time: float) -> None:
         """End a run."""
 
     def register(self, run_id: str, model: Mapping[str, Any]) -> None:  # noqa: B027 (a registry is no must)

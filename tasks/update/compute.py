@@ -13,7 +13,8 @@ from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.ppo.losses import with_ppo_objective
-from tasks.records import Selected, Split
+from tasks.records.problems import Split
+from tasks.records.selection import Selected
 from tasks.round_start import Models, RoundStart, start_round
 from tasks.seeds import derive_seed
 from tasks.trajectories import RewardedTrajectory

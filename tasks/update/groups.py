@@ -6,7 +6,7 @@ from tasks.errors import GraftError
 from tasks.objective.groups import SampleGroup
 from tasks.objective.samples import merge_equal_samples
 from tasks.objective.token_weights import TokenWeights
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.update.step_plan import UpdateGroup
 
 

@@ -12,7 +12,7 @@ from tasks.model.distributed.processes import run_in_processes
 from tasks.model.policy import policy_device, save_policy
 from tasks.objective.groups import read_trajectories
 from tasks.params.params import Params
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.round_start import StoredModels
 from tasks.sources.fingerprint import fingerprint
 from tasks.sources.user_code import find_modules_in

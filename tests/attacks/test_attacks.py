@@ -24,7 +24,7 @@ from tasks.programs.answer_check import is_right
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import LAYERS, SANDBOX_DIED, Program, Sandbox
-from tasks.records import Result
+from tasks.records.programs import Result
 from tests.attacks.attack_list import ADDRESS, ATTACKS, EXPECTED, PLAIN, QUESTION, SECRET, right_statuses
 from tests.support.processes import in_sessions
 

@@ -14,7 +14,8 @@ from flows.stages.dvc_yaml import round_of
 from tasks.artifacts import read_jsonl, read_text, write_text
 from tasks.errors import GraftError, one_line
 from tasks.problems.jsonl import Reader
-from tasks.records import Problem, Workflow
+from tasks.records.problems import Problem
+from tasks.records.search import Workflow
 from tests.support.params_file import override
 from tests.support.records import make_workflow
 from tests.support.stage_params import REPOSITORY

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.records import Result
+from tasks.records.programs import Result
 from tests.support.groups import make_group, with_rewards
 from tests.support.inverted_rewards import inverted
 

@@ -10,7 +10,7 @@ from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
 from tasks.layout import Layout
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.trajectories import Trajectory
 from tests.support.chains import retrained
 from tests.support.groups import read_rewarded

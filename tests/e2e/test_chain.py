@@ -23,7 +23,11 @@ from tasks.objective.advantages import advantages_of
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import probe_tier
-from tasks.records import Choice, Lineage, Problem, Selected, Split, Standing, Workflow
+from tasks.records.evaluation import Choice, Standing
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem, Split
+from tasks.records.search import Workflow
+from tasks.records.selection import Selected
 from tasks.trajectories import Reward, Trajectory
 from tests.support.groups import read_rewarded
 from tests.support.tiers import nightly_but_first

@@ -9,7 +9,10 @@ import pytest
 
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
-from tasks.records import Attempt, Lineage, Problem, Selected
+from tasks.records.evaluation import Attempt
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem
+from tasks.records.selection import Selected
 from tasks.trajectories import Reward, Trajectory
 from tests.support.chains import retrained
 from tests.support.models import save_base

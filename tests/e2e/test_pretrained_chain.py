@@ -8,7 +8,7 @@ import pytest
 from flows.cli.presets import preset
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.trajectories import Trajectory
 from tests.support.chains import retrained
 from tests.support.workspace import make_workspace

@@ -6,7 +6,7 @@ import pytest
 
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.trajectories import Reward
 from tests.support.chains import retrained
 from tests.support.workspace import make_workspace
@@ -23,7 +23,7 @@ from pydantic import Field
 
 from tasks.environments.direct import Direct
 from tasks.params.sections import Section
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 
 
 class Repetition(Direct):

@@ -9,7 +9,8 @@ from flows.reports.html.page import render_page, write_page
 from flows.reports.run_record import read_run_record
 from tasks.artifacts import read_jsonl, write_jsonl, write_text
 from tasks.layout import Layout
-from tasks.records import Attempt, Problem
+from tasks.records.evaluation import Attempt
+from tasks.records.problems import Problem
 from tasks.trajectories import Trajectory
 from tests.support import finished_run
 from tests.support.browser import Page, needed

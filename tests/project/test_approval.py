@@ -14,7 +14,7 @@ from tasks.artifacts import digest_path, read_json
 from tasks.layout import Layout
 from tasks.promote.challenger import read_challenger
 from tasks.promote.champion import champion_version, current_champion, previous_champions
-from tasks.promotion_records import Promotion
+from tasks.records.promotion import Promotion
 from tests.support.champions import promote_weights
 from tests.support.params_file import override
 from tests.support.tiny_project import ADDRESSES, commit, graft, ran, run

@@ -21,7 +21,8 @@ from tasks.core.console import PlainConsole
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.records import Problem, ProblemOutcome
+from tasks.records.evaluation import ProblemOutcome
+from tasks.records.problems import Problem
 from tasks.tracking.recorder import Recorder
 from tests.support import finished_run
 from tests.support.params_file import override

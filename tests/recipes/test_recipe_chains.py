@@ -12,8 +12,9 @@ from tasks.artifacts import read_json, read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.promotion_records import Promotion
-from tasks.records import Attempt, Problem, ProblemOutcome
+from tasks.records.evaluation import Attempt, ProblemOutcome
+from tasks.records.problems import Problem
+from tasks.records.promotion import Promotion
 from tests.support.chains import retrained
 from tests.support.groups import read_rewarded
 from tests.support.workspace import make_workspace

@@ -7,8 +7,9 @@ from tasks.layout import Layout
 from tasks.model.checkpoints.version import digest_policy
 from tasks.promote.challenger import ask_approval, keep_challenger
 from tasks.promote.champion import Challenger, champion_version, promote_policy
-from tasks.promotion_records import Champion
-from tasks.records import Lineage, Problem
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem
+from tasks.records.promotion import Champion
 from tasks.statistics.problem_profile import profile_of
 from tests.support.records import make_promotion
 

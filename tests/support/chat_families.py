@@ -17,7 +17,7 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.model.policy import Policy
 from tasks.model.text import chat_prompt, control_tokens, encode_completion, encode_prompt, problem_prompt
 from tasks.params.sections import PromptParams
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tests.support.policies import tiny_model
 
 

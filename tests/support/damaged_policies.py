@@ -19,7 +19,7 @@ from tasks.model.sampling.vllm.server import use_server
 from tasks.params.sections import PolicyParams
 from tasks.promote.challenger import approve_challenger, keep_challenger
 from tasks.promote.champion import promote_policy, roll_back
-from tasks.records import PromptFormat
+from tasks.records.policy import PromptFormat
 from tests.support.champions import NOW, better_policy, waiting
 from tests.support.policies import tiny_policy
 from tests.support.stage_params import SHIPPED

@@ -4,7 +4,7 @@ Most are from issue threads of the benchmarks' harnesses: what they count wrong 
 """
 
 from tasks.evaluators.number import Value
-from tasks.records import Answer
+from tasks.records.problems import Answer
 
 TWO_THIRDS = 2 / 3
 

@@ -8,7 +8,10 @@ from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.evaluate.summary import problem_outcome, summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.records import Attempt, AuditAnswer, Problem, Result, RewardAudit, Sibling
+from tasks.records.evaluation import Attempt
+from tasks.records.problems import Problem, Sibling
+from tasks.records.programs import Result
+from tasks.records.selection import AuditAnswer, RewardAudit
 from tasks.reward.histogram import histogram_csv, reward_histogram
 from tests.support.groups import make_group, with_rewards, write_rewarded
 from tests.support.params_file import override

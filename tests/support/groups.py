@@ -6,7 +6,8 @@ from typing import Any
 
 from tasks.artifacts import write_jsonl
 from tasks.layout import REWARDS, Layout
-from tasks.records import Problem, Result, Sibling, Split
+from tasks.records.problems import Problem, Sibling, Split
+from tasks.records.programs import Result
 from tasks.trajectories import Member, Reward, RewardedTrajectory, Trajectory, read_numbered_rewarded
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from tasks.artifacts import write_json
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promotion_records import Champion
+from tasks.records.promotion import Champion
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.tags import WORKSPACE
 from tests.support.records import make_promotion

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tasks.programs.code_blocks import code_of
-from tasks.records import Problem, Result, Split
+from tasks.records.problems import Problem, Split
+from tasks.records.programs import Result
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import make_group, with_rewards
 
@@ -93,7 +94,7 @@ def save_tiny(make_policy: MakePolicy) -> Callable[..., None]:
     """save_tiny(folder, round=0, **as make_policy) writes a policy folder of make_trajectory's version."""
     from tasks.artifacts import read_json, write_json
     from tasks.model.policy import save_policy
-    from tasks.records import Lineage
+    from tasks.records.policy import Lineage
 
     def save(folder: Path, round: int = 0, **kind: Any) -> None:
         save_policy(make_policy(**kind), folder, parent=None, round=round)

@@ -9,7 +9,7 @@ from tasks.artifacts import write_jsonl
 from tasks.layout import Layout
 from tasks.model.policy import Policy, save_policy
 from tasks.programs.contract import HEADER, prompt_of
-from tasks.records import Problem, Sibling
+from tasks.records.problems import Problem, Sibling
 from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY
 from tests.support.writers import train_writer

@@ -3,8 +3,11 @@
 from typing import Any
 
 from tasks.programs.contract import workflow_id
-from tasks.promotion_records import Promotion
-from tasks.records import Answer, Problem, ProblemOutcome, Result, Workflow
+from tasks.records.evaluation import ProblemOutcome
+from tasks.records.problems import Answer, Problem
+from tasks.records.programs import Result
+from tasks.records.promotion import Promotion
+from tasks.records.search import Workflow
 
 
 def question_of(question: str, answer: Answer = 0, **fields: Any) -> Problem:

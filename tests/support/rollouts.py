@@ -4,7 +4,8 @@ import random
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from tasks.records import Problem, Result, Split
+from tasks.records.problems import Problem, Split
+from tasks.records.programs import Result
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import make_group, with_rewards
 

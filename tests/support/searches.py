@@ -1,6 +1,7 @@
 """Trees and problems with siblings for tests of the search."""
 
-from tasks.records import AskedProblem, Problem, Sibling
+from tasks.records.problems import Problem, Sibling
+from tasks.records.search import AskedProblem
 from tasks.search.node import Node
 from tasks.search.policy_tree import PolicyTree
 from tasks.search.protocol import Rule

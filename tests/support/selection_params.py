@@ -6,7 +6,7 @@ from typing import Any
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.select.select_round import HeldOut, hold_out
 from tasks.select.task import select
 from tasks.trajectories import RewardedTrajectory

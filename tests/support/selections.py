@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.trajectories import RewardedTrajectory
 
 

@@ -14,7 +14,9 @@ from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import write_json, write_jsonl
 from tasks.layout import Layout
 from tasks.programs.contract import HEADER
-from tasks.records import AskedProblem, Completion, Lineage, Result, Workflow
+from tasks.records.policy import Lineage
+from tasks.records.programs import Result
+from tasks.records.search import AskedProblem, Completion, Workflow
 from tests.support.records import make_workflow, question_of
 from tests.support.stage_params import stage_params
 

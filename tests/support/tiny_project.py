@@ -44,7 +44,7 @@ import time
 from tasks.artifacts import digest_path, atomic_folder, read_json, write_json, write_text
 from tasks.errors import GraftError, TransientError
 from tasks.model.checkpoints.version import digest_policy
-from tasks.records import Lineage
+from tasks.records.policy import Lineage
 from tasks.tiny_results import write_results
 
 
@@ -97,8 +97,8 @@ def promote(layout, params, digest):
         return
     from tasks.promote.challenger import ask_approval, keep_challenger
     from tasks.promote.champion import Challenger, champion_version
-    from tasks.promotion_records import Champion, Promotion
-    from tasks.records import Problem
+    from tasks.records.promotion import Champion, Promotion
+    from tasks.records.problems import Problem
     from tasks.statistics.problem_profile import profile_of
 
     version = read_json(layout.run_policy / "lineage.json", Lineage).version

@@ -24,18 +24,13 @@ from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.sandbox import _batch_results, _result
 from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied
-from tasks.promotion_records import Champion, Promotion, Succession
-from tasks.records import (
-    AskedProblem,
-    Completion,
-    Lineage,
-    Problem,
-    ProblemOutcome,
-    Result,
-    Selected,
-    Sibling,
-    TreeNode,
-)
+from tasks.records.evaluation import ProblemOutcome
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem, Sibling
+from tasks.records.programs import Result
+from tasks.records.promotion import Champion, Promotion, Succession
+from tasks.records.search import AskedProblem, Completion, TreeNode
+from tasks.records.selection import Selected
 from tasks.search.journal import Batch, EvaluatedCompletion
 from tests.support import finished_run
 from tests.support.chat_server import chat_server

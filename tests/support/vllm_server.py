@@ -25,7 +25,7 @@ from tasks.model.policy import Policy
 from tasks.model.sampling.backends import pick_backend
 from tasks.model.sampling.sampler import stop_criterion
 from tasks.params.machine import VllmServer as VllmServerParams
-from tasks.records import Completion
+from tasks.records.search import Completion
 
 Behave = Callable[[int], "tuple[int, Any] | None"]
 """Number of a request for a completion → (HTTP status, answer), status 0: none; None: as vLLM answers."""
@@ -197,7 +197,7 @@ def _error(status: int, message: str) -> tuple[int, Any]:
 def served(policy: Policy, server: VllmServer, name: str = BASE, dtype: str = "float32") -> Policy:
     """The policy, to be sampled by the server as `name`."""
     from tasks.model.policy import ServedModel
-    from tasks.records import Engine
+    from tasks.records.search import Engine
 
     engine = Engine(name="vllm", version="0.32.0", dtype=dtype)
     return replace(policy, served=ServedModel(server.address, name, engine, server.max_model_len))

@@ -38,7 +38,7 @@ _edit_rwlock = rwlock._edit_rwlock
 
 def make_files_atomic() -> None:
     """Install the patches in this process."""
-    _common._dump_data = _yaml._dump_data = write_atomically
+    _common._dump_data = _yaml._dump_data = write_atomically  # _yaml imported the function by name
     StageCache._load_cache = load_cache
     rwlock._edit_rwlock = edit_rwlock
 
@@ -63,7 +63,7 @@ def load_cache(self: Any, key: str, value: str | None) -> Any:
 
 def write_atomically(path: Any, data: Any, dumper: Any, fs: Any = None, **options: Any) -> None:
     """`dvc.utils.serialize._common._dump_data`."""
-    assert fs is None or isinstance(fs, LocalFileSystem)
+    assert fs is None or isinstance(fs, LocalFileSystem)  # DVC writes its own files nowhere else
     text = io.StringIO()
     dumper(data, text, **options)
     write_text(Path(path), text.getvalue())

@@ -57,7 +57,7 @@ class VerifyingState(RecoveringState):
         if not isinstance(fs, LocalFileSystem) or (info := info or fs.info(path))["type"] != "file":
             return None, None
         stamp, hash_info = self._hashes.get(path, (None, None))
-        if stamp != _stamp(info):
+        if stamp != _stamp(info):  # never asks DVC's database: what it says may be older than the damage
             hash_info = HashInfo("md5", file_md5(path, fs))
             self.save(path, fs, hash_info, info)
         return Meta.from_info(info), hash_info

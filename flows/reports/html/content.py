@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from flows.reports.comparison import COSTS, Side, level_with_interval, title_of
+from flows.reports.comparison import Side, level_with_interval, mean_titles, title_of
 from flows.reports.html.chart import Curve, Point, Stack, bars, curves
 from flows.reports.influence_extremes import InfluenceExample
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
@@ -45,7 +45,7 @@ INFLUENCE = {
         "agreement with similar validation completions",
     ),
 }
-"""Of influence; True: `influence.similarity` local."""
+"""The labels of an influence, by whether `influence.similarity` is local."""
 
 
 class Extremes(NamedTuple):
@@ -130,17 +130,17 @@ def selections(sides: Sequence[Side]) -> list[str]:
 
 
 def extremes(sides: Sequence[Side]) -> list[Extremes]:
-    """Of each run that measured influence, the samples with the highest and those with the lowest."""
-    found = []
+    """The samples with the highest and with the lowest influence of each run that measured it."""
+    ends = []
     for side in sides:
         listed = side.record.extremes
         middle = (len(listed) + 1) // 2
         for title, samples in (("highest", listed[:middle]), ("lowest", listed[middle:])):
             if samples:
-                found.append(
+                ends.append(
                     Extremes(f"{_of(sides, side)}{title} influence of round {side.record.influence_round}", samples)
                 )
-    return found
+    return ends
 
 
 def updates(sides: Sequence[Side]) -> list[Chart]:
@@ -155,13 +155,12 @@ def updates(sides: Sequence[Side]) -> list[Chart]:
 
 
 def measure_rows(sides: Sequence[Side]) -> list[tuple[str, str, str]]:
-    """Of each run, what a sample costs and the means of the environment's own measures: title, before, after."""
+    """Rows of each run for the cost of a sample and the environment's own measures: title, mean before, mean after."""
     rows = []
     for side in sides:
         before, after = (side.record.metrics.get(f"evaluate@{when}", {}) for when in ("before", "after"))
-        own = (name for name in after if name.startswith(PREFIX) and not name.endswith(ENDS))
-        titles = COSTS | {name: name.removeprefix(PREFIX).replace("/", " ").replace("_", " ") for name in own}
-        for name, title in ((name, title) for name, title in titles.items() if name in after):
+        names = (name for name in after if name.startswith(PREFIX) and not name.endswith(ENDS))
+        for name, title in ((name, title) for name, title in mean_titles(names).items() if name in after):
             rows.append((_of(sides, side) + title, level_with_interval(before, name), level_with_interval(after, name)))
     return rows
 

@@ -8,7 +8,7 @@ from tasks.environments.word_problems.stories.quantity import Option
 from tasks.environments.word_problems.stories.template import Template, draw_quantities
 from tasks.environments.word_problems.stories.words import shared_words
 from tasks.errors import GraftError
-from tasks.records import Novelty, Problem, Sibling, Split
+from tasks.records.problems import Novelty, Problem, Sibling, Split
 
 TRIES = 20_000
 

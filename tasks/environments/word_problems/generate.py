@@ -11,7 +11,7 @@ from tasks.environments.word_problems.spread import HELD_OUT, cycle, spread
 from tasks.environments.word_problems.stories.template import Template, templates
 from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.params.sections import Problems
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 from tasks.seeds import derive_seed
 
 

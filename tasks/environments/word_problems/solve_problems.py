@@ -11,7 +11,8 @@ from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import numbers
 from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox
 from tasks.programs.workflow_files import solution_record
-from tasks.records import Problem, Workflow
+from tasks.records.problems import Problem
+from tasks.records.search import Workflow
 from tasks.seeds import derive_seed
 
 TRIED = 8  # candidates of a problem that are run; the first one is nearly always right

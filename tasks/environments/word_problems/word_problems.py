@@ -12,7 +12,8 @@ from pydantic import Field
 from tasks.environments.protocol import Environment
 from tasks.params.fields import Share
 from tasks.params.sections import Problems, SandboxParams, Section
-from tasks.records import Problem, Split, Workflow
+from tasks.records.problems import Problem, Split
+from tasks.records.search import Workflow
 
 
 class WordProblemParams(Section):

@@ -20,7 +20,7 @@ from tasks.model.checkpoints.foreign_files import named
 from tasks.model.checkpoints.gguf import find_gguf, is_gguf
 from tasks.model.checkpoints.load_errors import translate_errors
 from tasks.model.checkpoints.lora import load_adapter
-from tasks.records import Dtype
+from tasks.records.policy import Dtype
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 TOKENIZER = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")

@@ -10,7 +10,7 @@ from tasks.model.checkpoints.gguf import resolve_base
 from tasks.model.checkpoints.load_errors import translate_errors
 from tasks.model.checkpoints.lora import keep_weights, nf4_options
 from tasks.model.device import device_of, for_device
-from tasks.records import Dtype, Quantization
+from tasks.records.policy import Dtype, Quantization
 
 ShardModel = Callable[[Any, str, Any], None]
 """(model, device, dtype of its weights or None): distributes it over processes in place; distributed/sharding.py."""

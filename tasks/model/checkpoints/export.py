@@ -16,7 +16,7 @@ from tasks.model.checkpoints.gguf import find_gguf, is_gguf, resolve_base
 from tasks.model.checkpoints.load_errors import translate_errors
 from tasks.model.checkpoints.lora import nf4_options
 from tasks.model.checkpoints.version import ADAPTER, WEIGHTS, verify_policy
-from tasks.records import Lineage, PromptFormat, Quantization
+from tasks.records.policy import Lineage, PromptFormat, Quantization
 
 ExportFormat = Literal["merged", "adapter"]
 MODEL_FILES = ("config.json", "generation_config.json", WEIGHTS)

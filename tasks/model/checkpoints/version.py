@@ -10,7 +10,7 @@ from pathlib import Path
 from tasks.artifacts import digest_listed, digest_path, digest_text, read_json
 from tasks.environments.prompts import FILE as PROMPT_FILE
 from tasks.errors import GraftError
-from tasks.records import Lineage
+from tasks.records.policy import Lineage
 
 WEIGHTS = "model.safetensors"
 ADAPTER = "adapter"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tasks.errors import GraftError
 from tasks.model.decoding.token_draw import Truncation, draw, scale_logits, token_logprobs, uniforms
-from tasks.records import Completion
+from tasks.records.search import Completion
 
 Stop = Callable[[Tensor], Tensor]
 """Token ids [B, T] → whether the text of each row ends in a stop string, bool [B]."""

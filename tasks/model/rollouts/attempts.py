@@ -22,7 +22,10 @@ from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import Attempt, Completion, Problem, Result
+from tasks.records.evaluation import Attempt
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
+from tasks.records.search import Completion
 from tasks.seeds import derive_seed
 
 

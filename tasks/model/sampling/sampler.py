@@ -20,7 +20,7 @@ from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import Backend, pick_backend
 from tasks.model.sampling.vllm.completions import sample_on_server
-from tasks.records import Completion
+from tasks.records.search import Completion
 
 __all__ = ["Request", "Sampler", "max_prompt_tokens", "sample"]
 

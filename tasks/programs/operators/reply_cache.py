@@ -13,7 +13,7 @@ from tasks.artifacts import digest_text, open_file_itself, read_json, write_json
 from tasks.errors import GraftError
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Model, Prompt, Reply
-from tasks.records import Record
+from tasks.records.record import Record
 
 
 class StoredReply(Record):

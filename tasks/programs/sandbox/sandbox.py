@@ -28,7 +28,8 @@ from tasks.programs.sandbox.prompt_replay import PromptReplay, error_result, rep
 from tasks.programs.sandbox.run_program import clean_error, is_unicode, value_ending
 from tasks.programs.sandbox.service import Service
 from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied, require_linux
-from tasks.records import Problem, Result
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
 
 Tier = Literal["full", "partial", "limits-only"]
 

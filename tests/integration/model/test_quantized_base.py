@@ -20,7 +20,8 @@ from tasks.model.scoring.scorer import scorer_for
 from tasks.objective.recorded_logprobs import sample_key, score_samples
 from tasks.objective.sampler_check import check_sampler
 from tasks.objective.token_weights import TokenWeights
-from tasks.records import Engine, Quantization
+from tasks.records.policy import Quantization
+from tasks.records.search import Engine
 from tasks.update.gradient import accumulate_gradient
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import WIDE, MakePolicy, MakeSamples

@@ -13,7 +13,7 @@ from tasks.artifacts import digest_path, write_jsonl
 from tasks.layout import Layout
 from tasks.model.policy import save_policy
 from tasks.params.params import Params
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.search.journal import Batch, Journal
 from tasks.search.task import run
 from tests.support.real_project import adder

@@ -13,7 +13,7 @@ from tasks.layout import Layout
 from tasks.model.distributed import processes
 from tasks.model.distributed.processes import run_in_processes
 from tasks.params.params import Params
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.select.task import run, select
 from tasks.trajectories import RewardedTrajectory
 from tests.support.selection_params import recorded, run_selection

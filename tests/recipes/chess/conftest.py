@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from recipes.chess.environment import RookWorld, RookWorldParams
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 from tests.support.stage_params import SHIPPED
 from tests.support.tiers import nightly_but_first
 

@@ -20,7 +20,8 @@ from tasks.collect.task import run as collect
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.problems.task import run as problems
-from tasks.records import Problem, Workflow
+from tasks.records.problems import Problem
+from tasks.records.search import Workflow
 from tasks.reward.task import run as reward
 from tasks.search.task import run as search
 from tasks.select.task import run as select

@@ -12,7 +12,7 @@ from recipes.chess.rules import legal_moves
 from recipes.chess.terms import evaluations_of, is_analysis
 from tasks.errors import GraftError
 from tasks.problems.environment_problems import checked_problems
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 from tests.recipes.chess.conftest import SIZES, writer, written
 from tests.support.stage_params import shipped_params
 

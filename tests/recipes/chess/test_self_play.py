@@ -6,7 +6,7 @@ from recipes.chess.engines import MaterialEngine
 from recipes.chess.formats import canonical_transition, read_state
 from recipes.chess.self_play import GAMES, LONGEST, self_play
 from recipes.chess.terms import is_analysis
-from tasks.records import Problem, Split
+from tasks.records.problems import Problem, Split
 
 
 def perfect(questions: Sequence[str]) -> list[str]:

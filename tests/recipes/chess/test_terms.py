@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from recipes.chess.formats import CANDIDATES, canonical_analysis, ranked, read_evaluation
 from recipes.chess.terms import TERMS, is_analysis, is_right, measures, similarity
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tests.recipes.chess.conftest import writer, written
 
 WEIGHTS = {"best": 0.5, "candidates": 0.3, "evaluations": 0.2, "format": 0.3, "content": 0.7}

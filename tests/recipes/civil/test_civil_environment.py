@@ -17,7 +17,8 @@ from recipes.civil.measures import distinct_pairs, distinct_texts, expected_maxi
 from tasks.environments.lookup import environment_of
 from tasks.errors import GraftError
 from tasks.problems.environment_problems import checked_problems
-from tasks.records import Problem, Result, Split
+from tasks.records.problems import Problem, Split
+from tasks.records.programs import Result
 from tests.support.stage_params import SHIPPED, shipped_params
 
 SIZES = {"source": "environment", "train": 40, "validation": 4, "test": 48, "dev": 6, "siblings": 3}

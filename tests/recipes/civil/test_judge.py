@@ -13,7 +13,7 @@ from recipes.civil.judge import Judge
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.errors import GraftError
 from tasks.params.sections import UserTerm
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.reward.user_terms import user_term_column
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import with_fields

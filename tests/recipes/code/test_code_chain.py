@@ -8,7 +8,7 @@ import pytest
 from recipes.code.evaluator import score
 from tasks.artifacts import read_jsonl, read_text
 from tasks.layout import Layout
-from tasks.records import ProblemOutcome
+from tasks.records.evaluation import ProblemOutcome
 from tasks.statistics.intervals import difference_interval
 from tests.support.chains import retrained
 from tests.support.groups import read_rewarded

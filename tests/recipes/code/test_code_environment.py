@@ -14,7 +14,8 @@ from tasks.environments.runner import Runner, make_runner, program_of
 from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import CheckVerdict, Problem, Result
+from tasks.records.problems import Problem
+from tasks.records.programs import CheckVerdict, Result
 from tasks.sources.user_modules import sources_of
 from tests.support.completions import CODE, COMPLETIONS, NAME
 from tests.support.stage_params import REPOSITORY

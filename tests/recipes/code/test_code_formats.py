@@ -8,7 +8,7 @@ import pytest
 from recipes.code.environment import Code
 from tasks.errors import GraftError
 from tasks.problems.jsonl import Reader
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 KOD: dict[str, Any] = {"question": "x plus 1", "solution": "def f(x):\n    return x + 1", "question_id": "K_1"}
 KOD |= {"test": "from solution import f\n\ndef test_f():\n    assert f(2) == 3\n", "test_info": []}

@@ -10,7 +10,7 @@ from recipes.code.environment import Code
 from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
 from tasks.problems.jsonl import Reader, read_files
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 SANDBOX = SandboxParams(seconds=1.0, memory_mb=256, allow_weak=False)
 HUMAN_EVAL = Path(__file__).parents[4] / "shared/data/humaneval/HumanEval.jsonl"

@@ -9,7 +9,7 @@ from recipes.code.harness.outcomes import Outcome, UnitTests, run_unit_tests
 from recipes.code.harness.processes import TestProcesses
 from tasks.programs.code_blocks import shown_tests
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.records import CheckVerdict
+from tasks.records.programs import CheckVerdict
 from tests.support.tiers import nightly_but_first
 
 REFUSED = {

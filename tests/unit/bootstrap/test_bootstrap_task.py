@@ -20,7 +20,9 @@ from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import Lora
 from tasks.programs.contract import HEADER
-from tasks.records import Lineage, Problem, Sibling, Workflow
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem, Sibling
+from tasks.records.search import Workflow
 from tests.support.models import same_logits, save_base
 from tests.support.policies import MakePolicy
 from tests.support.records import make_workflow

@@ -28,7 +28,8 @@ from tasks.params.params import Params
 from tasks.params.sections import PromptParams
 from tasks.programs.contract import HEADER
 from tasks.programs.workflow_files import write_workflows
-from tasks.records import Problem, PromptFormat, PromptStyle, Sibling
+from tasks.records.policy import PromptFormat, PromptStyle
+from tasks.records.problems import Problem, Sibling
 from tests.support.policies import MakePolicy
 from tests.support.records import question_of
 from tests.support.stage_params import SHIPPED, shipped_params

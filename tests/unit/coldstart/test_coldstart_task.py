@@ -19,7 +19,8 @@ from tasks.programs import answer_check
 from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.operators.builtin import numbers
 from tasks.programs.sandbox.sandbox import Program, Sandbox
-from tasks.records import Problem, Sibling, Workflow
+from tasks.records.problems import Problem, Sibling
+from tasks.records.search import Workflow
 from tests.support.stage_params import SHIPPED, stage_params
 
 LEAVES = Expression(leaf="n[0]"), Expression(leaf="n[1]")

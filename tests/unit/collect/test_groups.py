@@ -16,7 +16,9 @@ from tasks.collect.metrics import TrajectoryCounts
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.programs.contract import workflow_id
-from tasks.records import AskedProblem, Completion, Problem, Result, Sibling, Split, Workflow
+from tasks.records.problems import Problem, Sibling, Split
+from tasks.records.programs import Result
+from tasks.records.search import AskedProblem, Completion, Workflow
 from tasks.trajectories import Trajectory
 from tests.support.groups import make_group
 from tests.support.records import make_workflow

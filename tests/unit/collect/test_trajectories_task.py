@@ -11,7 +11,10 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.workflow_files import write_workflows
-from tasks.records import AskedProblem, Completion, Engine, Lineage, Problem, Result
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
+from tasks.records.search import AskedProblem, Completion, Engine
 from tasks.trajectories import Trajectory
 from tests.support.records import make_workflow
 from tests.support.stage_params import stage_params

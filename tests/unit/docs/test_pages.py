@@ -19,7 +19,7 @@ from tasks.params.file import overridden
 from tests.support.tiny_project import REPOSITORY
 
 FILES = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md", "llms.txt")]
-FILES += sorted((REPOSITORY / "docs").glob("*.md"))
+FILES += [*sorted((REPOSITORY / "docs").glob("*.md")), *sorted((REPOSITORY / "docs" / "results").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PARAMS = (REPOSITORY / "params.yaml").read_text(encoding="utf-8")
 SECTIONS = {name: value for name, value in YAML().load(PARAMS).items() if isinstance(value, dict)}
@@ -36,6 +36,12 @@ def prose(file: Path) -> str:
     return re.sub(
         r"(?<=[^|\n])\n +(?=[^-|])|(?<=[^|\n])\n(?=[^\n#|<-])", " ", BLOCK.sub("", file.read_text(encoding="utf-8"))
     )
+
+
+def present(file: Path) -> str:
+    """The prose about the code as it is: of results, without the paragraphs that name the commit they were made at."""
+    dated = r"^.*\bcommit `[0-9a-f]{7,40}`.*$" if file.parent.name == "results" else r"(?!)"
+    return re.sub(dated, "", prose(file), flags=re.MULTILINE)
 
 
 @cache
@@ -63,13 +69,13 @@ def test_links_lead_somewhere(file: Path) -> None:
 
 @every_file
 def test_paths_in_the_text_exist(file: Path) -> None:
-    for path in re.findall(FOLDERS, prose(file)):
+    for path in re.findall(FOLDERS, present(file)):
         assert (REPOSITORY / path).exists() or "N" in path, path
 
 
 @every_file
 def test_params_in_the_text_exist(file: Path) -> None:
-    names = [name for code in re.findall(r"`([^`\n]+)`", prose(file)) for name in re.findall(r"[\w.]+", code)]
+    names = [name for code in re.findall(r"`([^`\n]+)`", present(file)) for name in re.findall(r"[\w.]+", code)]
     for name in names:
         section, _, key = name.partition(".")
         if section in SECTIONS and key and not re.search(r"\.(py|jsonl?|yaml|key)$", name):
@@ -86,7 +92,7 @@ def commands(file: Path) -> list[list[str]]:
     lines = shell.replace("\\\n", " ").splitlines()
     lines += [
         code
-        for code in re.findall(r"`([^`\n]+)`", prose(file))
+        for code in re.findall(r"`([^`\n]+)`", present(file))
         if re.match(r"(graft|make) [a-z]|python -m benchmarks", code)
     ]
     words = [shlex.split(line, comments=True) for line in lines]

@@ -13,7 +13,8 @@ from tasks.model.rollouts.attempts import run_workflows
 from tasks.params.file import load_params
 from tasks.programs.efficiency import Budget
 from tasks.programs.operators.builtin import context, with_context, without_context
-from tasks.records import Problem, Result, Sibling
+from tasks.records.problems import Problem, Sibling
+from tasks.records.programs import Result
 from tasks.reward.term_worker import call
 from tasks.reward.weighted_sum import reward_group
 from tests.support.groups import make_group

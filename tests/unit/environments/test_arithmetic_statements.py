@@ -11,7 +11,7 @@ from tasks.environments.arithmetic_statements import NEUTRAL, right_share, state
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.tags import thoughts
 from tasks.environments.word_problems.worked_answers import worked_steps
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 NUMBERS = st.integers(0, 10_000)
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "×": operator.mul, "x": operator.mul}

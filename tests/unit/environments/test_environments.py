@@ -15,7 +15,8 @@ from tasks.errors import GraftError
 from tasks.params.file import load_params
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import Problem, Result, Sibling
+from tasks.records.problems import Problem, Sibling
+from tasks.records.programs import Result
 from tests.support.records import question_of
 
 SANDBOX = load_params(Path(__file__).parents[3] / "params.yaml").sandbox.model_copy(update={"allow_weak": True})
@@ -97,7 +98,7 @@ def test_an_error_of_an_environment_is_a_failure_of_one_line_and_no_wrong_answer
     ("nowhere:Parity", "No module named 'nowhere'"),
     ("tasks.environments.direct:Oddity", "has no attribute 'Oddity'"),
     ("tasks.environments.tags:hard_format", "missing 1 required positional argument"),
-    ("tasks.records:Record", "has no asks_siblings; let it inherit tasks.environments.direct.Direct"),
+    ("tasks.records.record:Record", "has no asks_siblings; let it inherit tasks.environments.direct.Direct"),
 ])  # fmt: skip
 def test_anything_but_an_environment_is_refused_in_one_line(name: str, why: str) -> None:
     with pytest.raises(GraftError, match=f"^environment: {name}.*{why}") as error:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.environments.numerals import LONGEST, matches, read_answer
-from tasks.records import Result
+from tasks.records.programs import Result
 
 # fmt: off
 READ: dict[str, int | float | str] = {

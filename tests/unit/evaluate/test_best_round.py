@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.evaluate.best_round import best_standing, choice_reason, is_measured, plateau_remarks
-from tasks.records import Standing
+from tasks.records.evaluation import Standing
 
 
 def standing(round: int, correct: list[int], samples: int = 10) -> Standing:

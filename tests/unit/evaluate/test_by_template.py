@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tasks.evaluate.by_template import TemplateRow, by_template, csv_table
-from tasks.records import ProblemOutcome
+from tasks.records.evaluation import ProblemOutcome
 from tests.support.records import make_outcome
 
 

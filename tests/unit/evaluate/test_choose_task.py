@@ -12,7 +12,9 @@ from tasks.evaluate import choose_task as choose
 from tasks.evaluate import validate_task as validate
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import Choice, Lineage, Problem, Standing
+from tasks.records.evaluation import Choice, Standing
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem
 from tasks.statistics.learning_curves import HEADER
 from tests.support.stage_params import stage_params
 

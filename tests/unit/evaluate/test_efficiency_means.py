@@ -6,7 +6,8 @@ import pytest
 
 from tasks.evaluate.measure import efficiency_means
 from tasks.programs.contract import HEADER
-from tasks.records import Attempt, Result
+from tasks.records.evaluation import Attempt
+from tasks.records.programs import Result
 from tests.support.stage_params import shipped_params
 
 

@@ -16,7 +16,9 @@ from tasks.errors import GraftError
 from tasks.evaluate.environment_measures import ENDS, measure_means, named, with_pictures
 from tasks.evaluate.task import run
 from tasks.layout import Layout
-from tasks.records import Attempt, Problem, Result
+from tasks.records.evaluation import Attempt
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
 from tasks.statistics.intervals import wilson_interval
 from tests.support.stage_params import shipped_params, stage_params
 

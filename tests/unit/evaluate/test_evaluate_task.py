@@ -11,7 +11,8 @@ from tasks.evaluate.by_template import by_template, csv_table
 from tasks.evaluate.task import run
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import Attempt, Problem, ProblemOutcome, Sibling
+from tasks.records.evaluation import Attempt, ProblemOutcome
+from tasks.records.problems import Problem, Sibling
 from tasks.seeds import derive_seed
 from tests.support.stage_params import stage_params
 

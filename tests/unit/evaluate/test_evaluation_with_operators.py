@@ -13,7 +13,8 @@ from tasks.evaluate.task import run
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.operators.openai_model import OpenAiModel
-from tasks.records import Problem, ProblemOutcome
+from tasks.records.evaluation import ProblemOutcome
+from tasks.records.problems import Problem
 from tests.support.chat_server import chat_server
 from tests.support.stage_params import stage_params
 

@@ -6,7 +6,9 @@ import pytest
 
 from tasks.evaluate.summary import answers_at_k, problem_outcome, remarks, summarise
 from tasks.params.file import load_params
-from tasks.records import Attempt, Problem, ProblemOutcome, Result, Status
+from tasks.records.evaluation import Attempt, ProblemOutcome
+from tasks.records.problems import Problem
+from tasks.records.programs import Result, Status
 from tasks.statistics.pass_at_k import maj_at_k
 
 PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation

@@ -13,7 +13,7 @@ from tasks.evaluators import drop, expression, f1, text
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import BUILT_IN, score, wanted
 from tasks.params.sections import BY_FORMAT, EVALUATORS
-from tasks.records import Answer
+from tasks.records.problems import Answer
 from tests.support.evaluator_cases import CASES
 from tests.support.records import question_of
 

@@ -27,7 +27,6 @@ from flows.reports.run_record import RunRecord, params_of_run, read_run_record
 from flows.reports.search_tree import draw_tree
 from flows.stages.durations import Timing, last_seconds
 from flows.stages.dvc_yaml import declared_params
-from tasks import promotion_records, records
 from tasks.artifacts import read_json, read_jsonl, read_text, write_jsonl
 from tasks.core.child_process import parse
 from tasks.core.metrics_files import read_metrics, read_table
@@ -37,6 +36,12 @@ from tasks.params.file import load_params
 from tasks.problems import jsonl
 from tasks.programs.operators.reply_cache import StoredReply
 from tasks.promote.champion import read_champion, read_history
+from tasks.records.evaluation import Attempt, Choice, ProblemOutcome, Standing
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem
+from tasks.records.promotion import Promotion
+from tasks.records.search import AskedProblem, Workflow
+from tasks.records.selection import Selected
 from tasks.reward.term_process import _value
 from tasks.reward.weighted_sum import TermValue
 from tasks.search.journal import Journal
@@ -100,12 +105,12 @@ TIMING = Timing(seconds=1.5)
 PROBLEMS = b"""{"question": "1 and 2", "answer": "#### 3", "id": "a", "siblings": [{"question": "2, 2", "answer": 4}]}
 {"question": "3 and 2?", "answer": 5.5, "problem_id": 7}
 """
-STANDING = records.Standing(round=1, version="v", policy_sha256="d", samples=4, correct=[1, 2])
-ATTEMPT = records.Attempt(
+STANDING = Standing(round=1, version="v", policy_sha256="d", samples=4, correct=[1, 2])
+ATTEMPT = Attempt(
     problem_id="p", code=valid.CODE, greedy=True, samples=3, right=True, siblings_passed=None, result=valid.OK
 )
 TRAJECTORY, REWARDS = valid.REWARDED
-CHOICE = records.Choice(round=1, version="v", reason="the only one")
+CHOICE = Choice(round=1, version="v", reason="the only one")
 REPLY = StoredReply(text="x", prompt_tokens=1, completion_tokens=2)
 WARM = framed(["ok", [1, 2.5, "x"], None], ["error", None, "ValueError: x"], many=True)
 
@@ -135,26 +140,26 @@ READERS: dict[str, Reader] = {
     "params.yaml of another run": Reader(
         b"seed: 0\nrounds: {last: 1}\na: {b: [1, 2], c: 'x'}\n", params_of_run, "params.yaml"
     ),
-    "problems of a run": of_lines(records.Problem, valid.PROBLEM, valid.PROBLEM),
-    "index.jsonl": of_lines(records.Workflow, valid.WORKFLOW, valid.WORKFLOW),
+    "problems of a run": of_lines(Problem, valid.PROBLEM, valid.PROBLEM),
+    "index.jsonl": of_lines(Workflow, valid.WORKFLOW, valid.WORKFLOW),
     "trees.jsonl": Reader(
         text_of(valid.NODES),
         lambda folder: draw_tree(Layout(folder), "train-0001-sum", 1),
         "run/rounds/1/workflows/trees.jsonl",
         lambda folder: write_jsonl(Layout(folder).workflows(1) / "problems.jsonl", [valid.ASKED]),
     ),
-    "problems as asked": of_lines(records.AskedProblem, valid.ASKED, valid.ASKED),
+    "problems as asked": of_lines(AskedProblem, valid.ASKED, valid.ASKED),
     "trajectories.jsonl": of_lines(Trajectory, TRAJECTORY, TRAJECTORY),
     "rewards.jsonl": of_lines(Reward, *REWARDS),
-    "selection.jsonl": of_lines(records.Selected, *valid.SELECTED),
+    "selection.jsonl": of_lines(Selected, *valid.SELECTED),
     "standings.jsonl": of_file(
-        text_of([STANDING] * 2), lambda file: [standing.pass_at_1 for standing in read_jsonl(file, records.Standing)]
+        text_of([STANDING] * 2), lambda file: [standing.pass_at_1 for standing in read_jsonl(file, Standing)]
     ),
-    "best.json": of_json(records.Choice, text_of(CHOICE)),
-    "outcomes.jsonl": of_lines(records.ProblemOutcome, valid.OUTCOME, valid.OUTCOME),
-    "attempts.jsonl": of_lines(records.Attempt, ATTEMPT),
-    "promotion.json": of_json(promotion_records.Promotion, text_of(valid.PROMOTION)),
-    "lineage.json": of_json(records.Lineage, text_of(valid.LINEAGE)),
+    "best.json": of_json(Choice, text_of(CHOICE)),
+    "outcomes.jsonl": of_lines(ProblemOutcome, valid.OUTCOME, valid.OUTCOME),
+    "attempts.jsonl": of_lines(Attempt, ATTEMPT),
+    "promotion.json": of_json(Promotion, text_of(valid.PROMOTION)),
+    "lineage.json": of_json(Lineage, text_of(valid.LINEAGE)),
     "champion.json": Reader(text_of(valid.CHAMPION), lambda folder: read_champion(folder, "workflow"), "champion.json"),
     "metrics.json": Reader(
         b'{\n  "a": 1,\n  "b": 0.5\n}\n',

@@ -36,7 +36,7 @@ def test_a_driver_runs_the_cuda_of_its_own_major_version(
         return
     assert finding is not None
     assert (finding.state, finding.lost) == ("warning", "the card")
-    assert finding.found == f"driver {driver} is too old for torch 2.13.0 (CUDA {built})"
+    assert finding.result == f"driver {driver} is too old for torch 2.13.0 (CUDA {built})"
     assert f"the CPU is used, which is slower; install {remedy[0]}" in str(finding.remedy)
     assert str(finding.remedy).endswith(remedy[1])
 
@@ -88,7 +88,7 @@ def test_a_card_that_torch_cannot_use(
     made = {"__version__": "2.13.0", "cuda": cuda, "hip": None}
     monkeypatch.setattr(card, "torch_build", lambda: made)
     finding = check_card(PARAMS, driver_library(tmp_path, version, error))
-    assert told in finding.found
+    assert told in finding.result
     assert (finding.state, finding.lost) == ("warning", "the card")
 
 
@@ -100,7 +100,7 @@ def test_no_driver_and_no_device(tmp_path: Path) -> None:
 
 def test_a_card_that_is_not_to_be_used_is_not_examined(tmp_path: Path) -> None:
     on_cpu = PARAMS.model_copy(update={"machine": PARAMS.machine.model_copy(update={"device": "cpu"})})
-    assert check_card(on_cpu, driver_library(tmp_path, 13000, 803)).found == "not used: machine.device is cpu"
+    assert check_card(on_cpu, driver_library(tmp_path, 13000, 803)).result == "not used: machine.device is cpu"
 
 
 def test_the_build_of_torch_is_read_without_importing_it() -> None:
@@ -116,7 +116,7 @@ def test_a_torch_that_sees_no_card() -> None:
     if torch.cuda.is_available():
         pytest.skip("here is a card")
     finding = check_products(PARAMS, "driver")
-    assert finding.found.startswith("driver; torch cannot use it: ")
+    assert finding.result.startswith("driver; torch cannot use it: ")
     assert (finding.state, finding.remedy) == ("warning", card.ON_CPU)
 
 
@@ -127,4 +127,4 @@ def test_a_card_multiplies() -> None:
         pytest.skip("no card here")
     finding = check_card(PARAMS)
     assert finding.state == "ok", finding
-    assert torch.cuda.get_device_name(0) in finding.found
+    assert torch.cuda.get_device_name(0) in finding.result

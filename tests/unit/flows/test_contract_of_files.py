@@ -17,7 +17,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.problems.digests import digest_problem_files
 from tasks.problems.task import read_problems
-from tasks.records import Split
+from tasks.records.problems import Split
 from tasks.statistics.problem_profile import profile_of
 from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY

@@ -51,7 +51,7 @@ def test_an_edited_stage_is_a_warning(sound: Path) -> None:
     path = sound / "dvc.yaml"
     path.write_text(path.read_text().replace("search.temperature, update, ppo]", "search.temperature, ppo]"))
     (found,) = wrong(sound).values()
-    assert (found.thing, found.found, found.state) == ("dvc.yaml", "update: params lacks update", "warning")
+    assert (found.thing, found.result, found.state) == ("dvc.yaml", "update: params lacks update", "warning")
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_an_edited_stage_is_a_warning(sound: Path) -> None:
 def test_pythons_from_311_to_314_are_tried(python: tuple[int, int, int], tried: bool) -> None:
     finding = check_python(python)
     assert (finding.remedy is None) == tried
-    assert ("not tried" in finding.found) != tried
+    assert ("not tried" in finding.result) != tried
 
 
 def test_another_version_in_the_range_that_is_required_is_told_and_not_wrong(sound: Path) -> None:
     replace(sound / "constraints.txt", f"torch=={version('torch').partition('+')[0]}", "torch==2.999")
     assert wrong(sound) == {}
     (torch,) = (finding for finding in examine(sound) if finding.thing == "torch")
-    assert torch.found == f"{version('torch')}, in the range >=2.11; measured with 2.999"
+    assert torch.result == f"{version('torch')}, in the range >=2.11; measured with 2.999"
 
 
 HARMS: dict[str, tuple[Callable[[Path], object], str, str]] = {
@@ -96,7 +96,7 @@ def test_a_model_that_replies_and_one_that_does_not(sound: Path, monkeypatch: py
     assert "start that server" in str(wrong(sound)["operators"].remedy)
     with chat_server(lambda *_: (404, "no model tiny")) as server:
         override(sound / "params.yaml", [f"operators.base_url={server.url}"])
-        assert "no model tiny" in wrong(sound)["operators"].found
+        assert "no model tiny" in wrong(sound)["operators"].result
     override(sound / "params.yaml", ["operators.base_url=null"])
     assert "export the key" in str(wrong(sound)["operators"].remedy)
 
@@ -113,7 +113,7 @@ def test_each_wrong_thing_is_named_with_its_remedy(sound: Path, harm: str) -> No
     act(sound)
     found = wrong(sound)
     assert list(found) == [thing]
-    assert remedy in f"{found[thing].found}; {found[thing].remedy}"
+    assert remedy in f"{found[thing].result}; {found[thing].remedy}"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_each_wrong_thing_is_named_with_its_remedy(sound: Path, harm: str) -> No
 )
 def test_versions_that_pip_installs_together_and_that_do_not_work_are_found(versions: str, damage: str) -> None:
     installed = dict(one.split() for one in versions.split(", "))
-    lines = [f"{pair.thing} {pair.found}: {pair.lost}" for pair in bad_pair(installed.get)]
+    lines = [f"{pair.thing} {pair.result}: {pair.lost}" for pair in bad_pair(installed.get)]
     assert len(lines) == bool(damage)
     assert damage in "".join(lines)
 

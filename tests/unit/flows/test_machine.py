@@ -51,7 +51,7 @@ def test_without_landlock_or_seccomp(case: str) -> None:
     found = lacking(without_calls(*calls), lambda: check_sandbox(ROOT, params_of(*assignments)))
     assert found.state == state
     assert remedy in str(found.remedy)
-    assert all(f"no {call}: Operation not permitted" in found.found for call in calls)
+    assert all(f"no {call}: Operation not permitted" in found.result for call in calls)
 
 
 def test_a_disk_that_is_small_or_read_only(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_disk_that_is_small_or_read_only(tmp_path: Path) -> None:
     ):
         result = lacking(with_mount(tmp_path, options), lambda: check_disk(tmp_path))
         assert result.state == state, options
-        assert result.found == found
+        assert result.result == found
 
 
 def test_a_disk_without_file_locks(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ SEMAPHORES = {
 def test_shared_memory_that_is_read_only(case: str) -> None:
     assignments, state = SEMAPHORES[case]
     found = lacking(with_mount(machine.SHARED, "ro"), lambda: check_shared_memory(params_of(*assignments)))
-    assert (found.state, found.found) == (state, "/dev/shm: Read-only file system")
+    assert (found.state, found.result) == (state, "/dev/shm: Read-only file system")
 
 
 def test_shared_memory_that_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_shared_memory_that_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyP
         check = partial(check_shared_memory, params_of(*assignments))
         found = lacking(with_mount(machine.SHARED, "size=64m"), check)
         assert (found.lost, found.state) == (lost, "warning" if lost else "ok")
-        assert found.found == "67.1 MB free"
+        assert found.result == "67.1 MB free"
     monkeypatch.setattr(machine, "SECOND_CARD", tmp_path / "none")
     assert lacking(with_mount(machine.SHARED, "size=64m"), check).state == "ok"
 
@@ -124,7 +124,7 @@ def test_no_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     assert check_loopback().state == "ok"
     found = lacking(without_network, check_loopback)
-    assert (found.state, found.found) == ("wrong", "127.0.0.1: Network is unreachable")
+    assert (found.state, found.result) == ("wrong", "127.0.0.1: Network is unreachable")
     monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example:4200/api")
     assert lacking(without_network, check_loopback).state == "warning"
 
@@ -156,7 +156,7 @@ def test_too_few_addresses() -> None:
 )
 def test_memory(free: float, limit: float, state: str, found: str) -> None:
     finding = check_memory(free, limit)
-    assert (finding.state, finding.found) == (state, found)
+    assert (finding.state, finding.result) == (state, found)
 
 
 def write(path: Path, text: str) -> None:

@@ -10,7 +10,7 @@ from flows.preflight import write_params
 from tasks.errors import GraftError
 from tasks.params.file import load_params
 from tasks.params.strict_yaml import value_at
-from tasks.records import REMEDY
+from tasks.records.selection import REMEDY
 from tasks.select.reward_audit import AUDITED
 from tests.support.params_file import override
 

@@ -7,8 +7,7 @@ from tasks.artifacts import write_text
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.params.machine import Tracking
-from tasks.tracking.addresses import TRAINING, server_address
-from tasks.tracking.server import runs_url
+from tasks.tracking.server import TRAINING, runs_url, server_address
 from tests.support.tiny_project import REPOSITORY
 
 AWAY = "http://127.0.0.1:9"

@@ -18,7 +18,7 @@ from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora
 from tasks.programs.contract import prompt_of
-from tasks.records import Lineage
+from tasks.records.policy import Lineage
 from tests.support.models import logits, perturb, same_logits, save_base
 from tests.support.params_file import override
 from tests.support.policies import MakePolicy

@@ -25,7 +25,7 @@ from tasks.model.text import (
     encode_prompt,
     is_truncated,
 )
-from tasks.records import Lineage, PromptFormat
+from tasks.records.policy import Lineage, PromptFormat
 from tests.support.models import logits, perturb, same_logits, save_base
 from tests.support.policies import MakePolicy
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.model.policy import Policy
 from tasks.model.text import completion_text, decode, encode_completion, encode_prompt, is_truncated
-from tasks.records import PromptFormat
+from tasks.records.policy import PromptFormat
 from tests.support.policies import tiny_model
 
 CORPUS = [

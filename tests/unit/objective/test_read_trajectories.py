@@ -8,7 +8,7 @@ from tasks.artifacts import write_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.objective.groups import read_trajectories
-from tasks.records import Lineage
+from tasks.records.policy import Lineage
 from tests.support.groups import changed, write_round
 from tests.support.policies import MakeTrajectory
 

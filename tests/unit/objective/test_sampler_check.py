@@ -16,7 +16,7 @@ from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring.mismatch import BOUND, mismatch_of
 from tasks.objective.sampler_check import ROWS, check_sampler, draw_rows
-from tasks.records import Engine
+from tasks.records.search import Engine
 from tests.support.policies import MakePolicy
 from tests.support.vllm_server import served, vllm_server
 

@@ -23,7 +23,8 @@ from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.problems.environment_problems import checked_problems
 from tasks.problems.task import run as problems
-from tasks.records import Problem, Workflow
+from tasks.records.problems import Problem
+from tasks.records.search import Workflow
 from tests.support.params_file import override
 from tests.support.stage_params import REPOSITORY, SHIPPED, shipped_params, stage_params
 

@@ -10,7 +10,7 @@ from tasks.problems.formats import FORMATS
 from tasks.problems.jsonl import Reader
 from tasks.problems.row import DEEPEST, LONGEST, LONGEST_CONTEXT
 from tasks.programs.operators.builtin import context, without_context
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 PARAGRAPHS = [["Paris", ["Paris is a city.", " It is in France."]], ["Rome", ["Rome is older."]]]
 DATE = {"day": "", "month": "", "year": ""}

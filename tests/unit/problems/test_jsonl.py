@@ -15,7 +15,7 @@ from tasks.evaluators.number import parse as parse_answer
 from tasks.params.sections import Problems
 from tasks.problems.jsonl import Reader, split_problems
 from tasks.programs.operators.builtin import numbers
-from tasks.records import Problem, Sibling, Split
+from tasks.records.problems import Problem, Sibling, Split
 
 REPOSITORY = Path(__file__).parents[3]
 GSM8K = REPOSITORY.parent / "shared/data/gsm8k/train.jsonl"

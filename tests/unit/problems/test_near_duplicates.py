@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.problems.near_duplicates import near_duplicates
-from tasks.records import Problem, Sibling
+from tasks.records.problems import Problem, Sibling
 
 texts = st.lists(st.text("ab c", min_size=1, max_size=14), max_size=8)
 

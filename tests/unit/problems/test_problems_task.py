@@ -8,7 +8,7 @@ import pytest
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
 from tasks.problems.task import run
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.sources.user_modules import digest_modules
 from tests.support.stage_params import stage_params
 

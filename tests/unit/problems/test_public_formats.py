@@ -14,7 +14,7 @@ from tasks.errors import GraftError
 from tasks.problems.files import problem_files, problem_text
 from tasks.problems.jsonl import Reader
 from tasks.programs.operators.builtin import context, without_context
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 COLOURS = ["red", "blue", "green"]
 SHOWN = "Colour?\nA) red\nB) blue\nC) green"

@@ -11,7 +11,7 @@ from tasks.errors import GraftError
 from tasks.problems.jsonl import Reader
 from tasks.problems.variants import Paragraph, QuestionParts, mixed, variants_of
 from tasks.programs.operators.builtin import context, with_context, without_context
-from tasks.records import Problem
+from tasks.records.problems import Problem
 
 TITLES = ["Arthur's Magazine", "First for Women", "Radio City", "Peterloo", "Pigs", "Esma", "Gerald R Ford", "Betty"]
 SUPPORTING = TITLES[:2]

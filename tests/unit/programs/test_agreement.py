@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.programs.agreement import agreement, behaviour_of, has_agreement, ignores_quantities
-from tasks.records import Result, Workflow
+from tasks.records.programs import Result
+from tasks.records.search import Workflow
 from tests.support.records import make_workflow
 
 OWN = 72

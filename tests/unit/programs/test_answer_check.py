@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.programs.answer_check import is_right
-from tasks.records import Result
+from tasks.records.programs import Result
 
 
 class AlwaysEqual(float):

@@ -11,7 +11,7 @@ from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.sandbox.determinism import may_differ
 from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import Program, Sandbox
-from tasks.records import Result
+from tasks.records.programs import Result
 
 SOLVE = "def solve(problem):\n    return "
 NO_SOLVE = "NameError: the program defines no function solve(problem)"

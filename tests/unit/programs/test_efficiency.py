@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tasks.programs.contract import HEADER
 from tasks.programs.efficiency import Budget, count_operations, mean_calls, mean_cost
-from tasks.records import Result
+from tasks.records.programs import Result
 
 
 @given(st.lists(st.sampled_from("+-*/"), max_size=8))

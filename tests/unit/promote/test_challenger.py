@@ -17,7 +17,7 @@ from tasks.promote.champion import (
     roll_back,
 )
 from tasks.promote.task import run
-from tasks.promotion_records import Promotion, Succession
+from tasks.records.promotion import Promotion, Succession
 from tests.support.champions import NOW, keep_weights, promote_weights
 from tests.support.kill_moments import killed_at_each_call
 from tests.support.stage_params import stage_params

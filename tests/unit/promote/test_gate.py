@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from tasks.environments.protocol import Gate
 from tasks.promote.gate import GateValues, decide_promotion, kept_remarks
-from tasks.promotion_records import Promotion
+from tasks.records.promotion import Promotion
 
 
 def compare(right: list[bool], champion_right: list[bool], champion: str | None = "old") -> Promotion:

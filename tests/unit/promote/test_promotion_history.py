@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.promote.champion import champions_in_line
-from tasks.promotion_records import Succession, SuccessionKind
+from tasks.records.promotion import Succession, SuccessionKind
 
 
 def step(how: SuccessionKind, version: str, replaced: str | None) -> Succession:

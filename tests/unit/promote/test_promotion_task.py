@@ -20,8 +20,10 @@ from tasks.promote.champion import (
     roll_back,
 )
 from tasks.promote.task import run
-from tasks.promotion_records import Champion, Promotion
-from tasks.records import Lineage, Problem, ProblemOutcome
+from tasks.records.evaluation import ProblemOutcome
+from tasks.records.policy import Lineage
+from tasks.records.problems import Problem
+from tasks.records.promotion import Champion, Promotion
 from tasks.statistics.problem_profile import profile_of
 from tests.support.records import make_outcome
 from tests.support.stage_params import stage_params

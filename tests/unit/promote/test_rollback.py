@@ -8,7 +8,7 @@ import pytest
 from tasks.artifacts import digest_path, read_json, write_text
 from tasks.errors import GraftError
 from tasks.promote.champion import current_champion, previous_champions, read_history, read_profile, roll_back
-from tasks.promotion_records import Champion, Succession
+from tasks.records.promotion import Champion, Succession
 from tests.support.champions import NOW, PROFILE, promote_weights
 from tests.support.kill_moments import killed_at_each_call
 

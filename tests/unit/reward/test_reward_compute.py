@@ -10,7 +10,8 @@ import pytest
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.errors import GraftError
 from tasks.params.sections import UserTerm
-from tasks.records import Problem, Result
+from tasks.records.problems import Problem
+from tasks.records.programs import Result
 from tasks.reward.compute import compute_rewards, measure_terms
 from tasks.reward.weighted_sum import Failures
 from tests.support.groups import make_group

@@ -18,7 +18,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED
-from tasks.records import Result
+from tasks.records.programs import Result
 from tasks.reward.histogram import read_histogram
 from tasks.reward.task import run
 from tasks.trajectories import Reward, Trajectory

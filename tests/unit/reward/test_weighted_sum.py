@@ -14,7 +14,8 @@ from tasks.errors import GraftError
 from tasks.params.sections import Rewards
 from tasks.programs.efficiency import Budget
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED
-from tasks.records import Result, Split, Status
+from tasks.records.problems import Split
+from tasks.records.programs import Result, Status
 from tasks.reward.builtin_terms import COMMON, Term, correctness, runs
 from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks
 from tasks.reward.weighted_sum import Failures, combine, first_failure, reward_group

@@ -1,6 +1,5 @@
 """A round in memory is what the stages write."""
 
-from collections import Counter
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +9,6 @@ import torch
 from safetensors.torch import load_file
 
 from flows.stages.dvc_yaml import MODULES, ROUND, declared_params
-from tasks import artifacts
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
@@ -19,7 +17,8 @@ from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.ppo.value_head import zero_head
 from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.records import Selected, Split
+from tasks.records.problems import Split
+from tasks.records.selection import Selected
 from tasks.rollout import Setting
 from tasks.round import run_round
 from tasks.round_start import HeldModels
@@ -27,6 +26,7 @@ from tasks.search.draw import draw_train_problems
 from tasks.search.policy_search import SplitProblem
 from tests.support.choices import CHOICES, PPO, TREE, tiny_params
 from tests.support.groups import read_rewarded
+from tests.support.parses import counted_lines
 from tests.support.real_project import HELD_OUT, TRAIN, adder
 from tests.support.stage_params import REPOSITORY
 
@@ -42,22 +42,22 @@ ROUNDS = (1, 2)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_rounds_in_memory_are_those_that_the_stages_write(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rounds_in_memory_are_those_that_the_stages_write(case: str, tmp_path: Path) -> None:
     """The same completions, rewards and selection, and weights that are equal in every bit.
 
-    Of the stages reward, select and update each parses the trajectories once.
+    Collect parses the workflows once, and reward, select and update each the trajectories.
     """
-    layout, asked, parsed = write_project(tmp_path), tiny_params(CASES[case]), Counter[Path]()
-    parse = artifacts._parse
-    monkeypatch.setattr(artifacts, "_parse", lambda path, *other: parsed.update([path]) or parse(path, *other))
-    for number in ROUNDS:
-        for stage in ROUND:
-            seen = restrict(asked, declared_params(REPOSITORY, stage))
-            import_module(MODULES[stage]).run(layout, seen, number)
+    layout, asked = write_project(tmp_path), tiny_params(CASES[case])
+    with counted_lines() as parsed:
+        for number in ROUNDS:
+            for stage in ROUND:
+                seen = restrict(asked, declared_params(REPOSITORY, stage))
+                import_module(MODULES[stage]).run(layout, seen, number)
 
-    assert [parsed[layout.trajectories(number)] for number in ROUNDS] == [3 * len(TRAIN)] * len(ROUNDS)
+    for number in ROUNDS:
+        index = layout.workflows(number) / "index.jsonl"
+        assert parsed[index] == len(index.read_bytes().splitlines())
+        assert parsed[layout.trajectories(number)] == 3 * len(TRAIN)
     selected, models = [], held_models(layout, asked)
     with make_sandbox(asked.sandbox) as runner:
         setting = Setting(tmp_path, asked, WorkflowEnvironment(), runner)

@@ -10,7 +10,7 @@ from tasks.layout import Layout
 from tasks.model.policy import save_policy
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tests.support.searches import make_problem
 from tests.support.writers import train_writer
 

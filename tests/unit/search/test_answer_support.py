@@ -12,7 +12,8 @@ from tasks.model.policy import save_policy
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Program, Sandbox
-from tasks.records import Problem, Workflow
+from tasks.records.problems import Problem
+from tasks.records.search import Workflow
 from tasks.reward.task import run as reward
 from tasks.search.answer_support import TEXTS, count_support, perturb_question
 from tasks.search.task import run as search

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.model.sampling.sampler import Request
-from tasks.records import Completion, Result
+from tasks.records.programs import Result
+from tasks.records.search import Completion
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
 
 VALUES: list[int | float | str | None] = [3, 3.0, 10**30, 1e-9, "drei\n 3", "", None]

@@ -7,7 +7,8 @@ from math import exp, log
 
 import pytest
 
-from tasks.records import Completion, Result
+from tasks.records.programs import Result
+from tasks.records.search import Completion
 from tasks.search.policy_tree import PolicyTree, Rollout
 from tasks.search.protocol import NEGLIGIBLE
 from tests.support.searches import make_problem, make_tree, nodes_of

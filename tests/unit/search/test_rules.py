@@ -12,7 +12,7 @@ from flows.stages.dvc_yaml import MODULES
 from flows.stages.sources import listed_digests
 from tasks.errors import GraftError
 from tasks.params.sections import RULES, Search
-from tasks.records import Result
+from tasks.records.programs import Result
 from tasks.search.node import Node, open_nodes
 from tasks.search.protocol import Rule
 from tasks.search.rules import BUILT_IN, rule_of

@@ -18,7 +18,7 @@ from tasks.params.fields import VllmDtype
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.workflow_files import ENGINE, read_engine
-from tasks.records import Engine, Workflow
+from tasks.records.search import Engine, Workflow
 from tasks.search.task import run
 from tests.support.searches import make_problem
 from tests.support.stage_params import stage_params

@@ -17,7 +17,8 @@ from tasks.programs.answer_check import is_right
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import prompt_of, workflow_id
 from tasks.programs.sandbox.sandbox import Program, Sandbox
-from tasks.records import Problem, TreeNode, Workflow
+from tasks.records.problems import Problem
+from tasks.records.search import TreeNode, Workflow
 from tasks.search.draw import draw_problems, easiest_problems
 from tasks.search.task import run
 from tasks.seeds import derive_seed

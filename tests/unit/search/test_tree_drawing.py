@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.records import Problem, TreeNode
+from tasks.records.problems import Problem
+from tasks.records.search import TreeNode
 from tasks.search.tree_drawing import tree_svg
 
 PROBLEM = Problem(problem_id="train-0007", question="2 pens & <3> cups?", answer=5, source="test")

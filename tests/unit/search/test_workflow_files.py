@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tasks.artifacts import read_jsonl
 from tasks.programs.workflow_files import write_workflows
-from tasks.records import AskedProblem, TreeNode, Workflow
+from tasks.records.search import AskedProblem, TreeNode, Workflow
 from tasks.search.node import Node, backpropagate, node_id, tree_records
 from tests.support.records import make_workflow, question_of
 

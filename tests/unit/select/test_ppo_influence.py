@@ -15,7 +15,7 @@ from tasks.params.params import Params
 from tasks.params.ppo import Ppo
 from tasks.ppo.losses import first_step_losses
 from tasks.ppo.value_head import write_head
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.select.certificate import certify
 from tasks.select.tracin import Influences, influences
 from tests.support.critics import critic_scorer, random_head, with_token_targets

@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from tasks.records import RewardAudit
+from tasks.records.selection import RewardAudit
 from tasks.select.reward_audit import FEWEST, audit_in_steps, audit_rewards
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import changed, with_rewards

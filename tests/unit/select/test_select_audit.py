@@ -7,7 +7,8 @@ import pytest
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import REMEDY, Result, Selected
+from tasks.records.programs import Result
+from tasks.records.selection import REMEDY, Selected
 from tasks.select import select_round
 from tests.support.groups import changed, write_round
 from tests.support.policies import MakeTrajectory

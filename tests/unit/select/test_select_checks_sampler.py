@@ -9,7 +9,7 @@ from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.model.sample import Sample
 from tasks.objective.sampler_check import score_rows
-from tasks.records import Engine
+from tasks.records.search import Engine
 from tasks.select.task import run
 from tests.support.groups import changed, read_rewarded, write_rewarded
 from tests.support.policies import MakeTrajectory

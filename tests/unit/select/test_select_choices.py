@@ -4,7 +4,7 @@ import pytest
 
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.trajectories import Trajectory
 from tests.support.groups import write_round
 from tests.support.policies import MakeTrajectory

@@ -9,7 +9,7 @@ from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.objective.advantages import advantages_of
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.select import measure, tracin
 from tasks.select.gradient_algebra import products
 from tests.support.groups import write_round

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.select.metrics import selection_metrics
 
 

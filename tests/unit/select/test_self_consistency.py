@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tasks.records import Result
+from tasks.records.programs import Result
 from tasks.select.self_consistency import consistency_features, voters_of
 from tests.support.groups import make_group
 

@@ -19,7 +19,7 @@ from tasks.objective.advantages import advantages_of
 from tasks.objective.losses import first_step_losses
 from tasks.objective.surrogates import policy_loss
 from tasks.objective.token_weights import TokenWeights
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.select.certificate import certify
 from tasks.select.strategies import Measured, keep
 from tasks.select.tracin import influences

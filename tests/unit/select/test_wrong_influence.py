@@ -12,7 +12,7 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.objective.token_weights import TokenWeights
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.select.certificate import Certificate, certify
 from tasks.select.losses import Validation
 from tasks.select.tracin import influences

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tasks.records import Selected
+from tasks.records.selection import Selected
 from tasks.statistics.influence_histogram import BINS, influence_histogram
 
 

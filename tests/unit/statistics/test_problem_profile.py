@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from flows.contract import compare
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.statistics.problem_profile import Drift, drift, kind_of_problem, profile_of
 from tests.support.stage_params import REPOSITORY, SHIPPED
 

@@ -30,7 +30,7 @@ from tasks.artifacts import (
     write_text,
 )
 from tasks.errors import GraftError
-from tasks.records import Problem, Sibling
+from tasks.records.problems import Problem, Sibling
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 ANSWER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)

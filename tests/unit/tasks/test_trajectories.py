@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tasks.errors import GraftError
 from tasks.layout import REWARDS
-from tasks.records import Result
+from tasks.records.programs import Result
 from tasks.trajectories import RewardedTrajectory, read_numbered_rewarded
 from tests.support.groups import make_group, read_rewarded, with_rewards, write_rewarded
 from tests.support.records import question_of

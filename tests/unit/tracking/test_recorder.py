@@ -13,7 +13,7 @@ from tasks.core.loopback import free_port
 from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
 from tasks.params.params import dump_stage_params
-from tasks.promotion_records import Champion
+from tasks.records.promotion import Champion
 from tasks.tracking.recorder import Recorder, update_registry
 from tasks.tracking.tags import LOCK, RUN_NAME
 from tests.support.mlflow_runs import POLICY, REASON, children, decide, record, store, tracking

@@ -8,10 +8,10 @@ from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
 from tasks.statistics.intervals import Estimate
 from tasks.statistics.learning_curves import headline
-from tasks.tracking.addresses import experiment_address, server_address
 from tasks.tracking.metrics import MINUTES, headline_metrics, headline_names, round_metrics
 from tasks.tracking.mlflow_tracker import valid_name
 from tasks.tracking.recorder import Recorder
+from tasks.tracking.server import run_address, server_address
 from tests.support.mlflow_runs import children, parent_of, record, record_stage, store, tracking, update_recorded
 
 
@@ -23,8 +23,8 @@ def test_the_names_are_those_of_the_headline_and_mlflow_takes_them() -> None:
 
 
 def test_an_address_has_no_password() -> None:
-    address = experiment_address(server_address("https://u:p@host:5000/mlflow/"), "7")
-    assert address == "https://host:5000/mlflow/#/experiments/7/runs?workflowType=machine_learning"
+    address = run_address(server_address("https://u:p@host:5000/mlflow/"), "7", "ab12")
+    assert address == "https://host:5000/mlflow/#/experiments/7/runs/ab12?workflowType=machine_learning"
 
 
 def test_the_curves_of_a_run_are_metrics_of_its_rounds() -> None:

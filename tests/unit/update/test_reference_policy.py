@@ -16,7 +16,7 @@ from tasks.model.sample import Sample
 from tasks.model.text import encode_completion
 from tasks.params.params import Params
 from tasks.params.sections import Lora
-from tasks.records import Lineage
+from tasks.records.policy import Lineage
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.task import run
 from tests.support.groups import changed, write_rewarded

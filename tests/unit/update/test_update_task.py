@@ -14,7 +14,8 @@ from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import sample_groups
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
-from tasks.records import Lineage, Selected
+from tasks.records.policy import Lineage
+from tasks.records.selection import Selected
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.groups import selected_groups
 from tasks.update.step_plan import UpdateGroup

@@ -12,7 +12,7 @@ from tasks.environments.word_problems.spread import HELD_OUT, cycle, spread
 from tasks.environments.word_problems.stories.template import draw_quantities
 from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.params.sections import Problems
-from tasks.records import Novelty, Problem, Split
+from tasks.records.problems import Novelty, Problem, Split
 from tasks.seeds import derive_seed
 
 POOL = 240

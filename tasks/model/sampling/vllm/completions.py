@@ -22,7 +22,7 @@ from tasks.errors import GraftError, TransientError
 from tasks.model.decoding.batch_state import Request
 from tasks.model.policy import Policy, ServedModel
 from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
-from tasks.records import Completion
+from tasks.records.search import Completion
 
 PARALLEL = 256
 """Completions that are asked for at a time: vLLM's own bound, --max-num-seqs, is as high."""

@@ -27,7 +27,8 @@ from tasks.model.policy import Policy, ServedModel, load_policy
 from tasks.model.sampling.vllm.json_client import KEY, JsonClient, Refusal
 from tasks.model.sampling.vllm.server import awake_server, server_command, server_params, started_server
 from tasks.params.fields import VllmDtype
-from tasks.records import Engine, Lineage
+from tasks.records.policy import Lineage
+from tasks.records.search import Engine
 
 
 class _Card(BaseModel):

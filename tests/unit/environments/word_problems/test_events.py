@@ -21,7 +21,7 @@ from tasks.environments.word_problems.generate import generate
 from tasks.environments.word_problems.stories.template import Template, draw_quantities
 from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.programs.operators.builtin import numbers
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tests.support.stage_params import SHIPPED
 from tests.unit.environments.word_problems.test_generate import MORE_NUMBER_WORDS, solves, workflow
 

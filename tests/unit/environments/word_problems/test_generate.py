@@ -19,7 +19,8 @@ from tasks.errors import GraftError
 from tasks.programs.answer_check import is_right
 from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import numbers
-from tasks.records import Problem, Result, Split
+from tasks.records.problems import Problem, Split
+from tasks.records.programs import Result
 from tests.support.stage_params import SHIPPED
 
 SIZES = SHIPPED.problems.model_copy(update={"train": 200, "validation": 128, "test": 200, "dev": 100, "siblings": 2})

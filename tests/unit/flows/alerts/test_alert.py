@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from flows.alerts.alert import Memory, missed_alerts, result_alerts
 from flows.history.run_history import Entry
-from tasks.promotion_records import Promotion
-from tasks.records import RewardAudit
+from tasks.records.promotion import Promotion
+from tasks.records.selection import RewardAudit
 
 ENTRY = Entry(when="", done=True, line="", flow_run="", mlflow_run=None, number=12, name="12 · seed 7", scheduled=True)
 AUDIT = RewardAudit(answer="err", wrong=0.1, error=0.01, contradicted=0.2, expected=0.1, problems=9, needed=0)

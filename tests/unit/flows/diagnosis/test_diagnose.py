@@ -34,7 +34,7 @@ from tasks.params.params import Params
 from tasks.params.sections import UserTerm
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tasks.rollout import Setting, roll_out, without_tree
 from tasks.update import task as update_task
 from tasks.update.diagnostics.health import COLLAPSE, DEGRADATION, Verdict

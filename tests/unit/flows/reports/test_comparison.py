@@ -21,7 +21,7 @@ from flows.reports.comparison import (
 from flows.reports.run_record import RunRecord, read_run_record
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.errors import GraftError
-from tasks.records import Problem
+from tasks.records.problems import Problem
 from tests.support import finished_run
 
 

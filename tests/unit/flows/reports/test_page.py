@@ -11,7 +11,7 @@ from flows.reports.publish import summary_of
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord, read_run_record
 from tasks.artifacts import read_json, write_json, write_jsonl
 from tasks.core.metrics_files import read_metrics
-from tasks.records import REMEDY, AuditShare
+from tasks.records.selection import REMEDY, AuditShare
 from tests.support import finished_run
 from tests.support.params_file import override
 

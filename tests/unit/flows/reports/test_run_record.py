@@ -10,7 +10,7 @@ from flows.reports.run_record import RunRecord, params_of_run, read_run_record
 from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.records import REMEDY, Selected
+from tasks.records.selection import REMEDY, Selected
 from tasks.statistics.influence_histogram import BINS
 from tests.support import finished_run
 

@@ -11,7 +11,9 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.programs.contract import workflow_id
 from tasks.programs.workflow_files import write_workflows
-from tasks.records import AskedProblem, Problem, Result, Split, TreeNode, Workflow
+from tasks.records.problems import Problem, Split
+from tasks.records.programs import Result
+from tasks.records.search import AskedProblem, TreeNode, Workflow
 from tests.support.records import make_workflow
 
 

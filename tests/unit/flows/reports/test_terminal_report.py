@@ -15,7 +15,7 @@ from tasks.evaluate.summary import summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.params.params import Params
-from tasks.records import Choice, ProblemOutcome
+from tasks.records.evaluation import Choice, ProblemOutcome
 from tests.support.params_file import override
 from tests.support.records import make_outcome, make_promotion
 
@@ -84,17 +84,14 @@ def test_the_report_of_a_run(layout: Layout) -> None:
     assert "page.html" not in report(layout)
 
 
-def test_the_report_says_that_failures_are_not_learned_from(layout: Layout) -> None:
-    said = "Failures are not learned from (update.negative_weight 0)."
-    assert said in report(layout)
-    assert said not in report(layout, "update.negative_weight=1.0")
-
-
-def test_the_report_says_what_decided_the_selection(layout: Layout) -> None:
+def test_the_report_says_what_is_not_learned_from_and_what_decided_the_selection(layout: Layout) -> None:
     for number in (1, 2, 3):
         add(layout, "select", number, {"samples": 1200, "selected": 800})
-    said = "Nothing was measured or dropped (influence.selection none)."
-    assert said in report(layout, "influence.selection=none")
+    failures = "Failures are not learned from (update.negative_weight 0)."
+    shown = report(layout, "influence.selection=none")
+    assert failures in shown
+    assert "Nothing was measured or dropped (influence.selection none)." in shown
+    assert failures not in report(layout, "update.negative_weight=1.0")
 
 
 def test_costs_and_measures_of_an_environment_have_rows_but_not_those_of_seen_and_unseen_templates(

@@ -20,8 +20,8 @@ from tasks.model.checkpoints.export import ExportFormat, export_policy
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.text import encode_prompt, problem_prompt
 from tasks.params.sections import Lora
-from tasks.promotion_records import Promotion
-from tasks.records import PromptFormat
+from tasks.records.policy import PromptFormat
+from tasks.records.promotion import Promotion
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import MakePolicy
 from tests.support.records import question_of

@@ -8,7 +8,7 @@ import pytest
 from tasks.artifacts import digest_path, read_json, write_json
 from tasks.errors import GraftError
 from tasks.model.checkpoints.version import digest_policy, verify_policy
-from tasks.records import Lineage
+from tasks.records.policy import Lineage
 from tests.support.damaged_policies import (
     BEFORE_A_RUN,
     TAKERS,

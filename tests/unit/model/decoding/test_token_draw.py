@@ -13,7 +13,7 @@ from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import pick_backend
 from tasks.model.sampling.sampler import Request, sample
-from tasks.records import Completion
+from tasks.records.search import Completion
 from tests.support.pairwise import pairwise_cases
 from tests.support.policies import MakePolicy
 

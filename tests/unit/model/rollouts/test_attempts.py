@@ -8,7 +8,7 @@ import pytest
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.model.rollouts.attempts import run_workflows
 from tasks.programs.sandbox.sandbox import Sandbox, make_sandbox
-from tasks.records import Problem, Sibling
+from tasks.records.problems import Problem, Sibling
 from tests.support.stage_params import SHIPPED
 
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"

@@ -21,7 +21,7 @@ from tasks.model.hf_model import unwrap_model
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import decode_without_cache, pick_backend
 from tasks.model.sampling.sampler import sample
-from tasks.records import Completion
+from tasks.records.search import Completion
 from tests.support.policies import SHARED, WIDE, MakePolicy
 
 COMMON: dict[str, Any] = SHARED | WIDE

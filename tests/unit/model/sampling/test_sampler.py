@@ -15,7 +15,8 @@ from tasks.model.layers import lora_linears as merged
 from tasks.model.policy import Policy
 from tasks.model.sampling import sampler
 from tasks.model.sampling.sampler import Request, sample
-from tasks.records import Completion, PromptFormat
+from tasks.records.policy import PromptFormat
+from tasks.records.search import Completion
 from tests.support.policies import MakePolicy
 
 

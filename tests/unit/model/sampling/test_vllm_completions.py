@@ -16,7 +16,8 @@ from tasks.model.sampling.sampler import Request, sample
 from tasks.model.sampling.vllm import completions
 from tasks.model.sampling.vllm.json_client import JsonClient
 from tasks.model.sampling.vllm.serve import load_sampled_policy
-from tasks.records import Completion, PromptFormat
+from tasks.records.policy import PromptFormat
+from tasks.records.search import Completion
 from tests.support.policies import VOCABULARY, tiny_policy
 from tests.support.vllm_server import VllmServer, served, vllm_server
 

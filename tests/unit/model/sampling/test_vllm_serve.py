@@ -16,7 +16,8 @@ from tasks.model.policy import ServedModel, save_policy
 from tasks.model.sampling.vllm.serve import serve_policy
 from tasks.model.sampling.vllm.server import server_command, use_server
 from tasks.params.fields import VllmDtype
-from tasks.records import Engine, Lineage
+from tasks.records.policy import Lineage
+from tasks.records.search import Engine
 from tests.support.policies import MakePolicy, tiny_policy
 from tests.support.vllm_server import VllmServer, server_at, vllm_server
 

@@ -16,7 +16,7 @@ from tasks.programs.operators.model_calls import MAX_PROMPT, MODEL_OPERATORS, NO
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.lockdown import LAYERS
 from tasks.programs.sandbox.sandbox import Program, Sandbox
-from tasks.records import Result
+from tasks.records.programs import Result
 from tests.support.stage_params import SHIPPED
 
 KEY = "sk-never-in-the-sandbox"

@@ -12,7 +12,7 @@ from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.sandbox.determinism import Findings, may_differ
 from tasks.programs.sandbox.sandbox import NOT_DETERMINISTIC, SANDBOX_DIED, Program, Sandbox, compare_runs
-from tasks.records import Result
+from tasks.records.programs import Result
 
 STEADY = {
     "arithmetic": HEADER + "    return n[0] * 1.5 + n[1] % 7 ** 2\n",

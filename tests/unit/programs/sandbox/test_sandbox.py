@@ -17,7 +17,7 @@ from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.modules import MODULES
 from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox, probe_tier
-from tasks.records import Result
+from tasks.records.programs import Result
 from tests.support.processes import in_sessions
 
 QUESTION = "Ann has 3 pens, 1,200 nails and half a pie; 20% are 1/4 of 7."

@@ -10,7 +10,7 @@ from tasks.errors import GraftError
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.sandbox import LAYERS, Program, Sandbox, describe_tier, probe_tier, tier_of
 from tasks.programs.sandbox.zygote_client import ZygoteClient
-from tasks.records import Result
+from tasks.records.programs import Result
 
 SOLVE = "def solve(problem):\n    "
 TOO_BIG = Result(status="memory", error="MemoryError")

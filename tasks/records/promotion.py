@@ -1,10 +1,10 @@
-"""Records of promotions: the decision, the champion and its successions."""
+"""Records of the stage `promote` and its commands: the decision, the champion and its successions."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from tasks.records import Record
+from tasks.records.record import Record
 
 Approval = Literal["waits", "person"]
 """With `promotion.approve` person: a better policy waits for approval, or a person has approved."""
@@ -14,7 +14,7 @@ class Promotion(Record):
     """Decision whether a run's policy becomes the champion: `run/promotion.json`."""
 
     promoted: bool
-    approval: Approval | None = Field(default=None, exclude_if=lambda own: own is None)
+    approval: Approval | None = Field(default=None, exclude_if=lambda value: value is None)
     reason: str  # one line for people
     pass_at_1: float  # greedy, on the test problems
     champion_pass_at_1: float
@@ -23,9 +23,9 @@ class Promotion(Record):
     high: float
     version: str
     champion_version: str | None  # None: there was no champion; compared with the run's initial policy
-    measure: str | None = Field(default=None, exclude_if=lambda own: own is None)  # of the environment's own gate
-    value: float | None = Field(default=None, exclude_if=lambda own: own is None)  # its mean, over the samples
-    champion_value: float | None = Field(default=None, exclude_if=lambda own: own is None)
+    measure: str | None = Field(default=None, exclude_if=lambda value: value is None)  # of the environment's own gate
+    value: float | None = Field(default=None, exclude_if=lambda value: value is None)  # its mean, over the samples
+    champion_value: float | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Champion(Record):
