@@ -95,9 +95,3 @@ def test_a_damaged_memory_of_hashes_is_begun_anew(done: Path, tmp_path: Path, ha
     for database in databases:
         with sqlite3.connect(database) as found:
             assert found.execute("PRAGMA quick_check").fetchall() == [("ok",)]
-
-
-def test_a_torn_list_of_readers_and_writers_is_begun_again(done: Path) -> None:
-    """Each way to be torn: tests/unit/flows/dvc_stages/test_atomic_files.py."""
-    (done / ".dvc" / "tmp" / "rwlock").write_bytes(b'{"write": {"/a')
-    assert "reward@1         ran" in graft(done, "stage", "--force", "reward@1").stdout
