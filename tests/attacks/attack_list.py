@@ -39,7 +39,6 @@ GROUPS = {
         "catastrophic regex": solve("return re.match('(a+)+$', 'a' * 40 + 'b')", "re"),
         "loop at import": "while True: pass\n" + SOLVE + "return 1",
         "stop itself": solve("try: os.kill(os.getpid(), 19)\nfinally:\n    while True: pass", "os"),
-        "endless iterator": solve("return sum(itertools.repeat(1))", "itertools"),
         "endless text of an error": "class E(Exception):\n    def __str__(self):\n        while True: pass\n"
         + solve("raise E"),
         "die never": solve(
@@ -58,7 +57,6 @@ GROUPS = {
     },
     ("memory", "memory"): {
         "bytearray": solve("return len(bytearray(2 * 10**9))"),
-        "list": solve("return len([0] * 10**9)"),
         "format": solve("return len('{:>2000000000}'.format(1))"),
     },
     ("memory", "memory|timeout"): {
@@ -91,7 +89,6 @@ GROUPS = {
         "double fork": solve(
             "if os.fork() == 0:\n    if os.fork() == 0:\n        while True: pass\n    os._exit(0)\nreturn 1", "os"
         ),
-        "twenty forks by posix": solve("for _ in range(20): posix.fork()\nwhile True: pass", "posix"),
         "threads": solve(
             "for _ in range(2000): _thread.start_new_thread(time.sleep, (99,))\nreturn 1", "_thread, time"
         ),
@@ -128,10 +125,8 @@ GROUPS = {
     },
     ("files", "error"): {
         "write": solve("open('{folder}/made', 'w').write('x')"),
-        "append": solve("open('{secret}', 'a').write('x')"),
         "truncate": solve("os.truncate('{secret}', 0)", "os"),
         "unlink": solve("os.unlink('{secret}')", "os"),
-        "pathlib unlink": solve("pathlib.Path('{secret}').unlink()", "pathlib"),
         "rename": solve("os.rename('{secret}', '{folder}/made')", "os"),
         "mkdir": solve("os.mkdir('{folder}/made')", "os"),
         "symlink": solve("os.symlink('{secret}', '{folder}/made')", "os"),
@@ -147,7 +142,6 @@ GROUPS = {
         "named pipe": solve("os.mkfifo('{folder}/made')", "os"),
         "change mode": solve("os.chmod('{secret}', 0)", "os"),
         "read": solve("return open('{secret}').read()"),
-        "FileIO": solve("return _io.FileIO('{secret}').read().decode()", "_io"),
         "loader": solve(
             "m = sys.modules['_frozen_importlib_external']\n"
             "return m.SourceFileLoader('x', '{secret}').get_data('{secret}').decode()",
@@ -161,14 +155,9 @@ GROUPS = {
         "fill the disk": solve("f = open('{folder}/made', 'wb')\nwhile True: f.write(bytes(10**6))"),
         "memory as a file": solve("f = os.memfd_create('x')\nwhile True: os.write(f, bytes(10**6))", "os"),
         "use up descriptors": solve("while True: os.dup(3)", "os"),
-        "use up descriptors by pipes": solve("while True: os.pipe()", "os"),
     },
     ("files", "ok"): {
         "libc write": solve("return libc.write(libc.open(b'{folder}/made', 65, 384), b'x', 1)", LIBC),
-        "fill the disk by libc": solve(
-            "f = libc.open(b'{folder}/made', 65, 384)\nwhile libc.write(f, bytes(10**6), 10**6) > 0: pass\nreturn f",
-            LIBC,
-        ),
         "use up descriptors by libc": solve("while libc.dup(3) >= 0: pass\nreturn 5", LIBC),
     },
     # What is no secret.
@@ -231,7 +220,6 @@ GROUPS = {
     ("network", "error"): {
         "name service": solve("return socket.gethostbyname('secret.example.org')", "socket"),
         "socket module": solve("socket.create_connection(('127.0.0.1', {port}))", "socket"),
-        "_socket module": solve("_socket.socket().connect(('127.0.0.1', {port}))", "_socket"),
         "urllib": solve("return urllib.request.urlopen('http://127.0.0.1:{port}').read()", "urllib.request"),
     },
     ("verdict", "error"): {

@@ -279,7 +279,7 @@ def test_the_attacks_are_real(surroundings: Surroundings) -> None:
         code = json.dumps(surroundings.arm(ATTACKS[name]))
         return subprocess.run([sys.executable, "-c", UNHELD], input=code, capture_output=True, text=True).stdout
 
-    for name in ("read", "FileIO", "loader", "read through a symlink that is there"):
+    for name in ("read", "loader", "read through a symlink that is there"):
         assert SECRET in attack(f"files: {name}"), name
     assert attack("verdict: forged print") == '["ok", 7254.5, null]\n' * 2 + "1\n"
     for name in ("environment", "own environment", "a stranger's environment", "libc environment"):
