@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
+from tests.support.aftermath import Bytes, bytes_of
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import graft, ran
+from tests.support.tiny_project import ADDRESSES, graft, ran
 
 pytestmark = pytest.mark.slow
 

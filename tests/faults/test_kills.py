@@ -21,10 +21,10 @@ import pytest
 import yaml
 
 from tests.support import tiny_project
-from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, left_after_a_while, processes
+from tests.support.aftermath import Bytes, bytes_of, left_after_a_while, processes
 from tests.support.params_file import override
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import begin, graft, ran
+from tests.support.tiny_project import ADDRESSES, begin, graft, ran
 
 pytestmark = pytest.mark.slow
 

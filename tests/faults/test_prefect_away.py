@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from flows.prefect_runs.server_address import REMEDY
-from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, overwrite, punch_a_hole
+from tests.support.aftermath import Bytes, bytes_of, overwrite, punch_a_hole
 from tests.support.flow_runs import temporary_servers
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import begin, graft, ran, run
+from tests.support.tiny_project import ADDRESSES, begin, graft, ran, run
 
 pytestmark = pytest.mark.slow
 
