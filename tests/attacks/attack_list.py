@@ -49,19 +49,15 @@ GROUPS = {
         "asyncio": solve("asyncio.run(asyncio.sleep(10**6))", "asyncio"),  # not to be imported
         "read the keyboard": solve("return input()"),  # which is /dev/null
     },
-    ("time", "ok"): {
-        "read the keyboard by libc": solve("return libc.read(0, bytes(9), 9)", LIBC),
-    },
+    ("time", "ok"): {"read the keyboard by libc": solve("return libc.read(0, bytes(9), 9)", LIBC)},
     ("time", "killed"): {
-        "close all and loop": solve("os.closerange(0, 99)\nwhile True: pass", "os"),  # nobody listens to it any more
+        "close all and loop": solve("os.closerange(0, 99)\nwhile True: pass", "os")  # nobody listens to it any more
     },
     ("memory", "memory"): {
         "bytearray": solve("return len(bytearray(2 * 10**9))"),
         "format": solve("return len('{:>2000000000}'.format(1))"),
     },
-    ("memory", "memory|timeout"): {
-        "growing dict": "d = {}\n" + SOLVE + "while True: d[len(d)] = 'x' * 1000",
-    },
+    ("memory", "memory|timeout"): {"growing dict": "d = {}\n" + SOLVE + "while True: d[len(d)] = 'x' * 1000"},
     ("memory", "error"): {
         "recursion": solve("return solve(problem)"),
         "return 50 MB": solve("return 'x' * 50_000_000"),
@@ -69,17 +65,15 @@ GROUPS = {
     },
     # Python 3.13 crashes where frames have used up the memory, which a busy machine reaches in one run of two.
     ("memory", "timeout|killed|error"): {
-        "recursion without a limit": solve("sys.setrecursionlimit(10**9)\nreturn solve(problem)", "sys"),
+        "recursion without a limit": solve("sys.setrecursionlimit(10**9)\nreturn solve(problem)", "sys")
     },
     ("memory", "error|timeout"): {
         "native recursion": "import sys\nsys.setrecursionlimit(10**9)\n"  # Python 3.12 and later limit it all the same
-        + solve("x = []\nfor _ in range(10**6): x = [x]\nreturn len(repr(x))"),
+        + solve("x = []\nfor _ in range(10**6): x = [x]\nreturn len(repr(x))")
     },
-    ("memory", "ok"): {
-        "shared memory": solve("return libc.mmap(0, 2 << 30, 3, 33, -1, 0) == -1 and 5", LIBC),
-    },
+    ("memory", "ok"): {"shared memory": solve("return libc.mmap(0, 2 << 30, 3, 33, -1, 0) == -1 and 5", LIBC)},
     ("memory", "ok|timeout"): {
-        "write 200 MB": solve("for _ in range(200): print('x' * 10**6)\nreturn 1"),  # to /dev/null
+        "write 200 MB": solve("for _ in range(200): print('x' * 10**6)\nreturn 1")  # to /dev/null
     },
     ("processes", "error"): {
         "fork": solve("if os.fork() == 0:\n    while True: pass\nreturn 1", "os"),
@@ -121,7 +115,7 @@ GROUPS = {
             "c.memmove(place, code.ljust(64, b'\\0') + b'{secret}\\0', 65 + len('{secret}'))\n"
             "return c.CFUNCTYPE(c.c_int)(place)()",
             LIBC,
-        ),
+        )
     },
     ("files", "error"): {
         "write": solve("open('{folder}/made', 'w').write('x')"),
@@ -281,14 +275,10 @@ GROUPS = {
         "decorators": "@print\n" * 2800 + "def solve(p): pass",
     },
     ("source", "error|ok"): {
-        "sum": SOLVE + "return " + "+".join(["1"] * 9000),  # Python 3.12 and later compile it
+        "sum": SOLVE + "return " + "+".join(["1"] * 9000)  # Python 3.12 and later compile it
     },
-    ("source", "memory"): {
-        "huge constant": solve("return 'x' * (10 ** 10)"),
-    },
-    ("plain", "memory|timeout"): {
-        "squares": HEADER + "    a = 7\n" + "    a = a * a\n" * 50 + "    return a",
-    },
+    ("source", "memory"): {"huge constant": solve("return 'x' * (10 ** 10)")},
+    ("plain", "memory|timeout"): {"squares": HEADER + "    a = 7\n" + "    a = a * a\n" * 50 + "    return a"},
     ("plain", "memory"): {
         "long text": HEADER + "    return problem * 1000000000",
         "long text to read": HEADER + "    return numbers(problem * 100000000)",

@@ -26,9 +26,8 @@ from tasks.core.loopback import free_port
 from tasks.layout import Layout
 from tasks.model.cuda.cards import VISIBLE
 from tasks.params.machine import RunnerParams
-from tests.support.listeners import is_loopback, listeners
 from tests.support.params_file import override
-from tests.support.processes import is_alive
+from tests.support.processes import is_alive, is_loopback, listeners
 from tests.support.real_project import make
 from tests.support.shard_stages import REPOSITORY, params_of
 from tests.support.tiers import nightly_but_first

@@ -30,7 +30,7 @@ from tasks.model.device import device_for
 from tasks.params.file import load_params, restrict
 from tasks.params.machine import RunnerParams
 from tasks.params.params import Params
-from tests.support.listeners import is_loopback, listeners
+from tests.support.processes import is_loopback, listeners
 from tests.support.stage_params import REPOSITORY
 
 

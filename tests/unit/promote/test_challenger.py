@@ -9,13 +9,7 @@ from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.promote.challenger import approve_challenger, read_challenger
-from tasks.promote.champion import (
-    CHAMPION_FILES,
-    champion_version,
-    previous_champions,
-    read_history,
-    roll_back,
-)
+from tasks.promote.champion import CHAMPION_FILES, champion_version, previous_champions, read_history, roll_back
 from tasks.promote.task import run
 from tasks.promotion_records import Promotion, Succession
 from tests.support.champions import NOW, keep_weights, promote_weights
