@@ -48,22 +48,12 @@ def test_a_project_inside_a_repository_gets_none_of_its_own(tmp_path: Path) -> N
     assert not (tmp_path / "below" / ".git").exists()
 
 
-def a_file(folder: Path) -> None:
-    folder.write_text("mine")
-
-
-def a_full_folder(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "mine").touch()
-
-
-def a_broken_link(folder: Path) -> None:
-    folder.symlink_to(folder.parent / "nowhere")
-
-
-@pytest.mark.parametrize("thing", [a_file, a_full_folder, a_broken_link])
-def test_what_is_there_is_never_written_over(tmp_path: Path, thing: Callable[[Path], None]) -> None:
-    thing(tmp_path / "project")
+@pytest.mark.parametrize("put", [
+    lambda folder: folder.write_text("mine"), lambda folder: (folder / "mine").mkdir(parents=True),
+    lambda folder: folder.symlink_to("nowhere"),
+])  # fmt: skip
+def test_what_is_there_is_never_written_over(tmp_path: Path, put: Callable[[Path], object]) -> None:
+    put(tmp_path / "project")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(GraftError, match=r"project: is there already; name a folder that is new or empty"):
         new_project(tmp_path / "project")
