@@ -45,6 +45,14 @@ def swapped(tokenizer: bytes) -> bytes:
     return json.dumps(parsed, indent=2).encode()
 
 
+def reads_alike(content: bytes, damaged: bytes) -> bool:
+    """Whether two texts are the same JSON: one where a line is repeated may be."""
+    try:
+        return bool(json.loads(content) == json.loads(damaged))
+    except ValueError:
+        return False
+
+
 def damages(folder: Path) -> Iterator[str]:
     """Damage a policy folder in one way at a time, told by name, and mend it again."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -54,7 +62,7 @@ def damages(folder: Path) -> Iterator[str]:
         if file.name == "tokenizer.json":
             ways["two tokens swapped"] = swapped(content)
         for name, damaged in ways.items():
-            if damaged != content:
+            if damaged != content and not (file.name == "lineage.json" and reads_alike(content, damaged)):
                 write_bytes(file, damaged, durable=False)  # by another name: earlier champions may be hard links
                 yield f"{file.relative_to(folder)}: {name}"
         file.unlink()
