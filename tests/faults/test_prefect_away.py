@@ -55,7 +55,7 @@ def test_a_server_that_goes_away_stops_no_run(
 ) -> None:
     server = TemporaryServer(tmp_path / "prefect")
     with server as url:
-        process = begin(fresh, "reward@1", "retrain", PREFECT_API_URL=url, TINY_SECONDS="2", **SHORT)
+        process = begin(fresh, "evaluate@before", "retrain", PREFECT_API_URL=url, TINY_SECONDS="2", **SHORT)
         server._process.kill()
         server._process.wait()
         with broken_server(server.port) if mode == "broken" else nullcontext():
