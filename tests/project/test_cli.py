@@ -35,9 +35,11 @@ def refused(root: Path, *arguments: str) -> str:
 
 def test_a_wrong_assignment_is_named_and_none_is_written(by_graft: Path) -> None:
     """Each mistake: tests/unit/params/test_params.py, tests/unit/flows/test_preflight.py."""
-    for assignment in ("update.betta=0.1", "problems.path=none.jsonl"):
-        told = refused(by_graft, "stage", "problems", "-S", "seed=5", "-S", assignment)
-        assert re.search(r"params\.yaml: no param 'update\.betta'|problems\.path: no file none\.jsonl", told)
+    for assignment, line in (
+        ("update.betta=0.1", "params.yaml: no param 'update.betta'; did you mean 'update.beta'?"),
+        ("problems.path=none.jsonl", "problems.path: no file none.jsonl; name a jsonl file"),
+    ):
+        assert line in refused(by_graft, "stage", "problems", "-S", "seed=5", "-S", assignment)
 
 
 def broken(name: str, old: str, new: str) -> Callable[[Path], object]:
