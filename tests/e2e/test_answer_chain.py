@@ -1,6 +1,9 @@
 """The real chain in the environment `answer`, with algorithm ppo and a selection by influence."""
 
 import csv
+import json
+from pathlib import Path
+from random import Random
 from statistics import fmean
 
 import pytest
@@ -14,7 +17,6 @@ from tasks.records.selection import Selected
 from tasks.trajectories import Trajectory
 from tests.support.chains import retrained
 from tests.support.groups import read_rewarded
-from tests.support.sums import write_sums
 from tests.support.workspace import make_workspace
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -31,11 +33,21 @@ SMALL = [
 ]
 
 
+def write_sums(path: Path) -> None:
+    """80 problems with 3 siblings each, which a policy of a million parameters can answer; no question twice."""
+    pairs = Random(0).sample([(a, b) for a in range(2, 31) for b in range(2, 31)], 320)
+    asked = [
+        {"question": f"Ada has {a} pens and buys {b} more. How many are there?", "answer": a + b} for a, b in pairs
+    ]
+    lines = [asked[n] | {"siblings": asked[n + 1 : n + 4]} for n in range(0, len(asked), 4)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """Two rounds from scratch."""
     root = make_workspace(tmp_path_factory.mktemp("answers") / "project", SMALL)
-    write_sums(root / "sums.jsonl", 80, siblings=3, seed=0)
+    write_sums(root / "sums.jsonl")
     return retrained(root)
 
 

@@ -8,41 +8,25 @@ import pytest
 
 from flows.prefect_runs.temporary_server import TemporaryServer
 from tests.support import tiny_project
-from tests.support.aftermath import ADDRESSES, ALL, Bytes, bytes_of
+from tests.support.aftermath import Bytes, bytes_of
 
 
 @pytest.fixture(scope="session")
 def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny project of one round in which nothing is computed. Not to be changed."""
-    return tiny_project.make(tmp_path_factory.mktemp("new") / "project", rounds=1)
+    """A tiny project in which nothing is computed. Not to be changed."""
+    return tiny_project.make(tmp_path_factory.mktemp("new") / "project")
 
 
 @pytest.fixture(scope="session")
-def finished(new: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same after an undisturbed run. Not to be changed."""
-    root = tmp_path_factory.mktemp("finished") / "project"
-    shutil.copytree(new, root)
-    tiny_project.graft(root, "stage", *ALL)
-    assert tiny_project.ran(root) == ADDRESSES
-    return root
-
-
-@pytest.fixture(scope="session")
-def undisturbed(finished: Path) -> Bytes:
+def undisturbed(by_graft: Path) -> Bytes:
     """What every run has to end with."""
-    return bytes_of(finished)
+    return bytes_of(by_graft)
 
 
 @pytest.fixture
 def fresh(new: Path, tmp_path: Path) -> Path:
     """A project to work on in which nothing is computed."""
     return Path(shutil.copytree(new, tmp_path / "project"))
-
-
-@pytest.fixture
-def done(finished: Path, tmp_path: Path) -> Path:
-    """A finished project to work on."""
-    return Path(shutil.copytree(finished, tmp_path / "project"))
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +47,7 @@ def ends_well(undisturbed: Bytes) -> Callable[[Path], None]:
     """Law: the next run ends with the bytes of an undisturbed one, and then nothing is left to do."""
 
     def check(root: Path) -> None:
-        tiny_project.graft(root, "stage", *ALL)
+        tiny_project.graft(root, "stage", "sources", *tiny_project.ADDRESSES)
         assert bytes_of(root) == undisturbed
 
     return check

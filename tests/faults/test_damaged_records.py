@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.aftermath import ADDRESSES, ALL, Bytes, bytes_of, overwrite, punch_a_hole
+from tests.support.aftermath import Bytes, bytes_of, overwrite, punch_a_hole
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import graft, ran
+from tests.support.tiny_project import ADDRESSES, graft, ran
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +49,7 @@ def test_a_damaged_lock_is_named_and_costs_nothing(
     )
     assert ran(done) == []
     lock.unlink()
-    graft(done, "stage", *ALL)
+    graft(done, "stage", "sources", *ADDRESSES)
     assert ran(done) == ["promote"]  # the others come from the run-cache
     assert bytes_of(done) == undisturbed
 
@@ -95,9 +95,3 @@ def test_a_damaged_memory_of_hashes_is_begun_anew(done: Path, tmp_path: Path, ha
     for database in databases:
         with sqlite3.connect(database) as found:
             assert found.execute("PRAGMA quick_check").fetchall() == [("ok",)]
-
-
-def test_a_torn_list_of_readers_and_writers_is_begun_again(done: Path) -> None:
-    """Each way to be torn: tests/unit/flows/dvc_stages/test_atomic_files.py."""
-    (done / ".dvc" / "tmp" / "rwlock").write_bytes(b'{"write": {"/a')
-    assert "reward@1         ran" in graft(done, "stage", "--force", "reward@1").stdout

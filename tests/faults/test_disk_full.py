@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.aftermath import ADDRESSES
 from tests.support.small_disk import Ballast, mount, mounted
-from tests.support.tiny_project import REPOSITORY, environment, graft, ran
+from tests.support.tiny_project import ADDRESSES, REPOSITORY, environment, graft, ran
 
 pytestmark = pytest.mark.slow
 

@@ -21,10 +21,10 @@ import pytest
 import yaml
 
 from tests.support import tiny_project
-from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, left_after_a_while, processes
+from tests.support.aftermath import Bytes, bytes_of, left_after_a_while, processes
 from tests.support.params_file import override
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import begin, dvc, graft, ran
+from tests.support.tiny_project import ADDRESSES, begin, graft, ran
 
 pytestmark = pytest.mark.slow
 
@@ -165,15 +165,4 @@ def test_a_run_whose_mlflow_process_is_killed_says_what_is_missing(
     assert process.returncode == 0
     line = told.splitlines()[-1]  # the one before says that the tiny stages measure no influence
     assert line.startswith("warning: MLflow (sqlite:///mlflow.db): its process ended with -9")
-    assert bytes_of(fresh) == undisturbed
-
-
-def test_a_run_beside_dvc(fresh: Path, undisturbed: Bytes, prefect_url: str) -> None:
-    """DVC does not know of our lock, and we hold up to its own: both go on, or one says that the other is at work."""
-    process = tiny_project.start(fresh, "retrain", PREFECT_API_URL=prefect_url)
-    beside = dvc(fresh, "--wait-for-lock", "repro", "-q", code=None)
-    _, told = process.communicate(timeout=400)
-    assert process.returncode == 0 or re.search("is busy|at work here|changed while", told), told
-    assert beside.returncode == 0 or re.search("is busy|lock", beside.stderr), beside.stderr
-    tiny_project.graft(fresh, "stage", *ADDRESSES)
     assert bytes_of(fresh) == undisturbed

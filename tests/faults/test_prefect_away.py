@@ -3,23 +3,22 @@
 A run that cannot begin says so; one that has begun goes on to its end, with a line about what Prefect does not know.
 """
 
-import socket
-import socketserver
 import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from flows.prefect_runs.server_address import REMEDY
-from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, overwrite, punch_a_hole
+from flows.prefect_runs.temporary_server import TemporaryServer
+from tests.support.aftermath import Bytes, bytes_of, overwrite, punch_a_hole
 from tests.support.flow_runs import temporary_servers
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import begin, graft, ran, run
+from tests.support.tiny_project import ADDRESSES, begin, graft, ran, run
 
 pytestmark = pytest.mark.slow
 
@@ -27,82 +26,55 @@ SHORT = {"PREFECT_CLIENT_MAX_RETRIES": "1"}
 """So that the tests need not wait as long as a run does."""
 
 
-class Proxy(socketserver.ThreadingTCPServer):
-    """In front of a server: passes all on, says only that it is broken, or hangs up."""
+class Broken(BaseHTTPRequestHandler):
+    """A server that says only that it is broken."""
 
-    allow_reuse_address = daemon_threads = True
+    def do_GET(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(500)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
-    def __init__(self, url: str) -> None:
-        super().__init__(("127.0.0.1", 0), Passing)
-        target = urlsplit(url)
-        self.target = (target.hostname, target.port)
-        self.mode = "pass"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+    do_POST = do_GET
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/api"
+    def log_message(self, *_: object) -> None:
+        pass
 
 
-class Passing(socketserver.BaseRequestHandler):
-    server: Proxy
-
-    def handle(self) -> None:
-        with socket.create_connection(self.server.target) as there:
-            back = threading.Thread(target=self.pass_back, args=(there,), daemon=True)
-            back.start()
-            while data := self.read(self.request):
-                if self.server.mode == "gone":
-                    return
-                if self.server.mode == "broken":
-                    self.request.sendall(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
-                    continue
-                with suppress(OSError):
-                    there.sendall(data)
-
-    def pass_back(self, there: socket.socket) -> None:
-        while data := self.read(there):
-            try:
-                self.request.sendall(data)
-            except OSError:
-                return
-
-    def read(self, end: socket.socket) -> bytes:
-        try:
-            return end.recv(1 << 16)
-        except OSError:
-            return b""
-
-
-@pytest.fixture
-def proxy(prefect_url: str) -> Iterator[Proxy]:
-    with Proxy(prefect_url) as proxy:
-        yield proxy
-        proxy.shutdown()
+@contextmanager
+def broken_server(port: int = 0) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", port), Broken) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/api"
+        server.shutdown()
 
 
 @pytest.mark.parametrize(("mode", "why"), nightly_but_first([("gone", "no answer"), ("broken", "status 500")]))
 def test_a_server_that_goes_away_stops_no_run(
-    fresh: Path, proxy: Proxy, undisturbed: Bytes, mode: str, why: str
+    fresh: Path, tmp_path: Path, undisturbed: Bytes, mode: str, why: str
 ) -> None:
-    process = begin(fresh, "reward@1", "retrain", PREFECT_API_URL=proxy.url, TINY_SECONDS="2", **SHORT)
-    proxy.mode = mode
-    printed, told = process.communicate(timeout=400)
+    server = TemporaryServer(tmp_path / "prefect")
+    with server as url:
+        process = begin(fresh, "evaluate@before", "retrain", PREFECT_API_URL=url, TINY_SECONDS="2", **SHORT)
+        server._process.kill()
+        server._process.wait()
+        with broken_server(server.port) if mode == "broken" else nullcontext():
+            printed, told = process.communicate(timeout=400)
     assert process.returncode == 0
     assert [line.split()[:2] for line in printed.splitlines()[:-1]] == [[address, "ran"] for address in ADDRESSES]
     assert printed.splitlines()[-1].startswith("report:")
     summary, ending = told.splitlines()
     assert summary == f"warning: prefect: no summary of this run there ({why})"
     assert ending == (
-        f"warning: prefect: {why} from {proxy.url}, which does not show how this run ended; nothing else is lost"
+        f"warning: prefect: {why} from {url}, which does not show how this run ended; nothing else is lost"
     )
     assert bytes_of(fresh) == undisturbed
 
 
-def test_a_server_that_is_broken_from_the_start_is_named(fresh: Path, proxy: Proxy) -> None:
-    proxy.mode = "broken"
-    told = graft(fresh, "retrain", code=2, PREFECT_API_URL=proxy.url, **SHORT)
-    assert told.stderr == f"graft: prefect: status 500 from {proxy.url}; {REMEDY}\n"
+def test_a_server_that_is_broken_from_the_start_is_named(fresh: Path) -> None:
+    with broken_server() as url:
+        told = graft(fresh, "retrain", code=2, PREFECT_API_URL=url, **SHORT)
+    assert told.stderr == f"graft: prefect: status 500 from {url}; {REMEDY}\n"
     assert ran(fresh) == []
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import psutil
 import pytest
-import torch
 from pydantic import ValidationError
 
 from flows.prefect_runs.shard_runners import ShardRunner
@@ -26,9 +25,8 @@ from tasks.core.loopback import free_port
 from tasks.layout import Layout
 from tasks.model.cuda.cards import VISIBLE
 from tasks.params.machine import RunnerParams
-from tests.support.listeners import is_loopback, listeners
 from tests.support.params_file import override
-from tests.support.processes import is_alive
+from tests.support.processes import is_alive, is_loopback, listeners
 from tests.support.real_project import make
 from tests.support.shard_stages import REPOSITORY, params_of
 from tests.support.tiers import nightly_but_first
@@ -191,13 +189,6 @@ def test_a_worker_that_is_killed_is_one_line(kind: str, root: Path) -> None:
 def test_each_worker_has_a_card_of_its_own(kind: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VISIBLE, "2,3")
     assert started(root, kind, "card").stdout.splitlines()[-1] == "['2', '3']"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="it needs two GPUs")
-@pytest.mark.parametrize("kind", ["processes", "dask", "ray"])
-def test_two_cards_multiply(kind: str, root: Path) -> None:
-    assert started(root, kind, "product").stdout.splitlines()[-1].count("'") == 4
 
 
 @pytest.mark.nightly

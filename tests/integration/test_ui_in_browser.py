@@ -18,8 +18,8 @@ from tests.support import tiny_project
 from tests.support.aftermath import left_after_a_while
 from tests.support.browser import Page, needed
 from tests.support.flow_runs import flow_runs
-from tests.support.listeners import is_loopback, listeners
 from tests.support.params_file import override
+from tests.support.processes import is_loopback, listeners
 from tests.support.tiers import nightly_but_first
 
 pytestmark = pytest.mark.slow

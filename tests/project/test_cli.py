@@ -33,17 +33,13 @@ def refused(root: Path, *arguments: str) -> str:
     return told.stderr
 
 
-@pytest.mark.parametrize(
-    ("assignment", "expected"),
-    [
-        ("update.betta=0.1", r"params\.yaml: no param 'update\.betta'; did you mean 'update\.beta'\?"),
-        ("seed=half", r"params\.yaml:\d+: seed: .*integer, not 'half'"),
-        ("update.beta", r"-S update\.beta: not of the form key=value"),
-        ("problems.path=none.jsonl", r"problems\.path: no file none\.jsonl; name a jsonl file"),
-    ],
-)
-def test_a_wrong_assignment_is_named_and_nothing_is_written(by_graft: Path, assignment: str, expected: str) -> None:
-    assert re.search(expected, refused(by_graft, "stage", "problems", "-S", "seed=5", "-S", assignment))
+def test_a_wrong_assignment_is_named_and_none_is_written(by_graft: Path) -> None:
+    """Each mistake: tests/unit/params/test_params.py, tests/unit/flows/test_preflight.py."""
+    for assignment, line in (
+        ("update.betta=0.1", "params.yaml: no param 'update.betta'; did you mean 'update.beta'?"),
+        ("problems.path=none.jsonl", "problems.path: no file none.jsonl; name a jsonl file"),
+    ):
+        assert line in refused(by_graft, "stage", "problems", "-S", "seed=5", "-S", assignment)
 
 
 def broken(name: str, old: str, new: str) -> Callable[[Path], object]:
@@ -64,13 +60,8 @@ def gone(name: str) -> Callable[[Path], object]:
 TERMS, TRAJECTORIES = "tasks/reward/builtin_terms.py", "run/rounds/1/trajectories.jsonl"
 HARMS: list[tuple[str, Callable[[Path], object], list[str], str]] = [
     *(
-        (
-            "params.yaml",
-            broken("params.yaml", "seed: 0", "seed: 0\nsede: 1"),
-            command,
-            r"params\.yaml:\d+: no param 'sede'",
-        )
-        for command in (["stage", "problems"], ["retrain"], ["status"])
+        ("params.yaml", broken("params.yaml", "seed: 0", "seed: 0\nsede: 1"), [command], r"yaml:\d+: no param 'sede'")
+        for command in ("retrain", "status")
     ),
     ("params.yaml", gone("params.yaml"), ["status"], r"params\.yaml: not in /"),
     ("dvc.yaml", gone("dvc.yaml"), ["status"], r"dvc\.yaml: not in /"),

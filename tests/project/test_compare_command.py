@@ -106,11 +106,7 @@ def test_what_cannot_be_compared_is_told_in_one_line(runs: Path) -> None:
         (["first", "first/params.yaml"], None, "first/params.yaml: Invalid JSON"),
         (["first", "second"], "second", "--html second: is a folder; name a file"),
         (["first", "second"], "first/params.yaml/page", "a file is in the way of its folder; name another place"),
-        (
-            ["first", "second"],
-            "/proc/page.html",
-            "--html /proc/page.html: cannot be written (No such file",
-        ),
+        (["first", "second"], "/proc/page.html", "--html /proc/page.html: cannot be written (No such file"),
         (["first", "second"], "p" * 300, "ppp…: cannot be written (File name too long); name another place"),
         (["first", "second"], "/dev/null", "--html /dev/null: is a device or a pipe; name a file"),
         (["a" * 100_000], None, "aaa…: one run alone; name another"),

@@ -2,6 +2,9 @@
 upgrade of the installed Graft makes stale exactly what it changed."""
 
 import shutil
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +16,6 @@ from flows.stages.sources import SOURCES
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
 from tests.support import tiny_project
-from tests.support.installation import build_wheel, install, make_environment
 from tests.support.params_file import override
 from tests.support.tiny_project import ADDRESSES, REPOSITORY, ran, run
 
@@ -46,22 +48,12 @@ def test_a_project_inside_a_repository_gets_none_of_its_own(tmp_path: Path) -> N
     assert not (tmp_path / "below" / ".git").exists()
 
 
-def a_file(folder: Path) -> None:
-    folder.write_text("mine")
-
-
-def a_full_folder(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "mine").touch()
-
-
-def a_broken_link(folder: Path) -> None:
-    folder.symlink_to(folder.parent / "nowhere")
-
-
-@pytest.mark.parametrize("thing", [a_file, a_full_folder, a_broken_link])
-def test_what_is_there_is_never_written_over(tmp_path: Path, thing: Callable[[Path], None]) -> None:
-    thing(tmp_path / "project")
+@pytest.mark.parametrize("put", [
+    lambda folder: folder.write_text("mine"), lambda folder: (folder / "mine").mkdir(parents=True),
+    lambda folder: folder.symlink_to("nowhere"),
+])  # fmt: skip
+def test_what_is_there_is_never_written_over(tmp_path: Path, put: Callable[[Path], object]) -> None:
+    put(tmp_path / "project")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(GraftError, match=r"project: is there already; name a folder that is new or empty"):
         new_project(tmp_path / "project")
@@ -86,6 +78,32 @@ def test_the_deployment_of_a_project_is_a_flow(tmp_path: Path) -> None:
 def test_outside_of_a_project_the_command_is_named(tmp_path: Path) -> None:
     told = run(tmp_path, "graft", "status", code=2).stderr
     assert told.endswith("; go to the project's own folder first, or make one: graft new DIR\n")
+
+
+def build_wheel(source: Path, folder: Path) -> Path:
+    """The wheel of a folder with Graft's source; setuptools leaves `build/` in that folder."""
+    _pip("wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(source))
+    (wheel,) = folder.glob("graft-*.whl")
+    return wheel
+
+
+def make_environment(folder: Path) -> Path:
+    """A new virtual environment without Graft, which sees the present one's packages; the folder of its commands."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    version = f"python{sysconfig.get_python_version()}"
+    below = folder / "lib" / version / "site-packages" / "below.pth"
+    packages = [path for path in sys.path if path.endswith("site-packages")]
+    below.write_text("\n".join([*packages, ""]), encoding="utf-8")
+    return folder / "bin"
+
+
+def install(wheel: Path, commands: Path) -> None:
+    """Install the wheel in the environment with these commands, in place of an earlier one."""
+    _pip("--python", str(commands / "python"), "install", "-q", "--no-deps", "--force-reinstall", str(wheel))
+
+
+def _pip(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments], check=True)
 
 
 @pytest.mark.slow

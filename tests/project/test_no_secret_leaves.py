@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import tiny_project
-from tests.support.listeners import is_loopback, listeners
+from tests.support.processes import is_loopback, listeners
 
 pytestmark = pytest.mark.slow
 

@@ -160,16 +160,3 @@ def test_the_delay_doubles_up_to_an_hour() -> None:
     params = load_params(tiny_project.REPOSITORY / "params.yaml").machine.schedule
     assert retry_delays(params) == [10, 20, 40]
     assert retry_delays(params.model_copy(update={"retries": 10}))[-2:] == [2560, 3600]
-
-
-@pytest.mark.slow
-def test_problem_files_that_break_the_contract_stop_a_run_before_its_first_stage(done: Path) -> None:
-    """That are an alert and no more: tests/project/test_scheduled_run.py."""
-    rows = [f'{{"question": "Of {n} pens 2 are red, and how many are not?", "answer": {n - 2}}}\n' for n in (3, 4, 5)]
-    (done / "pens.jsonl").write_text("".join(rows))
-    sizes = [f"problems.{split}=1" for split in ("train", "validation", "test")]
-    given = ["problems.source=jsonl", "problems.path=pens.jsonl", *sizes, "machine.contract.action=stop"]
-    told = graft(done, "retrain", *(option for own in given for option in ("-S", own)), code=2).stderr.splitlines()[-1]
-    assert "pens.jsonl: 1 of 1 test problems nearly repeat one that is learnt from" in told
-    assert told.endswith("; correct the files, or run with -S machine.contract.action=warn")
-    assert ran(done) == []

@@ -28,10 +28,10 @@ from tests.support.aftermath import left_after_a_while
 from tests.support.champions import promote
 from tests.support.flow_runs import flow_runs, mlflow_states, states, temporary_servers
 from tests.support.params_file import override
+from tests.support.processes import holding
 from tests.support.tiers import nightly_but_first
 from tests.support.tiny_project import begin, commit, dvc, graft, ran, run
 from tests.support.webhooks import Webhook, webhook
-from tests.support.workspace_holder import holding
 
 FLOW = "from flows.scheduling.scheduled_run import scheduled; scheduled()"
 

@@ -197,17 +197,11 @@ USER_FILES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("assignments", "file", "readers"),
-    nightly_but_first(USER_FILES),
-)
+@pytest.mark.parametrize(("assignments", "file", "readers"), nightly_but_first(USER_FILES))
 def test_a_file_that_params_name_makes_its_readers_stale_for_graft_and_for_dvc(
     done: Path, monkeypatch: pytest.MonkeyPatch, assignments: list[str], file: str, readers: set[str]
 ) -> None:
-    for name, text in {
-        "manners.py": f"import words\n{TERM}",
-        "words.py": "",
-    }.items():
+    for name, text in {"manners.py": f"import words\n{TERM}", "words.py": ""}.items():
         (done / name).write_text(text)
     (done / "base").mkdir()
     (done / "base" / "config.json").write_text("{}")

@@ -17,8 +17,8 @@ from flows.process.workspace_lock import (
     is_run_at_work,
     shared_lock,
 )
+from tests.support.processes import holding
 from tests.support.tiny_project import begin, graft, ran
-from tests.support.workspace_holder import holding
 
 
 def test_a_second_run_is_told_who_is_at_work_and_since_when(tmp_path: Path) -> None:

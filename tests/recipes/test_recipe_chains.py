@@ -1,11 +1,13 @@
-"""The real chains of the shipped recipes, on a small scale: what they write is what their terms and measures say."""
+"""The real chains of the shipped recipes, on a small scale: what they write is what their terms and measures say.
+
+A folder with an environment, its params, its terms and a preset is all that such a run needs.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from flows.cli.presets import preset
 from recipes.chess.terms import TERMS, is_analysis
 from recipes.civil.environment import toxicity
 from tasks.artifacts import read_json, read_jsonl, read_text
@@ -19,14 +21,14 @@ from tests.support.chains import retrained
 from tests.support.groups import read_rewarded
 from tests.support.workspace import make_workspace
 
-pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+pytestmark = pytest.mark.e2e
 
 SMALL = ["problems.train=16", "problems.test=40", "bootstrap.hidden=64", "bootstrap.epochs=2"]
 SMALL += ["update.prompts_per_step=8", "machine.tracking.uri="]
 
 
 def chain(root: Path, recipe: str, *changes: str) -> Layout:
-    return retrained(make_workspace(root / "project", [*preset(recipe), *SMALL, *changes]), warns=True)
+    return retrained(make_workspace(root / "project", []), *SMALL, *changes, preset=recipe, warns=True)
 
 
 def earns_all(problem: Problem, weights: Mapping[str, float]) -> bool:
@@ -36,6 +38,7 @@ def earns_all(problem: Problem, weights: Mapping[str, float]) -> bool:
     return earned == sum(weights[name] for name in weights if (name in of_analyses) == is_analysis(problem))
 
 
+@pytest.mark.nightly
 def test_chess(tmp_path: Path) -> None:
     layout = chain(tmp_path, "chess", "rounds=2", "problems.siblings=1", "environment.demonstrations=600")
     assert read_metrics(layout, "bootstrap")["pairs"] == 600
@@ -57,8 +60,10 @@ def test_chess(tmp_path: Path) -> None:
     assert "picture of this completion" in read_text(layout.page)
 
 
+@pytest.mark.slow
 def test_civil(tmp_path: Path) -> None:
-    layout = chain(tmp_path, "civil", "rounds=1", "problems.siblings=0", "environment.demonstrations=1000")
+    few = ("problems.train=4", "problems.test=16", "evaluation.samples=4", "evaluation.ks=[1]")
+    layout = chain(tmp_path, "civil", "rounds=1", "problems.siblings=0", "environment.demonstrations=300", *few)
     for group, rewards in read_rewarded(layout.trajectories(1)):
         for member, reward in zip(group.members, rewards, strict=True):
             assert reward.reward == pytest.approx(1 - max(toxicity(member.code), 0.3) if member.code.strip() else 0.0)

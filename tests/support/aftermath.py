@@ -7,14 +7,6 @@ from typing import NamedTuple
 
 import psutil
 
-from tests.support import tiny_project
-
-ADDRESSES = [address for address in tiny_project.ADDRESSES if not address.endswith("@2")]
-"""The picture, for one round."""
-
-ALL = ["sources", *ADDRESSES]
-"""What `graft retrain` brings up to date."""
-
 
 class Bytes(NamedTuple):
     """All that a run leaves: dvc.lock, and the files of run/ by their names."""

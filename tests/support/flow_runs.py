@@ -1,7 +1,7 @@
 """The states of a workspace's runs in Prefect and MLflow."""
 
+import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +13,6 @@ import psutil
 
 from flows.prefect_runs.crashed_runs import workspace_tag
 from tasks.tracking.store import store_lock
-from tests.support.tiny_project import run
 
 
 def flow_runs(api: str, root: Path) -> list[dict[str, Any]]:
@@ -58,5 +57,5 @@ def states(root: Path, api: str, own_server: bool) -> list[str]:
     if not own_server:
         return [found["state_type"] for found in flow_runs(api, root)]
     query = "select state_type from flow_run order by start_time is null, start_time"
-    code = f"import sqlite3; print(*[t for (t,) in sqlite3.connect('.graft/prefect/prefect.db').execute({query!r})])"
-    return run(root, sys.executable, "-c", code).stdout.split()
+    with sqlite3.connect(root / ".graft" / "prefect" / "prefect.db") as database:
+        return [state for (state,) in database.execute(query)]

@@ -16,18 +16,8 @@ from tests.support.stage_params import stage_params
 
 def params(update: dict[str, Any] | None = None, **influence: Any) -> Params:
     """As shipped, but for positive influence by `dot` without mix, and plain GRPO."""
-    by_dot = {
-        "selection": "positive",
-        "similarity": "dot",
-        "train_on_validation": False,
-        "fdr_control": False,
-    }
-    plain = {
-        "negative_weight": 1.0,
-        "advantages": "group",
-        "loss": "dapo",
-        "truncated": "learn",
-    }
+    by_dot = {"selection": "positive", "similarity": "dot", "train_on_validation": False, "fdr_control": False}
+    plain = {"negative_weight": 1.0, "advantages": "group", "loss": "dapo", "truncated": "learn"}
     return stage_params("select", influence=by_dot | influence, update=plain | (update or {}))
 
 

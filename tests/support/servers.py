@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -37,46 +37,20 @@ class Server:
 
 
 class Servers(NamedTuple):
-    """Both, beside each other. `store` says what they keep their records in."""
+    """Both, beside each other."""
 
     prefect: Server
     mlflow: Server
-    store: str
 
 
 @contextmanager
 def both(folder: Path, prefect: str = "", mlflow: str = "") -> Iterator[Servers]:
     """Started at the same moment, which halves the wait; on Postgres where addresses of its databases are given."""
     with prefect_server(folder, prefect) as first, mlflow_server(folder, mlflow) as second:
-        yield Servers(first.ready(), second.ready(), "postgres" if prefect else "sqlite")
+        yield Servers(first.ready(), second.ready())
 
 
-class Service(NamedTuple):
-    """How a server is started, and where it answers."""
-
-    command: list[str]
-    url: str
-    health: str
-    settings: dict[str, str]
-
-    def start(self, folder: Path, **environment: str) -> "subprocess.Popen[bytes]":
-        """Start it in `folder`, in a process group of its own. Its log there is added to."""
-        program = str(Path(sys.executable).with_name(self.command[0]))
-        with self.log(folder).open("ab") as stream:
-            return subprocess.Popen(
-                [program, *self.command[1:]],
-                cwd=folder,
-                env=tiny_project.environment(**environment, **self.settings),
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def log(self, folder: Path) -> Path:
-        return folder / f"{self.command[0]}.log"
-
-
-def prefect_service(folder: Path, database: str = "") -> Service:
+def prefect_server(folder: Path, database: str = "") -> AbstractContextManager[Server]:
     """`database`: the address of a Postgres database without the scheme; SQLite in the folder where there is none."""
     port = str(free_port())
     url = f"http://127.0.0.1:{port}"
@@ -89,10 +63,10 @@ def prefect_service(folder: Path, database: str = "") -> Service:
     if database:
         settings["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = f"postgresql+asyncpg://{database}"
     command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", port]
-    return Service(command, url, "/api/health", settings)
+    return _running(folder, command, settings, url, "/api/health")
 
 
-def mlflow_service(folder: Path, database: str = "", port: int | None = None) -> Service:
+def mlflow_server(folder: Path, database: str = "", port: int | None = None) -> AbstractContextManager[Server]:
     """The same for MLflow; artifacts lie in the folder and pass through the server."""
     port = port or free_port()
     settings = {
@@ -102,38 +76,26 @@ def mlflow_service(folder: Path, database: str = "", port: int | None = None) ->
     }
     command = ["mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--artifacts-destination", str(folder / "artifacts")]
-    return Service(command, f"http://127.0.0.1:{port}", "/health", settings)
+    return _running(folder, command, settings, f"http://127.0.0.1:{port}", "/health")
 
 
 @contextmanager
-def prefect_server(folder: Path, database: str = "") -> Iterator[Server]:
-    """Started, and ended afterwards; its first answer is for `ready` to wait for."""
-    with _running(prefect_service(folder, database), folder) as server:
-        yield server
-
-
-@contextmanager
-def mlflow_server(folder: Path, database: str = "", port: int | None = None) -> Iterator[Server]:
-    with _running(mlflow_service(folder, database, port), folder) as server:
-        yield server
-
-
-@contextmanager
-def _running(service: Service, folder: Path) -> Iterator[Server]:
-    """The server with its whole process group ended afterwards: both servers start others."""
-    process = service.start(folder)
+def _running(folder: Path, command: list[str], settings: dict[str, str], url: str, health: str) -> Iterator[Server]:
+    """A server in `folder`, whose log there is added to; at the end its process group ends: both start others."""
+    log = folder / f"{command[0]}.log"
+    with log.open("ab") as stream:
+        process = subprocess.Popen(
+            [str(Path(sys.executable).with_name(command[0])), *command[1:]],
+            cwd=folder,
+            env=tiny_project.environment(**settings),
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
-        yield Server(service.url, service.health, process, service.log(folder))
+        yield Server(url, health, process, log)
     finally:
-        _end(process)
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            continue
-        except ProcessLookupError:
-            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, number)
+                process.wait(20)

@@ -26,11 +26,10 @@ from tasks.core.sharding import FanOut, use_fan_out
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.cuda.cards import VISIBLE
-from tasks.model.device import device_for
 from tasks.params.file import load_params, restrict
 from tasks.params.machine import RunnerParams
 from tasks.params.params import Params
-from tests.support.listeners import is_loopback, listeners
+from tests.support.processes import is_loopback, listeners
 from tests.support.stage_params import REPOSITORY
 
 
@@ -80,14 +79,6 @@ def card(_: list[int]) -> str | None:
     return os.environ.get(VISIBLE)
 
 
-def product(_: list[int]) -> str:
-    """The card that multiplies."""
-    import torch
-
-    ones = torch.ones(8, 8, device=device_for())
-    return str(torch.cuda.get_device_properties((ones @ ones).device).uuid)
-
-
 def params_of(root: Path, stage: str) -> Params:
     return restrict(load_params(root / "params.yaml"), declared_params(REPOSITORY, stage))
 
@@ -108,7 +99,7 @@ def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
             print(len(watched.processes), os.getpid() in watched.processes, is_heard(), private, flush=True)
             for name in [name for name in stages if name not in MODULES]:
                 values = list(fanned.map(globals()[name], [[number] for number in range(12)]))
-                if name in ("card", "product"):
+                if name == "card":
                     print(sorted(set(values)), flush=True)
 
     run()

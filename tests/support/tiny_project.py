@@ -41,10 +41,11 @@ import os
 import subprocess
 import time
 
-from tasks.artifacts import digest_path, atomic_folder, read_json, write_json, write_text
+from tasks.artifacts import digest_path, atomic_folder, read_json, read_text, write_json, write_text
 from tasks.errors import GraftError, TransientError
 from tasks.model.checkpoints.version import digest_policy
 from tasks.records.policy import Lineage
+from tasks.params.strict_yaml import load_yaml
 from tasks.tiny_results import write_results
 
 
@@ -52,9 +53,9 @@ HEADLINE = ("greedy", "before", "change", "low", "high", "promoted", "sampled", 
 
 
 def compute(stage, layout, params, round, weight=1):
-    reads, writes = files(stage, layout, params, round)
-    key = {None: "@after", 0: "@before"}[round] if stage == "evaluate" else "" if round is None else f"@{round}"
-    address = stage + key
+    key = {None: "after", 0: "before"}[round] if stage == "evaluate" else "" if round is None else str(round)
+    reads, writes = files(stage, layout, params, round, key)
+    address = f"{stage}@{key}".rstrip("@")
     digest = hashlib.sha256(repr((stage, [digest_path(p) for p in reads], params, weight)).encode()).hexdigest()
     note = layout.root / ".graft" / "ran.log"
     note.parent.mkdir(exist_ok=True)
@@ -81,7 +82,7 @@ def compute(stage, layout, params, round, weight=1):
     write(writes[-1], digest)
     if stage == "promote":
         promote(layout, params, digest)
-    write_json(layout.metrics(stage, key[1:] or None), {"weight": weight, "first": int(digest[:6], 16)})
+    write_json(layout.metrics(stage, key or None), {"weight": weight, "first": int(digest[:6], 16)})
     write_results(layout, stage, round)
     if stage == "promote":
         shares = {name: float(f"{int(digest[i : i + 4], 16) / 0xFFFF:.3f}") for i, name in enumerate(HEADLINE)}
@@ -122,42 +123,18 @@ def write(path, digest):
         write_json(folder / "lineage.json", digest_policy(folder, lineage))
 
 
-def files(stage, layout, params, round):
-    train, validation, test, dev = (layout.problems(split) for split in ("train", "validation", "test", "dev"))
-    before = layout.policy(round - 1) if round else None
-    if stage == "problems":
-        return [], [train, validation, test, dev]
-    if stage == "coldstart":
-        return [train], [layout.coldstart]
-    if stage == "bootstrap":
-        return [train, layout.coldstart], [layout.standings(0), layout.curves(0), layout.policy(0)]
-    if stage == "search":
-        return [train, before], [layout.tree(round), layout.workflows(round)]
-    if stage == "collect":
-        return [layout.workflows(round), before / "lineage.json"], [layout.trajectories(round)]
-    if stage == "reward":
-        return [layout.trajectories(round)], [layout.reward_histogram(round), layout.rewards(round)]
-    if stage == "select":
-        reads = [layout.trajectories(round), layout.rewards(round), validation, before]
-        return reads, [layout.validation(round), layout.selection(round)]
-    if stage == "update":
-        recorded = [layout.trajectories(round), layout.rewards(round), layout.validation(round)]
-        reads = [*recorded, layout.selection(round), before, layout.policy(0)]
-        return reads, [layout.steps(round), layout.policy(round)]
-    if stage == "validate":
-        measured = [layout.metrics(name, round) for name in ("reward", "select", "update")]
-        reads = [dev, layout.policy(round), layout.standings(round - 1), layout.curves(round - 1), *measured]
-        return reads, [layout.standings(round), layout.curves(round)]
-    if stage == "choose":
-        last = params.rounds.last
-        reads = [layout.standings(last), layout.curves(last), layout.policy(last)]
-        return reads, [layout.best, layout.run_curves, layout.run_policy]
-    if stage == "evaluate":
-        name, policy = ("after", layout.run_policy) if round is None else ("before", layout.policy(round))
-        return [test, policy], [layout.by_template(name), layout.evaluation(name)]
-    ends = [layout.evaluation("before"), layout.evaluation("after")]
-    ends += [layout.metrics("evaluate", "before"), layout.metrics("evaluate", "after")]
-    return [test, *ends, layout.run_policy], [layout.pass_at_k, layout.promotion]
+def files(stage, layout, params, round, key):
+    """What dvc.yaml lists, but sources, problems of the user's own and metrics."""
+    entry = load_yaml("dvc.yaml", read_text(layout.root / "dvc.yaml"))["stages"][stage]
+    item = (entry["foreach"][key] if stage == "evaluate" else round - 1) if key else None
+    values = {"key": key, "item": item, "rounds.last": params.rounds.last if stage == "choose" else None}
+    text = json.dumps(entry.get("do", entry))
+    for name, value in values.items():
+        text = text.replace("${%s}" % name, str(value))
+    entry = json.loads(text)
+    outs = (out if isinstance(out, str) else next(iter(out)) for out in [*entry["outs"], *entry.get("plots", [])])
+    reads = [layout.root / path for path in entry["deps"] if not path.startswith(("$", "run/sources/"))]
+    return reads, [layout.root / path for path in outs if not path.startswith("run/metrics/")][::-1]
 '''
 
 STAGE = """

@@ -24,18 +24,16 @@ from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.sandbox import _batch_results, _result
 from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied
-from tasks.records.evaluation import ProblemOutcome
 from tasks.records.policy import Lineage
-from tasks.records.problems import Problem, Sibling
 from tasks.records.programs import Result
-from tasks.records.promotion import Champion, Promotion, Succession
+from tasks.records.promotion import Champion, Succession
 from tasks.records.search import AskedProblem, Completion, TreeNode
-from tasks.records.selection import Selected
 from tasks.search.journal import Batch, EvaluatedCompletion
 from tests.support import finished_run
 from tests.support.chat_server import chat_server
 from tests.support.groups import make_group, with_rewards
-from tests.support.records import make_workflow
+from tests.support.records import make_outcome, make_promotion, make_workflow
+from tests.support.selections import selected
 from tests.support.stage_params import SHIPPED
 
 CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] + n[1]\n"
@@ -48,16 +46,7 @@ def text_of(records: BaseModel | Sequence[BaseModel]) -> bytes:
 
 
 OK = Result(status="ok", value=5)
-PROBLEM = Problem(
-    problem_id="train-0001-sum",
-    question="Ann has 2 pears and finds 3. How many?",
-    answer=5,
-    source="generated",
-    template="sum",
-    seen=True,
-    operations=1,
-    siblings=[Sibling(question="Ann has 4 pears and finds 3. How many?", answer=7)],
-)
+PROBLEM = finished_run.problem(2).model_copy(update={"problem_id": "train-0001-sum"})
 WORKFLOW = make_workflow(
     CODE,
     problem_id="train-0001-sum",
@@ -83,39 +72,10 @@ NODES = [
     for name in ("0", "0.0", "0.1")
 ]
 ASKED = AskedProblem(split="train", problem=PROBLEM, prompt="Ann has 2 pears", prompt_tokens=[7, 8])
-REWARDED = with_rewards(
-    make_group(
-        [CODE, "return 3"],
-        [OK, OK],
-        **dict(ASKED),
-        workflow_id=["w1", "w2"],
-        proposer=["sample", "tree"],
-        sibling_results=[[OK], [OK]],
-        tokens=[[1, 2], []],
-        logprobs=[[-0.5, -0.25], []],
-    ),
-    [1.0, None],
-)
-SELECTED = [
-    Selected(
-        problem_id="train-0001-sum",
-        member=member,
-        workflow_id=f"w{member + 1}",
-        advantage=1.0 - member,
-        influence=0.5 - member,
-        gradient_norm=1.0,
-        selected=not member,
-    )
-    for member in range(2)
-]
-OUTCOME = ProblemOutcome(
-    problem_id="p", template="sum", seen=True, greedy=True, siblings_passed=True, samples=20, correct=2, invalid=1,
-    timeouts=0, distinct=2, wrong=[1], operations=None,
-)  # fmt: skip
-PROMOTION = Promotion(
-    promoted=True, reason="promoted: better", pass_at_1=0.5, champion_pass_at_1=0.25, difference=0.25, low=0.1,
-    high=0.4, version="v", champion_version=None,
-)  # fmt: skip
+REWARDED = with_rewards(make_group([CODE, "return 3"], [OK, OK], 1), [1.0, None])
+SELECTED = selected(REWARDED, [1.0, 0.0])
+OUTCOME = make_outcome("p", template="sum", seen=True, correct=2, samples=20, wrong=[1])
+PROMOTION = make_promotion()
 LINEAGE = Lineage(version="v", parent=None, base="scratch", base_sha256=None, round=1, holds=["weights", "adapter"])
 CHAMPION = Champion(version="v", test_sha256="0" * 64)
 BATCHES = [Batch(name="n", written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])]

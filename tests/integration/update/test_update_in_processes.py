@@ -25,7 +25,7 @@ from tasks.params.params import Params
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.task import run
 from tests.support.groups import changed, write_rewarded
-from tests.support.listeners import is_loopback, listeners
+from tests.support.processes import is_loopback, listeners
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first

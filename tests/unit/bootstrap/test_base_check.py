@@ -1,9 +1,11 @@
 """Law: a base that cannot be used is refused in one line, within limits of time and memory, before anything runs."""
 
+import os
 import random
 import re
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,6 @@ from tasks.model.checkpoints.lora import attach_adapter
 from tasks.params.sections import PolicyParams
 from tests.support.broken_files import broken, case_numbers
 from tests.support.broken_models import BROKEN, save_model
-from tests.support.forked_child import ForkedChild
 from tests.support.stage_params import SHIPPED
 from tests.support.tiny_gguf import write_gguf
 
@@ -81,6 +82,41 @@ def line_of(base: Path) -> str:
     except GraftError as error:
         return str(error)
     return ""
+
+
+class ForkedChild:
+    """A fork that calls `main` with the arguments, variables and pipes of a child of `spawn`, spared all imports.
+
+    It has what `kill_tree` needs of a Popen. Where `main` raises or returns, the exit code is 1.
+    """
+
+    def __init__(self, main: Callable[[], None], *arguments: str, env: Mapping[str, str], **_: Any) -> None:
+        read_input, write_input = os.pipe()
+        read_output, write_output = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.setsid()
+                os.close(write_input)
+                nothing = os.open(os.devnull, os.O_WRONLY)
+                for number, descriptor in enumerate((read_input, write_output, nothing)):
+                    os.dup2(descriptor, number)
+                os.close(write_output)  # the parent reads until no copy of it is open
+                os.environ.update(env)
+                sys.argv[1:] = arguments
+                main()
+            finally:
+                os._exit(1)
+        os.close(read_input)
+        os.close(write_output)
+        self.stdin, self.stdout = os.fdopen(write_input, "wb"), os.fdopen(read_output, "rb")
+        self.returncode: int | None = None
+
+    def wait(self) -> int:
+        if self.returncode is None:
+            self.stdout.close()
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
 
 
 def line_by_fork(base: Path) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.bootstrap.solved_problems import select_solutions
 from tasks.bootstrap.task import run
@@ -16,7 +15,6 @@ from tasks.model.checkpoints.base_model import load_model
 from tasks.model.policy import load_policy
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.text import decode, encode_prompt
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import Lora
 from tasks.programs.contract import HEADER
@@ -26,9 +24,8 @@ from tasks.records.search import Workflow
 from tests.support.models import same_logits, save_base
 from tests.support.policies import MakePolicy
 from tests.support.records import make_workflow
+from tests.support.stage_params import stage_params
 
-REPOSITORY = Path(__file__).parents[3]
-SHIPPED = load_params(REPOSITORY / "params.yaml")
 PRODUCT, SUM = (HEADER + f"    a = n[0] {symbol} n[1]\n    return a\n" for symbol in "*+")
 
 
@@ -37,10 +34,8 @@ LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 
 def params(base: str = "scratch", epochs: int | str = 2, lora: Lora | None = LORA) -> Params:
     small = {"hidden": 32, "layers": 1, "vocabulary": 300, "epochs": epochs, "learning_rate": 0.02}
-    prompt = SHIPPED.policy.prompt.model_copy(update={"style": "plain", "examples": 1})
-    policy = SHIPPED.policy.model_copy(update={"base": base, "lora": lora, "prompt": prompt})
-    changed = SHIPPED.model_copy(update={"bootstrap": SHIPPED.bootstrap.model_copy(update=small), "policy": policy})
-    return restrict(changed, declared_params(REPOSITORY, "bootstrap"))
+    policy = {"base": base, "lora": lora, "prompt": {"style": "plain", "examples": 1}}
+    return stage_params("bootstrap", bootstrap=small, policy=policy)
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.bootstrap.choose_prompt import choose_format, formats_of, worked_examples
-from tasks.bootstrap.prompt_formats import (
-    STYLES,
-    WorkedExample,
-    common_beginning,
-    prompt_format,
-)
+from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, common_beginning, prompt_format
 from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, Solved
 from tasks.environments.tagged_answer import TaggedAnswer

@@ -18,7 +18,6 @@ from tasks.programs.operators.builtin import numbers
 from tasks.records.problems import Problem, Sibling, Split
 
 REPOSITORY = Path(__file__).parents[3]
-GSM8K = REPOSITORY.parent / "shared/data/gsm8k/train.jsonl"
 GOOD = '{"question": "2 and 3?", "answer": 5}'
 
 
@@ -65,20 +64,6 @@ def test_validation_is_of_trusted_lines_where_lines_say_so() -> None:
         GraftError, match=r"^x: trusted is true in 15 lines, but problems.validation asks for 16 of them"
     ):
         split(lines, params_of(train=20, validation=16, test=10))
-
-
-@pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not here")
-def test_all_of_gsm8k_loads() -> None:
-    problems = Reader().read("train.jsonl", GSM8K.read_text(encoding="utf-8"), "train.jsonl")
-    assert len(problems) == len({problem.problem_id for problem in problems}) == 7473
-    assert problems[0].question.startswith("Natalia sold clips to 48 of her friends")
-    assert problems[0].answer == 72
-    assert not any(problem.siblings for problem in problems)
-    splits = split_problems("train.jsonl", problems, params_of(200, 128, 200), seed=0)
-    assert {name: len(listed) for name, listed in splits.items()} == {
-        **{"test": 200, "validation": 128, "train": 200},
-        "dev": 0,
-    }
 
 
 def test_the_shipped_example_loads() -> None:
@@ -158,11 +143,26 @@ def test_answers_that_are_none(given: Any, complaint: str) -> None:
         (line(id="..", question="q", answer=5), "mine.jsonl:2: id: '..' cannot name a file"),
         (line(id="", question="q", answer=5), "mine.jsonl:2: id: '' cannot name a file"),
         (line(id=True, question="q", answer=5), "mine.jsonl:2: id: 'True' cannot name a file"),
-        (GOOD, "mine.jsonl:2: line 1 asks the same"),
+        (GOOD, "mine.jsonl:2: line 1 asks the same; remove one of the two"),
+        (line(question="2 AND 3?", answer=6), "mine.jsonl:2: line 1 asks the same"),
+        (line(question="2  and\n3? ", answer=6), "mine.jsonl:2: line 1 asks the same"),
+        (
+            '{"question": "q", "answer": 2, "answer": 3}',
+            "mine.jsonl:2: answer: twice in one object; remove one of the two",
+        ),
+        ('{"question": "q", "answer": 2, "note": {"answer": 1, "answer": 1}}', "mine.jsonl:2: answer: twice"),
     ],
 )
 def test_a_bad_line_is_named(bad: str, message: str) -> None:
     assert refusal(f"{GOOD}\n{bad}\n").startswith(message)
+
+
+def test_what_a_text_that_is_no_json_lines_may_be() -> None:
+    assert refusal('[{"question": "1?", "answer": 2, "answer": 2}]').startswith("mine.jsonl: answer: twice")
+    assert "write one object on each line: jq" in refusal('{\n  "question": "q"\n}')
+    assert "if this is a table, convert it: python -c" in refusal("question,answer\n1?,2")
+    assert "run: git lfs pull" in refusal("version https://git-lfs.github.com/spec/v1\noid sha256:0")
+    assert "a page of HTML" in refusal("<!DOCTYPE html>\n<html>")
 
 
 def test_two_problems_with_one_id_and_too_few_lines_are_named() -> None:

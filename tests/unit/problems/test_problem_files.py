@@ -1,12 +1,16 @@
 """`problems.path` may be a folder of files that grows: by copying, by `dvc add`, by `dvc import-url`."""
 
+import gzip
 import json
 import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +20,7 @@ from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.problems.files import problem_files
+from tasks.problems.files import problem_files, problem_text
 from tasks.problems.jsonl import LONGEST, Reader, longest_questions, read_files, split_problems
 from tasks.problems.task import run
 from tasks.records.problems import Problem
@@ -137,3 +141,24 @@ def test_the_longest_questions_are_named_by_their_places(tmp_path: Path) -> None
     assert len(found) == LONGEST
     assert next(iter(found)) == f"own.jsonl:{LONGEST + 2}"
     assert "own.jsonl:2" not in found
+
+
+def test_a_file_of_another_kind_is_named_with_the_command_that_converts_it(tmp_path: Path) -> None:
+    rows = [{"question": "1?", "answer": 2}, {"question": "2?", "answer": 3}]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    pandas.DataFrame(rows).to_parquet(tmp_path / "b.parquet")
+    (tmp_path / "c.jsonl").write_bytes(lines.encode("utf-16"))
+    for name, kind in (("a.jsonl.gz", "compressed with gzip"), ("b.parquet", "a Parquet file"), ("c.jsonl", "encoded")):
+        with pytest.raises(GraftError, match=f"^{name}: {kind}.*, not JSON lines; convert it: ") as caught:
+            problem_text(name, tmp_path / name)
+        before = {*tmp_path.iterdir()}
+        command = str(caught.value).partition("convert it: ")[2].replace("python", sys.executable, 1)
+        subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+        (made,) = {*tmp_path.iterdir()} - before
+        assert [problem.answer for problem in Reader().read(name, made.read_text(encoding="utf-8"), name)] == [2, 3]
+        made.unlink()
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/train.parquet").write_bytes(b"PAR1")
+    with pytest.raises(GraftError, match=r"no \*\.jsonl in the folder d; .* 'train\.parquet', run graft"):
+        problem_files(tmp_path, "d")

@@ -137,18 +137,6 @@ def test_a_line_with_siblings_has_these_alone() -> None:
 BASE = {"question": "q", "answer": 5}
 
 
-@pytest.mark.parametrize(("row", "message"), [
-    ({**BASE, "paraphrases": "r"}, "data.jsonl:1: paraphrases: a text, not a list of texts"),
-    ({**BASE, "paraphrases": ["r", ""]}, "data.jsonl:1: paraphrases: empty"),
-    ({**BASE, "context": "c", "distractor_contexts": "d"}, "data.jsonl:1: distractor_contexts: a text, not a list"),
-    ({**HOTPOT, "paraphrases": [1]}, "data.jsonl:1: paraphrases: a list, not a list of texts"),
-])  # fmt: skip
-def test_columns_of_another_kind_are_refused(row: dict[str, Any], message: str) -> None:
-    with pytest.raises(GraftError) as caught:
-        read(row)
-    assert str(caught.value).startswith(message)
-
-
 def test_a_question_that_a_sibling_asks_is_no_other_problem() -> None:
     rows = [{**BASE, "paraphrases": ["r"]}, {"question": "r", "answer": 5}]
     with pytest.raises(GraftError, match=r"^data\.jsonl:2: line 1 asks the same; remove one of the two"):
