@@ -271,7 +271,6 @@ class RewardAudit(Record):
     expected: float  # … and of validation's, by a model without the problem
     problems: int  # of validation
     needed: int  # validation problems that would make it clear; 0 unless `answer` is unclear
-    suspects: list[ProblemId] = []  # training problems whose own answer is doubtful, the most doubtful first
     terms: list[AuditShare] = []  # of the reward, if it has several; this and the next only where rewards err
     templates: list[AuditShare] = []  # or sources of problems, the largest excess first
 
