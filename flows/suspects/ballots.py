@@ -37,6 +37,8 @@ Given = tuple[str | None, int, bool]
 def past_runs(root: Path) -> tuple[list[dict[str, Path]], int]:
     """The files by name of each run whose `dvc.lock` was saved, and of the present one; how many outputs are gone."""
     locks = [path for path in (*saved_locks(root), root / "dvc.lock") if path.is_file()]
+    if not locks:
+        return [], 0
     set_site_cache(root)
     cache, runs, gone = Repo(str(root)).cache.local, list[dict[str, Path]](), 0
     for stages in (parse(lock)["stages"] for lock in locks):
@@ -81,14 +83,14 @@ class Ballots:
         known = set[Path]()
         for number, files in enumerate(runs):
             for name, path in files.items():
-                if path not in known and name.endswith(("/trajectories.jsonl", "/attempts.jsonl")):
+                is_evaluation = name.endswith("/attempts.jsonl") and TESTS in files
+                if path not in known and (is_evaluation or name.endswith("/trajectories.jsonl")):
                     known.add(path)
-                    given = self._trajectories(path) if "trajectories" in name else self._attempts(path, files[TESTS])
-                    for key, answers in given:
+                    for key, answers in self._attempts(path, files[TESTS]) if is_evaluation else self._rollouts(path):
                         self._add(key, answers, number)
         return len(known)
 
-    def _trajectories(self, path: Path) -> Iterator[tuple[str, list[Given]]]:
+    def _rollouts(self, path: Path) -> Iterator[tuple[str, list[Given]]]:
         """Of independent samples: what a tree search wrote follows what was rewarded before."""
         for line in _lines(path):
             problem = line["problem"]

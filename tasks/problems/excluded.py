@@ -21,13 +21,13 @@ def digest_line(problem: Problem) -> str:
 
 def read_excluded(root: Path, name: str | None) -> frozenset[str]:
     """The digests in the file of `problems.exclude`. Raises GraftError that names the line of anything else."""
-    if name is None:
-        return frozenset()
-    words = ((number, line.split()) for number, line in enumerate(read_text(root / name).split("\n"), start=1))
-    digests = {number: first for number, (first, *_) in ((n, own) for n, own in words if own) if first[0] != "#"}
-    for number, digest in digests.items():
-        if not DIGEST.fullmatch(digest):
+    digests = set[str]()
+    for number, line in enumerate(read_text(root / name).split("\n") if name else (), start=1):
+        digest, _, _ = line.strip().partition(" ")
+        if DIGEST.fullmatch(digest):
+            digests.add(digest)
+        elif digest and not digest.startswith("#"):
             raise GraftError(
                 f"{name}:{number}: {digest[:40]!r} is no digest of a line; take those that graft suspects --write gives"
             )
-    return frozenset(digests.values())
+    return frozenset(digests)
