@@ -146,6 +146,40 @@ def compare(
     compare(runs, Path.cwd(), html, PlainConsole())
 
 
+def suspects(
+    above: Annotated[
+        float, typer.Option(min=0, max=1, metavar="P", help="Only keys that are wrong with at least this probability.")
+    ] = 0.5,
+    last: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Print only the N most doubtful.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all as JSON instead.")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a page with all of them.")] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also add their digests to a file for problems.exclude."),
+    ] = None,
+) -> None:
+    """List the problems whose key looks wrong: what most completions answer, in how many rounds, how probable it is.
+
+    Counts the independent completions of all rounds and evaluations of this project that are in DVC's cache, on the
+    problems that there are now. Drops nothing: mend the keys, or set problems.exclude to the file of --write.
+    """
+    from flows.preflight import checked_params, project_root
+    from flows.suspects.suspects import find_suspects, print_findings, write_excluded, write_page
+    from tasks.core.console import PlainConsole
+
+    root = project_root()
+    found = find_suspects(root, checked_params(root)[1], above)
+    if as_json:
+        print(found.model_dump_json(indent=2))
+    else:
+        print_findings(found, last, PlainConsole(highlight=False))
+    if html is not None:
+        write_page(html, found)
+    if write is not None:
+        added = write_excluded(write, found.suspects)
+        typer.echo(f"{write}: {added} lines added; use it with -S problems.exclude={write}", err=True)
+
+
 def ui(
     open_browser: Annotated[bool, typer.Option("--open", help="Also open the pages in your browser.")] = False,
 ) -> None:

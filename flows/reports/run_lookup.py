@@ -103,7 +103,6 @@ def _record_files(layout: Layout, rounds: int) -> list[Path]:
     return [
         layout.promotion,
         layout.problems("test"),
-        layout.problems("train"),
         layout.evaluation("before"),
         layout.evaluation("after"),
         layout.metrics("promote").parent,

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from flows.reports.doubtful_problems import doubtful_problems
 from flows.reports.influence_extremes import EXTREMES, InfluenceExample, influence_extremes
 from flows.reports.selection_sentence import selection_sentence
 from flows.stages.dvc_yaml import parse
@@ -106,7 +105,6 @@ class RunRecord(Record):
     steps: dict[str, dict[str, list[float | None]]]  # round → column → its value at each step; None: not finite
     rewards: dict[str, Annotated[list[RewardBin], Field(min_length=1)]] = Field(default={})  # round → its histogram
     audits: dict[str, RewardAudit] = Field(default={}, exclude_if=not_)  # round → the audit of its rewards
-    doubtful: dict[str, str] = Field(default={}, exclude_if=not_)  # problem that an audit suspects → where it is
     influence_round: int | None  # the last round in which influence was measured
     influence: list[Bar]
     extremes: Annotated[list[InfluenceExample], Field(max_length=2 * EXTREMES)] = Field(default=[], exclude_if=not_)
@@ -144,10 +142,6 @@ class RunRecord(Record):
             *(f"Round {number}: {audit.sentence}." for number, audit in self.audits.items()),
             *(f"{line}." for line in self.remedies),
         ]
-
-    def suspects(self, audit: RewardAudit) -> list[str]:
-        """The problems that an audit suspects, with where they are."""
-        return [f"{name} ({self.doubtful[name]})" if name in self.doubtful else name for name in audit.suspects]
 
     @property
     def selection_lines(self) -> list[str]:
@@ -207,7 +201,6 @@ def read_run_record(layout: Layout) -> RunRecord:
             steps={str(n): _steps(layout.steps(n)) for n in numbers if layout.steps(n).is_file()},
             rewards={str(n): read_histogram(layout, n) for n in numbers if layout.reward_histogram(n).is_file()},
             audits=audits,
-            doubtful=doubtful_problems(layout, audits.values()),
             influence_round=influence_round,
             influence=[Bar(**bin._asdict()) for bin in bins],
             extremes=ends,

@@ -33,9 +33,12 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
     digests = {
         "environment.name": _modules(root, "environment", [environment.name]),
         "problems.evaluator": _modules(root, "problems.evaluator", [params.problems.evaluator]),
+        "problems.exclude": _file(root, "problems.exclude", params.problems.exclude, "digests of lines"),
         **{f"environment.{name}": _text(root, value) for name, value in environment.params.items()},
         "policy.base": _base(root, params.policy.base),
-        "policy.prompt.file": _examples(root, params.policy.prompt.file),
+        "policy.prompt.file": _file(
+            root, "policy.prompt.file", params.policy.prompt.file, "JSON lines of worked examples"
+        ),
         "search.rule": _modules(root, "search.rule", [params.search.rule]),
         "rewards.own": _modules(root, "rewards.own", [term.term for term in params.rewards.own]),
         **{param: _modules(root, param, [name]) for param, (name, _) in functions_of(params).items()},
@@ -88,11 +91,12 @@ def _base(root: Path, base: str) -> Digest | None:
     return None
 
 
-def _examples(root: Path, name: str | None) -> Digest | None:
+def _file(root: Path, param: str, name: str | None, content: str) -> Digest | None:
+    """Digest of a file of the user's."""
     if name is None:
         return None
     if not isfile(root / name):
-        raise GraftError(f"policy.prompt.file: no file {name}; name JSON lines of worked examples, or null")
+        raise GraftError(f"{param}: no file {name}; name {content}, or null")
     return partial(digest_path, root / name)
 
 

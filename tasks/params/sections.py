@@ -80,6 +80,14 @@ class Problems(Section):
     test: Count
     dev: CountFrom0
     siblings: Annotated[int, Field(ge=0, le=16)]
+    exclude: Annotated[str, Field(min_length=1)] | None
+
+    @field_validator("exclude")
+    @classmethod
+    def _check_exclude(cls, exclude: str | None, others: ValidationInfo) -> str | None:
+        if exclude and others.data.get("source") != "jsonl":
+            raise ValueError(f"{exclude!r} does nothing: an environment writes its own problems; set it to null")
+        return exclude
 
     @field_validator("evaluator")
     @classmethod

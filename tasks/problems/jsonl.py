@@ -17,6 +17,7 @@ from tasks.evaluators.number import kind_of, shorten
 from tasks.evaluators.scores import BUILT_IN, Evaluator, own_evaluator
 from tasks.params.params import Params
 from tasks.params.sections import BY_FORMAT, Problems, SandboxParams
+from tasks.problems.excluded import digest_line, read_excluded
 from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.formats import OWN, recognise
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_characters, other_columns
@@ -49,13 +50,15 @@ class Reader:
     siblings: int = 0  # most variants of a question that are made where a line has paraphrases or paragraphs
     sandbox: SandboxParams | None = None  # where the environment tries problems; without it they are taken as they are
     loads: bool = True  # False takes answers as they are instead of loading a user's evaluator
+    excluded: frozenset[str] = frozenset()  # digests of lines that are left out
     formats: dict[str, Format] = field(default_factory=dict)  # of each file that was read
     places: dict[str, Place] = field(default_factory=dict)  # of each problem, by its id
     notes: list[str] = field(default_factory=list)  # what is doubtful in files, each with its place
     _questions: dict[str, Place] = field(default_factory=dict)
 
     def read(self, name: str, text: str, source: str) -> list[Problem]:
-        """The problems of one file; `name` is used in errors, `source` in the records. Blank lines are ignored.
+        """The problems of one file; `name` is used in errors, `source` in the records. Blank lines are ignored, and
+        those that are excluded.
 
         Raises GraftError that names file, line and column: not JSON, a missing column or one of the wrong kind, two
         lines, of this file or an earlier one, with the same id or question, siblings included; what the environment
@@ -66,6 +69,9 @@ class Reader:
             where = where_of(name, place)
             known = self.formats.get(name) or self.formats.setdefault(name, self.format_of(where, row))
             problem = self.problem(where, known, row, source)
+            if digest_line(problem) in self.excluded:
+                self.notes.append(f"{where}: left out by problems.exclude")
+                continue
             self._refuse_repeated(name, place, problem)
             problems[place] = problem
         return list(self._taken(name, problems).values())
@@ -209,7 +215,8 @@ def make_reader(root: Path, params: Params, loads: bool = True) -> Reader:
     own, environment = params.problems, environment_in(root, params)
     module, user_defined, _ = own.evaluator.partition(":")
     digest = digest_modules(root, [module]) if loads and user_defined else None
-    return Reader(own.evaluator, root, digest, environment, own.siblings, params.sandbox if loads else None, loads)
+    sandbox, excluded = params.sandbox if loads else None, read_excluded(root, own.exclude)
+    return Reader(own.evaluator, root, digest, environment, own.siblings, sandbox, loads, excluded)
 
 
 def _check_choice(question: str, letter: Answer, column: str) -> None:
@@ -249,7 +256,7 @@ def longest_questions(root: Path, params: Params) -> dict[str, str]:
 
     Raises GraftError where a file cannot be read.
     """
-    return longest_of(_by_place(root, params))
+    return longest_of(problems_by_place(root, params, make_reader(root, params, loads=False)))
 
 
 def longest_of(problems: Mapping[str, Problem]) -> dict[str, str]:
@@ -258,16 +265,8 @@ def longest_of(problems: Mapping[str, Problem]) -> dict[str, str]:
     return dict(heapq.nlargest(LONGEST, asked, key=lambda pair: _bytes(pair[1])))
 
 
-def problem_places(root: Path, params: Params) -> dict[str, str]:
-    """The place of each problem in the files of `problems.path`, by its id.
-
-    Raises GraftError where a file cannot be read.
-    """
-    return {problem.problem_id: place for place, problem in _by_place(root, params).items()}
-
-
-def _by_place(root: Path, params: Params) -> dict[str, Problem]:
-    reader = make_reader(root, params, loads=False)
+def problems_by_place(root: Path, params: Params, reader: Reader) -> dict[str, Problem]:
+    """The problems in the files of `problems.path`, by file and line. Raises GraftError where one cannot be read."""
     files = problem_files(root, params.problems.path).items()
     problems = read_files(((name, problem_text(name, file), file.name) for name, file in files), reader)
     return {where_of(*reader.places[problem.problem_id]): problem for problem in problems}

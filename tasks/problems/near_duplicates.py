@@ -22,7 +22,7 @@ a sentence or a few numbers changed, and no others."""
 
 
 def near_duplicates(test: Sequence[Problem], learnt: Iterable[Problem]) -> dict[str, str]:
-    """Id of each test problem that nearly repeats a learnt one, or a sibling of it → the id of the first such one."""
+    """Id of each test problem that nearly repeats another, learnt one, or a sibling of it → the id of the first."""
     places, sizes = defaultdict[tuple[str, ...], list[int]](list), list[int]()
     for place, problem in enumerate(test):
         runs = _runs(problem.question)
@@ -34,7 +34,8 @@ def near_duplicates(test: Sequence[Problem], learnt: Iterable[Problem]) -> dict[
         for runs in map(_runs, problem.questions):
             shared = Counter(place for run in runs for place in places.get(run, ()))
             for place, count in shared.items():
-                if count >= RESEMBLANCE * (len(runs) + sizes[place] - count):
+                is_near = count >= RESEMBLANCE * (len(runs) + sizes[place] - count)
+                if is_near and problem.problem_id != test[place].problem_id:
                     found.setdefault(place, problem.problem_id)
     return {test[place].problem_id: found[place] for place in sorted(found)}
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tasks.records.problems import ProblemId, Split
+from tasks.records.problems import Split
 from tasks.records.record import Record
 
 AuditAnswer = Literal["right", "err", "unclear"]
@@ -36,9 +36,6 @@ class RewardAudit(Record):
     expected: float  # … and of validation's, by a model without the problem
     problems: int  # of validation
     needed: int  # validation problems that would make it clear; 0 unless `answer` is unclear
-    suspects: list[ProblemId] = Field(
-        default=[]
-    )  # training problems whose own answer is doubtful, the most doubtful first
     terms: list[AuditShare] = Field(
         default=[]
     )  # of the reward, if it has several; this and the next only where rewards err

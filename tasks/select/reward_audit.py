@@ -58,11 +58,8 @@ default with more than CERTAINTY; more are sampled only where rewards do not loo
 FEWEST = 30
 """Validation problems with which the normal distribution of a mean is close enough."""
 
-CLEAR = 0.9
-"""p of an answer that a problem's own key contradicts, above which the key is suspected."""
-
 LISTED = 20
-"""Suspected problems, and templates, that are named at most."""
+"""Templates that are named at most."""
 
 
 def audit_metrics(audit: RewardAudit) -> dict[str, float]:
@@ -157,7 +154,7 @@ def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[Rewa
         return RewardAudit(
             answer="unclear", wrong=0, error=0, contradicted=0, expected=0, problems=count, needed=needed
         )
-    audit = _answer(compared, len(theirs)).model_copy(update={"suspects": _suspects(ours, compared)})
+    audit = _answer(compared, len(theirs))
     if audit.answer != "err":
         return audit
     names = [name for name in theirs[0].rewards if name != REWARD]
@@ -297,16 +294,3 @@ def _by_template(train: Sequence[_Group], compared: _Comparison) -> list[AuditSh
         for name, share in shares.items()
     ]
     return sorted(found, key=lambda share: -share.excess)[:LISTED]
-
-
-def _suspects(train: Sequence[_Group], compared: _Comparison) -> list[ProblemId]:
-    """Problems all of whose clearly right samples have a low reward: not a sample's reward but the key is wrong."""
-    import numpy as np
-
-    found = list[tuple[float, ProblemId]]()
-    for group in train:
-        p, rewards = compared.model.predict(group.features), compared.scale(group.rewards[REWARD])
-        clear = group.independent & (p > CLEAR) & ~np.isnan(rewards)
-        if clear.any() and rewards[clear].max() < 0.5:
-            found.append((-float(p[clear].max()), group.problem_id))
-    return [name for _, name in sorted(found)[:LISTED]]

@@ -27,7 +27,7 @@ class LogisticRegression(NamedTuple):
         return _sigmoid(_design((features - self.means) / self.deviations) @ self.weights)
 
 
-def fit_logistic_regression(features: "Floats", targets: "Floats") -> LogisticRegression:
+def fit_logistic_regression(features: "Floats", targets: "Floats", penalty: float = PENALTY) -> LogisticRegression:
     """The maximum of the penalised likelihood; features [n, F], targets [n] from 0 to 1, shares included.
 
     Iteratively reweighted least squares: McCullagh and Nelder 1989, Generalized Linear Models, §2.5.
@@ -37,13 +37,13 @@ def fit_logistic_regression(features: "Floats", targets: "Floats") -> LogisticRe
     means, deviations = features.mean(0), features.std(0)
     deviations = np.where(deviations > 0, deviations, 1.0)
     design = _design((features - means) / deviations)
-    penalty = np.diag([0.0, *[PENALTY * len(targets)] * features.shape[1]])
+    ridge = np.diag([0.0, *[penalty * len(targets)] * features.shape[1]])
     weights = np.zeros(design.shape[1])
     for _ in range(STEPS):
         expected = _sigmoid(design @ weights)
-        gradient = design.T @ (expected - targets) + penalty @ weights
+        gradient = design.T @ (expected - targets) + ridge @ weights
         curvature = expected * (1 - expected) + TOLERANCE
-        step = np.linalg.solve((design.T * curvature) @ design + penalty, gradient)
+        step = np.linalg.solve((design.T * curvature) @ design + ridge, gradient)
         weights = weights - np.clip(step, -LARGEST, LARGEST)
         if np.abs(step).max() < TOLERANCE:
             break

@@ -157,6 +157,7 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"FILE: evaluation: every is 2, but there are no problems .*: set problems\.dev to 100, for instance, or"),
     (["problems.dev=50"], "FILE: evaluation: every is 0, so nothing is measured on the 50 .*: "
      r"set evaluation\.every to 1, or problems"),
+    (["problems.exclude=out.txt"], r"FILE: problems\.exclude: 'out\.txt' does nothing: an environment writes its own"),
     (["vllm=bfloat16"], r"FILE: machine: vllm is bfloat16, but there is no server: set machine\.vllm\.address or"),
     ([*VLLM, "machine.vllm.command=[vllm]"], r"FILE: machine\.vllm: address and command are both set, .* to null"),
     (["machine.vllm.address=ftp://a"], r"FILE: machine\.vllm\.address: .*not 'ftp://a'"),

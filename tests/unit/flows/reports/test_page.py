@@ -9,11 +9,10 @@ from flows.reports.html import content
 from flows.reports.html.page import render_page, write_page
 from flows.reports.publish import summary_of
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord, read_run_record
-from tasks.artifacts import read_json, write_json, write_jsonl
+from tasks.artifacts import read_json, write_json
 from tasks.core.metrics_files import read_metrics
 from tasks.records.selection import REMEDY, AuditShare
 from tests.support import finished_run
-from tests.support.params_file import override
 
 
 def record(root: Path, **changes: object) -> RunRecord:
@@ -58,20 +57,12 @@ def test_the_audit_of_the_rewards_is_on_the_page_and_in_the_summary(tmp_path: Pa
     layout = finished_run.write(tmp_path)
     assert 'id="audit"' not in render_page(make_sides([("this run", read_run_record(layout))]))
     share = AuditShare(name="<t>", contradicted=0.9, excess=0.8)
-    (tmp_path / "own.jsonl").write_text('{"question": "1?", "answer": 1}\n{"question": "2?", "answer": 2, "id": "two"}')
-    override(tmp_path / "params.yaml", ["problems.source=jsonl", "problems.path=own.jsonl"])
-    asked = {"two": "2?", "train-0007-picks": "Ann <picks> 7 pears. " * 9}
-    train = [finished_run.problem(1).model_copy(update={"problem_id": p, "question": q}) for p, q in asked.items()]
-    write_jsonl(layout.problems("train"), train)
-    audit = finished_run.make_audit("err", templates=[share], suspects=[*asked, "gone"])
+    audit = finished_run.make_audit("err", templates=[share])
     write_json(layout.audit(1), audit)
     record = write_page(layout)
     page = layout.page.read_text()
     assert "Audit of the rewards" in page
     assert f"{audit.sentence.replace(chr(39), '&#39;')}; most in &lt;t&gt;" in page
-    assert re.search(
-        r"<td>two \(own\.jsonl:2\), train-0007-picks \(Ann &lt;picks&gt; 7 pears\. Ann .*…\), gone</td>", page
-    )
     assert f"<p>{REMEDY}.</p>" in page
     assert summary_of(record).splitlines()[-3::2] == [f"Round 1: {audit.sentence}.", f"{REMEDY}."]
 
