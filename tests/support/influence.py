@@ -14,7 +14,7 @@ from tasks.model.scoring.micro_batches import Layout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tasks.select.sample_gradients import lora_factors
-from tasks.select.tracin import Influences, Measure, influences
+from tasks.select.tracin import Estimator, Influences, influences
 from tests.support.plain_scores import sample_logprobs
 from tests.support.validation import advantage_validation
 
@@ -27,7 +27,7 @@ def scorer_of(policy: Policy, layout: Layout = "packed", tokens: int = 2048, tem
 
 def measured(scorer: Scorer, samples: list[Sample], others: list[Sample], **measure: Any) -> Influences:
     """By token."""
-    return influences(scorer, samples, BY_TOKEN, advantage_validation(others), Measure(**measure))
+    return influences(scorer, samples, BY_TOKEN, advantage_validation(others), Estimator(**measure))
 
 
 def adapter(policy: Policy) -> list[torch.Tensor]:

@@ -16,7 +16,7 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Loss
 from tasks.select import certificate, gradient_passes, tracin
 from tasks.select.certificate import Certificate, certify, random_weights
-from tasks.select.gradient_algebra import products
+from tasks.select.sample_gradients import products
 from tasks.select.tracin import influences, validation_gradient
 from tests.support.influence import BY_TOKEN, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
@@ -29,7 +29,7 @@ def certified(
 ) -> Certificate:
     scorer, training = scorer_of(policy), make_samples(problems=8, seed=1)
     validation = advantage_validation(make_samples(problems=16, seed=2))
-    found = [s.product or 0.0 for s in influences(scorer, training, averaging, validation).each]
+    found = [s.product or 0.0 for s in influences(scorer, training, averaging, validation).samples]
     then()
     update = grpo_params(loss=averaging.loss)
     return certify(scorer, training, found, validation, update, 64, seed=0)

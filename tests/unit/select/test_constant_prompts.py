@@ -43,7 +43,7 @@ def gradients_by(scorer: Scorer, samples: list[Sample]) -> dict[tuple[str, int],
     """The gradient of each sample's Σ log p, in the order of the adapter's weights."""
     names = [*lora_factors(scorer.model)]
     return {
-        (s.problem_id, s.member): flat(block.own[name][place] for name in names)
+        (s.problem_id, s.member): flat(block.gradients[name][place] for name in names)
         for block in GradientPasses(scorer, samples, budget=2**30)
         for place, s in enumerate(block.rows)
     }
@@ -96,7 +96,7 @@ def test_the_certificate_holds_for_constant_prompts_and_only_for_them(
     validation = advantage_validation(held_out)
     whole = scorer_of(policy)
     constant = with_constant_prompts(whole, [*training, *held_out])
-    found = [s.product or 0.0 for s in influences(constant, training, BY_TOKEN, validation).each]
+    found = [s.product or 0.0 for s in influences(constant, training, BY_TOKEN, validation).samples]
     certificate = certify(constant, training, found, validation, grpo_params(), 64, seed=0)
     assert certificate.slope == pytest.approx(-1, abs=0.001)
     assert (certificate.sign_agreement, certificate.steps) == (1.0, 2)

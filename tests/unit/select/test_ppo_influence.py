@@ -45,7 +45,7 @@ def test_it_predicts_what_a_small_step_does_to_the_validation_loss(
     """Finite differences of -Σ A_last Σ log p / M along the gradient of one sample's loss; and the certificate."""
     ppo, head = ppo_params(lam=0.9, value_weight=0.4), random_head(exact)
     samples, others = targeted(exact, samples, ppo, head), targeted(exact, others, ppo, head)
-    found = of_ppo(exact, samples, others, ppo, head).each
+    found = of_ppo(exact, samples, others, ppo, head).samples
     scorer = critic_scorer(exact, head)
     tokens, after = sum(len(s.completion) for s in samples), sum(len(s.completion) for s in others)
 

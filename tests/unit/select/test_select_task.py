@@ -11,7 +11,7 @@ from tasks.layout import Layout
 from tasks.objective.advantages import advantages_of
 from tasks.records import Selected
 from tasks.select import measure, tracin
-from tasks.select.gradient_algebra import products
+from tasks.select.sample_gradients import products
 from tests.support.groups import write_round
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params, run_selection

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tasks.model.sample import Sample
 from tasks.params.fields import Selection
-from tasks.select.strategies import STRATEGIES, Measured
+from tasks.select.strategies import STRATEGIES, ScoredSamples
 
 numbers = st.floats(-1, 1, allow_nan=False)
 samples = st.lists(
@@ -14,10 +14,10 @@ samples = st.lists(
 )
 
 
-def measured(rows: list[tuple[float, bool, int]], share: float = 0.5, threshold: float = 0.0) -> Measured:
+def measured(rows: list[tuple[float, bool, int]], share: float = 0.5, threshold: float = 0.0) -> ScoredSamples:
     influences, has_signal, seeds = zip(*rows, strict=True)
     own = [Sample("p", place, (1,), (2,), (), float(signal)) for place, signal in enumerate(has_signal)]
-    return Measured(own, influences, has_signal, seeds, threshold, share)
+    return ScoredSamples(own, influences, has_signal, seeds, threshold, share)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -8,9 +8,8 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.model.scoring.scorer import scorer_for
 from tasks.objective.groups import sample_groups, samples_in
-from tasks.select.losses import Validation, coefficients_of, contrast
+from tasks.select.losses import Validation, coefficients_of, contrast, validation_of
 from tasks.select.tracin import validation_gradient
-from tasks.select.validation_samples import validation_of
 from tasks.update.gradient import accumulate_gradient
 from tasks.update.step_plan import UpdateGroup
 from tests.support.influence import adapter, flat

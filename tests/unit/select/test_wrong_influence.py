@@ -28,7 +28,7 @@ Wrong = Callable[[Scorer, list[Sample], Validation], list[float]]
 def products(
     scorer: Scorer, samples: list[Sample], validation: Validation, averaging: TokenWeights = BY_TOKEN
 ) -> list[float]:
-    return [one.product or 0.0 for one in influences(scorer, samples, averaging, validation).each]
+    return [one.product or 0.0 for one in influences(scorer, samples, averaging, validation).samples]
 
 
 def by_constant_prompts(scorer: Scorer, samples: list[Sample], validation: Validation) -> list[float]:

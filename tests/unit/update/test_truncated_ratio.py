@@ -53,7 +53,7 @@ def test_influence_predicts_a_step(constant: bool, make_policy: MakePolicy, make
     scorer, validation = scorer_of(policy), advantage_validation(held_out)
     if constant:
         scorer = with_constant_prompts(scorer, [*training, *held_out])
-    found = [s.product or 0.0 for s in influences(scorer, training, BY_TOKEN, validation).each]
+    found = [s.product or 0.0 for s in influences(scorer, training, BY_TOKEN, validation).samples]
     certificate = certify(scorer, training, found, validation, grpo_params(), 64, seed=0)
     assert (certificate.steps, certificate.sign_agreement) == (2, 1.0)
     assert certificate.slope == pytest.approx(-1, abs=0.001)

@@ -114,7 +114,7 @@ def test_the_certificate_takes_steps(make_policy: MakePolicy, make_samples: Make
     policy, training = with_large_logits(make_policy, "llama"), make_samples(problems=8, seed=1)
     validation = advantage_validation(make_samples(problems=16, seed=2))
     scorer = scorer_for(policy, [*training, *validation.samples], 1.0)
-    products = [s.product or 0.0 for s in influences(scorer, training, BY_TOKEN, validation).each]
+    products = [s.product or 0.0 for s in influences(scorer, training, BY_TOKEN, validation).samples]
     certificate = certify(scorer, training, products, validation, grpo_params(), 64, seed=0)
     assert (certificate.steps, certificate.sign_agreement) == (2, 1.0)
     assert certificate.slope == pytest.approx(-1, abs=0.05)
