@@ -56,7 +56,7 @@ from tasks.select.certificate import certify, validation_loss
 from tasks.select.losses import Validation, validation_of
 from tasks.select.tracin import influences
 from tasks.update.compute import update_policy, update_scorer
-from tasks.update.groups import selected_group
+from tasks.update.step_plan import selected_group
 from tests.support.workspace import PROJECT
 
 PROBLEMS, SUBSETS = 64, 40

@@ -49,7 +49,7 @@ from tasks.trajectories import Member, Reward, RewardedTrajectory
 from tasks.update.compute import update_scorer
 from tasks.update.diagnostics.health import Score, StepMeasurements, verdicts
 from tasks.update.diagnostics.one_step import OneStep, logprob_gain, one_step
-from tasks.update.groups import selected_groups
+from tasks.update.step_plan import selected_groups
 
 ANSWERED = ("ok", "timeout", "failed")
 """Results of completions that are not invalid; of a failed one that is unknown."""

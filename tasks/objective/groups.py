@@ -1,4 +1,9 @@
-"""Groups of completions with their advantages, as influence measures them and the update learns from them."""
+"""Groups of completions with their advantages, as influence measures them and the update learns from them.
+
+A completion's part in both is a sample: prompt, completion and advantage. A policy with low entropy writes the same
+completion many times. Equal samples have equal gradients, so they are computed once and counted: exact, and a third of
+the work late in a run.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,14 +11,13 @@ from dataclasses import dataclass, replace
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, is_truncated
-from tasks.model.sample import Sample
+from tasks.model.policy import Policy, count_before_stop, encode_completion, is_truncated
+from tasks.model.sample import Sample, TokenTargets
 from tasks.objective.advantages import advantages_of, scale_negatives
-from tasks.objective.samples import tokenize_trajectory
 from tasks.params.fields import Truncated
 from tasks.params.update import Update
 from tasks.records import Engine, Lineage, Proposer, Split
-from tasks.trajectories import RewardedTrajectory, read_numbered_rewarded
+from tasks.trajectories import RewardedTrajectory, Trajectory, read_numbered_rewarded
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,40 @@ def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
     return [sample for group in groups for sample in group.samples]
 
 
+def merge_equal_samples(samples: Sequence[Sample]) -> list[Sample]:
+    """One row for all that have problem, completion and advantages in common, in the order of their first members."""
+    first: dict[tuple[str, tuple[int, ...], float, TokenTargets | None], Sample] = {}
+    for sample in samples:
+        key = (sample.problem_id, sample.completion, sample.advantage, sample.targets)
+        present = first.get(key)
+        first[key] = sample if present is None else replace(present, count=present.count + sample.count)
+    return list(first.values())
+
+
+def tokenize_trajectory(policy: Policy, trajectory: Trajectory) -> list[Sample]:
+    """The G members of a trajectory, with advantage 0."""
+    prompt = tuple(trajectory.prompt_tokens)
+    samples = []
+    for place, member in enumerate(trajectory.members):
+        tokens = member.tokens or encode_completion(policy, member.code)
+        # Log-probabilities belong to the tokens that were drawn: of code that is tokenized here there are none.
+        behaviour = member.logprobs if member.tokens else []
+        learnt = count_before_stop(policy, tokens)
+        samples.append(
+            Sample(
+                trajectory.problem_id,
+                place,
+                prompt,
+                tuple(tokens[:learnt]),
+                tuple(behaviour[:learnt]),
+                advantage=0.0,
+                kept=tuple(map(tuple, member.kept[:learnt])),
+                temperature=trajectory.problem.temperature,
+            )
+        )
+    return samples
+
+
 def _tokenized(policy: Policy, rewarded: RewardedTrajectory, rule: Truncated) -> SampleGroup:
     """The group without advantages, which may depend on all groups."""
     trajectory, rewards = rewarded[0], [reward.reward for reward in rewarded.rewards]
@@ -96,9 +134,9 @@ def _tokenized(policy: Policy, rewarded: RewardedTrajectory, rule: Truncated) ->
 
 
 def _with_advantages(groups: Sequence[SampleGroup], update: Update) -> list[SampleGroup]:
-    found = []
-    advantages = advantages_of(update.advantages, [group.baseline_rewards for group in groups])
-    for group, own in zip(groups, advantages, strict=True):
-        pairs = zip(group.samples, scale_negatives(own, update.negative_weight), strict=True)
-        found.append(replace(group, advantages=own, samples=[replace(s, advantage=a) for s, a in pairs]))
-    return found
+    compared = []
+    batch = advantages_of(update.advantages, [group.baseline_rewards for group in groups])
+    for group, advantages in zip(groups, batch, strict=True):
+        pairs = zip(group.samples, scale_negatives(advantages, update.negative_weight), strict=True)
+        compared.append(replace(group, advantages=advantages, samples=[replace(s, advantage=a) for s, a in pairs]))
+    return compared

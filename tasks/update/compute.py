@@ -18,10 +18,9 @@ from tasks.round_start import Models, RoundStart, start_round
 from tasks.seeds import derive_seed
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.checkpoint import Checkpoint
-from tasks.update.groups import selected_groups
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.sampler_correction import correct_groups
-from tasks.update.step_plan import UpdateGroup, plan_steps
+from tasks.update.step_plan import UpdateGroup, plan_steps, selected_groups
 from tasks.update.update import train
 
 
@@ -53,8 +52,7 @@ def update_round(
 ) -> RoundUpdate:
     """Train the policy that the round starts from on the selected samples, and with algorithm ppo its value head.
 
-    In several processes all call it together. The reference scores before the policy is trained, so that one model is
-    in memory. Raises GraftError where the lines are of other completions.
+    In several processes all call it together. Raises GraftError where the lines are of other completions.
     """
     params = with_ppo_objective(params)
     splits: list[Split] = list(dict.fromkeys(["train", *(line.split for line in lines)]))
@@ -65,6 +63,7 @@ def update_round(
             lines,
             TokenWeights(params.update.loss, params.policy.max_new_tokens),
         )
+        # One model is in memory: the reference scores before the policy is loaded that is to be trained.
         reference = start.reference
         if reference is None and params.update.beta > 0:
             reference = reference_scores(models.reference(), groups, params)

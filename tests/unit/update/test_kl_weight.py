@@ -14,10 +14,9 @@ from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import score_samples
 from tasks.update import checkpoint
 from tasks.update.checkpoint import Checkpoint, TrainingState
-from tasks.update.kl_weight import beta_after_step
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.step_plan import plan_steps
-from tasks.update.update import train
+from tasks.update.update import beta_after_step, train
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.update_params import grpo_params
 from tests.support.updates import groups_of, weights_of

@@ -16,8 +16,7 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.records import Lineage, Selected
 from tasks.trajectories import RewardedTrajectory
-from tasks.update.groups import selected_groups
-from tasks.update.step_plan import UpdateGroup
+from tasks.update.step_plan import UpdateGroup, selected_groups
 from tasks.update.task import run
 from tests.support.groups import changed, write_round
 from tests.support.policies import MakeTrajectory
