@@ -54,7 +54,10 @@ def learn(
     update: UpdateRound[Updated],
     select: SelectSamples = select_samples,
 ) -> Round[Updated]:
-    """Select from a round's completions, and train the policy on them; `sample` rolls out validation problems."""
+    """Select from a round's completions, and train the policy on them by `update`, in a run `update_round`.
+
+    `sample` rolls out validation problems.
+    """
     held_out = hold_out(rewarded, sample, params)
     selection = select(models, rewarded, held_out, params, round)
     updated = update(models, [*rewarded, *held_out.rewarded], selection.lines, params, round)

@@ -32,8 +32,8 @@ def measures(
     samples = samples_in(train)
     own = Validation(samples, [advantage for group in train for advantage in group.advantages])
 
-    def by(measure: Estimator, use: Scorer = scorer, of: Validation = validation) -> list[float]:
-        return [one.influence or 0.0 for one in influences(use, samples, AVERAGING, of, measure).samples]
+    def by(estimator: Estimator, use: Scorer = scorer, of: Validation = validation) -> list[float]:
+        return [one.influence or 0.0 for one in influences(use, samples, AVERAGING, of, estimator).samples]
 
     constant = with_constant_prompts(scorer, [*samples, *validation.samples])
     return {

@@ -38,8 +38,8 @@ def run(phase: Phase) -> None:
     }
     for name, (use, similarity) in ways.items():
         with phase.part(name):
-            measure = Estimator(similarity, budget=2**35)
-            work = partial(influences, use, train, TokenWeights("dapo", length), validation, measure)
+            estimator = Estimator(similarity, budget=2**35)
+            work = partial(influences, use, train, TokenWeights("dapo", length), validation, estimator)
             work()  # the plain passes were not the first either
             seconds, memory = cost_of(work)
             phase.figure(f"{name}_", s=seconds, ratio=seconds / plain_s, gib=memory)

@@ -24,7 +24,7 @@ from tasks.artifacts import append_text, digest_text, read_jsonl, read_text
 from tasks.environments.lookup import environment_in
 from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
-from tasks.evaluate.measure import evaluate_problems
+from tasks.evaluate.evaluation import evaluate_problems
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import overridden

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
+from flows.diagnosis.problems import problem_diagnoses
 from flows.diagnosis.record import Diagnosis
 from tasks.artifacts import read_json, read_jsonl
 from tasks.core.metrics_files import read_table
@@ -90,19 +90,18 @@ def diagnose(layout: Layout, params: Params, count: int | None = None, round: in
     with make_runner(environment, params.sandbox, served) as runner:
         after = evaluate(taken.policy, environment, problems, runner, params)
     log_usage(served, layout, "diagnose, after the step")
-    signs = _signs(layout, params, round, shard, taken, (before, after))
+    scores = (None if isinstance(before, str) else before, None if isinstance(after, str) else after)
+    signs = _signs(layout, params, round, shard, taken, *scores)
     return Diagnosis(
         round=round,
         version=version,
         reference=read_json(layout.policy(0) / "lineage.json", Lineage).version,
         samples=params.evaluation.samples,
-        problems=problem_diagnoses(
-            taken.policy, params.update, shard.rewarded, taken.groups, taken.logprobs, (before, after)
-        ),
+        problems=problem_diagnoses(taken.policy, params.update, shard.rewarded, taken.groups, taken.logprobs, scores),
         step=taken.step,
         before=signs.before,
         after=signs.after,
-        lost=next((performance for performance in (before, after) if isinstance(performance, str)), ""),
+        lost=next((score for score in (before, after) if isinstance(score, str)), ""),
         verdicts=verdicts(signs),
     )
 
@@ -119,16 +118,21 @@ def _params_of_a_step(params: Params) -> Params:
 
 def evaluate(
     policy: Policy, environment: Environment, problems: Sequence[Problem], runner: Runner, params: Params
-) -> Performance:
+) -> Score | str:
     """How the policy does on the problems, as the stage evaluate measures it; why, where it cannot be measured."""
     evaluation, seed = params.evaluation, derive_seed(params.seed, "diagnose")
     longest = params.policy.max_new_tokens
     try:
-        return attempt_problems(
+        attempts = attempt_problems(
             policy, environment, problems, runner, longest, evaluation.samples, evaluation.temperature, seed
         )
     except GraftError as error:
         return str(error)
+    return Score(
+        greedy=[any(attempt.greedy and attempt.right for attempt in tried) for tried in attempts],
+        right=[sum(attempt.samples for attempt in tried if attempt.right) for tried in attempts],
+        samples=evaluation.samples,
+    )
 
 
 def _round(layout: Layout, round: int | None) -> int:
@@ -198,24 +202,16 @@ def _moved_version(policy: Policy) -> str:
     return f"{policy.version}+{trained.hexdigest()[:16]}"
 
 
-def _score_of(tried: Performance, samples: int) -> Score | None:
-    if isinstance(tried, str):
-        return None
-    return Score(
-        [greedy_is_right(attempts) for attempts in tried], [right_samples(attempts) for attempts in tried], samples
-    )
-
-
 def _signs(
     layout: Layout,
     params: Params,
     round: int,
     shard: RewardedShard,
     taken: _Stepped,
-    performance: tuple[Performance, Performance],
+    before: Score | None,
+    after: Score | None,
 ) -> StepMeasurements:
-    """What the verdicts rest on."""
-    before, after = (_score_of(tried, params.evaluation.samples) for tried in performance)
+    """What was measured of the step, which the verdicts rest on."""
     members = [
         (member, reward)
         for trajectory, rewards in shard.rewarded

@@ -73,7 +73,7 @@ def known_rewards(rewards: Iterable[float | None]) -> list[float]:
 
 
 def standard_deviation(values: Sequence[float]) -> float:
-    """With ddof 1; 0 of fewer than two values."""
+    """The standard deviation with ddof 1; 0 of fewer than two values."""
     if len(values) < 2:
         return 0.0
     mean = fmean(values)

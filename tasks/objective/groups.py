@@ -64,16 +64,18 @@ def read_trajectories(layout: Layout, round: int, splits: Sequence[Split]) -> It
 def groups_by_split(
     policy: Policy, rewarded: Iterable[RewardedTrajectory], splits: Sequence[Split], update: Update
 ) -> GroupsBySplit:
-    """A group for each trajectory; the batch of an advantage is its split."""
-    groups: GroupsBySplit = {split: [] for split in splits}
-    for group in rewarded:
-        groups[group.trajectory.split].append(_tokenized(policy, group, update.truncated))
-    return {split: _with_advantages(batch, update) for split, batch in groups.items()}
-
-
-def sample_groups(policy: Policy, rewarded: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
-    """A group for each trajectory; together they are the batch."""
-    return _with_advantages([_tokenized(policy, group, update.truncated) for group in rewarded], update)
+    """A group for each trajectory of these splits; the batch of an advantage is its split."""
+    batches: GroupsBySplit = {split: [] for split in splits}
+    for completions in rewarded:
+        if completions.trajectory.split in batches:
+            batches[completions.trajectory.split].append(_tokenized(policy, completions, update.truncated))
+    for split, batch in batches.items():
+        compared = advantages_of(update.advantages, [group.baseline_rewards for group in batch])
+        for place, (group, advantages) in enumerate(zip(batch, compared, strict=True)):
+            pairs = zip(group.samples, scale_negatives(advantages, update.negative_weight), strict=True)
+            samples = [replace(s, advantage=a) for s, a in pairs]
+            batches[split][place] = replace(group, advantages=advantages, samples=samples)
+    return batches
 
 
 def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
@@ -131,12 +133,3 @@ def _tokenized(policy: Policy, rewarded: RewardedTrajectory, rule: Truncated) ->
         truncated=truncated,
         engine=trajectory.engine,
     )
-
-
-def _with_advantages(groups: Sequence[SampleGroup], update: Update) -> list[SampleGroup]:
-    compared = []
-    batch = advantages_of(update.advantages, [group.baseline_rewards for group in groups])
-    for group, advantages in zip(groups, batch, strict=True):
-        pairs = zip(group.samples, scale_negatives(advantages, update.negative_weight), strict=True)
-        compared.append(replace(group, advantages=advantages, samples=[replace(s, advantage=a) for s, a in pairs]))
-    return compared

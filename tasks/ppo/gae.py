@@ -43,7 +43,7 @@ def estimate_advantages(
 
 
 def whiten(values: Tensor, mask: Tensor) -> Tensor:
-    """With mean 0 and variance 1 over the tokens; [R, C], 0 where padded."""
+    """The values scaled to mean 0 and variance 1 over the tokens; [R, C], 0 where padded."""
     count = mask.sum()
     mean = (values * mask).sum() / count
     variance = ((values - mean).square() * mask).sum() / (count - 1).clamp(min=1)

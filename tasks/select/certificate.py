@@ -79,7 +79,7 @@ class Certificate:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the stage `select`."""
+        """What the stage `select` reports of it."""
         if not self.steps:
             return {"certificate_steps": 0}
         return {

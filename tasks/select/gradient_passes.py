@@ -67,9 +67,8 @@ class GradientPasses:
         self._spare = make_micro_batches(scorer.row_layout, rows[:1], scorer.tokens)
         rows = self._local(rows) if shared else rows
         weights = [module.weight for module in lora_factors(scorer.model).values()]
-        row_bytes = sum(
-            weight.numel() * max(weight.itemsize, 4) for weight in weights
-        )  # gradients have 32 bits or more
+        # Gradients have 32 bits at least, whatever the weights have.
+        row_bytes = sum(weight.numel() * max(weight.itemsize, 4) for weight in weights)
         most = max(budget // row_bytes, 1)
         self.fits = all(all_gather(row_bytes * len(rows) <= budget))  # the same in all processes
         self._micro_batches = make_micro_batches(scorer.row_layout, rows, scorer.tokens)
@@ -136,7 +135,7 @@ class GradientPasses:
         return collect_gradients(self._scorer.model, partial(self._values, batch))
 
     def _values(self, batch: MicroBatch) -> Tensor:
-        """Of each of B samples what its gradient is of, [B]."""
+        """The numbers [B] of B samples whose gradients are asked for: Σ log p, or Σ of the token losses."""
         scored = self._scorer.score(batch)
         if self.token_losses is None:
             return scored.logprobs.sum(1)

@@ -57,8 +57,8 @@ class RoundInfluence(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Comparison:
-    """The samples of a round against the validation loss, at a policy."""
+class _Inputs:
+    """What influence is measured from: the samples of a round, the validation loss, and the policy."""
 
     policy: Policy
     samples: list[Sample]
@@ -86,7 +86,7 @@ class _Comparison:
         return Estimator(similarity, "own" if leaves_own else None, influence.memory_budget * MEBIBYTE)
 
     def scorer(self) -> Scorer:
-        """Of influence, with exact gradients: not in 16 bits, as the update may compute them."""
+        """The scorer of influence, with exact gradients: not in 16 bits, as the update may compute them."""
         update, samples = self.params.update, [*self.samples, *self.validation.samples]
         temperature, tokens = self.params.search.temperature, update.micro_batch_tokens
         scorer = scorer_for(self.policy, samples, temperature, tokens, checkpointing=update.checkpointing)
@@ -119,25 +119,25 @@ def measure_influence(
     groups = train if influence.validation == "same_batch" else held_out
     validation = validation_of(groups, influence, round)
     sizes = [abs(advantage) for group in train for advantage in group.advantages]
-    compared = _Comparison(policy, samples_in(train), sizes, validation, params, value_head)
-    samples = [*compared.samples, *validation.samples]
+    inputs = _Inputs(policy, samples_in(train), sizes, validation, params, value_head)
+    samples = [*inputs.samples, *validation.samples]
     metrics: dict[str, float] = {
         "validation_samples": len(validation.samples),
         "validation_with_signal": sum(c != 0 for c in validation.coefficients),
     }
     if known := known_rewards(reward for group in groups for reward in group.rewards):
         metrics["validation_mean_reward"] = fmean(known)
-    if not any(s.has_signal for s in compared.samples) or not metrics["validation_with_signal"]:
-        return RoundInfluence([NOT_MEASURED] * len(compared.samples), 0.0, metrics)
+    if not any(s.has_signal for s in inputs.samples) or not metrics["validation_with_signal"]:
+        return RoundInfluence([NOT_MEASURED] * len(inputs.samples), 0.0, metrics)
     with explain_out_of_memory(params.update.micro_batch_tokens):
-        scorer, exact = compared.scorer(), None
+        scorer, exact = inputs.scorer(), None
         if influence.prompts == "constant":
             scorer, exact = with_constant_prompts(scorer, samples), scorer
         # Control passes over validation a second time: what `local` has in memory anyway serves both.
-        in_pairs = compared.estimator.similarity == "local"
-        cached = cached_gradients(scorer, validation, compared.estimator.budget) if in_pairs else None
-        measured = compared.influences(
-            scorer, compared.samples, estimator=compared.estimator, mean_weights=compared.sizes, cached=cached
+        in_pairs = inputs.estimator.similarity == "local"
+        cached = cached_gradients(scorer, validation, inputs.estimator.budget) if in_pairs else None
+        measured = inputs.influences(
+            scorer, inputs.samples, estimator=inputs.estimator, mean_weights=inputs.sizes, cached=cached
         )
         metrics |= {
             "validation_gradient_norm": direction_norm(measured.gradient),
@@ -150,11 +150,11 @@ def measure_influence(
             return RoundInfluence(measured.samples, 0.0, metrics)
         products = [score.product or 0.0 for score in measured.samples]
         if exact:
-            products, agreement = _exact_products(compared, exact, products, round)
+            products, agreement = _exact_products(inputs, exact, products, round)
             metrics |= agreement
         certificate = certify(
             update,
-            compared.samples,
+            inputs.samples,
             products,
             validation,
             params.update,
@@ -167,22 +167,22 @@ def measure_influence(
         threshold = 0.0
         if influence.fdr_control and influence.selection == "positive" and influence.validation == "held_out":
             # Never above 0: control forgives a low influence, it does not drop what helps.
-            threshold = min(_threshold(compared, scorer, measured.samples, groups, cached), 0.0)
+            threshold = min(_threshold(inputs, scorer, measured.samples, groups, cached), 0.0)
     return RoundInfluence(measured.samples, threshold, metrics)
 
 
 def _exact_products(
-    compared: _Comparison, exact: Scorer, products: Sequence[float], round: int
+    inputs: _Inputs, exact: Scorer, products: Sequence[float], round: int
 ) -> tuple[list[float], dict[str, float]]:
     """The exact ⟨∇L_i, ∇L_val⟩ of the samples that the certificate draws, 0 of the others; and how the `products` by
     constant prompts agree with them: share of equal signs, and Pearson's correlation."""
     from scipy.stats import pearsonr
 
     # The same seed as the certificate's: these are the samples that it will draw.
-    drawn = [s for step in draw(compared.samples, products, derive_seed("certificate", round)) for s, _ in step]
-    scores = compared.influences(exact, drawn, step_samples=compared.samples).samples
+    drawn = [s for step in draw(inputs.samples, products, derive_seed("certificate", round)) for s, _ in step]
+    scores = inputs.influences(exact, drawn, step_samples=inputs.samples).samples
     by_sample = {(s.problem_id, s.member): score.product or 0.0 for s, score in zip(drawn, scores, strict=True)}
-    names = [(s.problem_id, s.member) for s in compared.samples]
+    names = [(s.problem_id, s.member) for s in inputs.samples]
     pairs = [(x, by_sample[name]) for name, x in zip(names, products, strict=True) if name in by_sample]
     approximate, right = zip(*pairs, strict=True)
     varies = len(set(approximate)) > 1 and len(set(right)) > 1
@@ -194,7 +194,7 @@ def _exact_products(
 
 
 def _threshold(
-    compared: _Comparison,
+    inputs: _Inputs,
     scorer: Scorer,
     scores: Sequence[SampleInfluence],
     groups: Sequence[SampleGroup],
@@ -204,23 +204,23 @@ def _threshold(
 
     Validation's samples, with the influence that each would have without the votes of its own problem, calibrate it.
     """
-    taken = {(s.problem_id, s.member) for s in compared.validation.samples}
+    taken = {(s.problem_id, s.member) for s in inputs.validation.samples}
     held_out = [
         (s, abs(a))
         for g in groups
         for s, a in zip(g.samples, g.advantages, strict=True)
         if (s.problem_id, s.member) in taken
     ]
-    calibrating = compared.influences(
+    calibrating = inputs.influences(
         scorer,
         [s for s, _ in held_out],
-        estimator=replace(compared.estimator, leave_out="group"),
+        estimator=replace(inputs.estimator, leave_out="group"),
         mean_weights=[size for _, size in held_out],
-        step_samples=compared.samples,
+        step_samples=inputs.samples,
         cached=cached,
     ).samples
     calibration = [score.influence or 0.0 for (s, _), score in zip(held_out, calibrating, strict=True) if s.has_signal]
-    training = [score.influence or 0.0 for s, score in zip(compared.samples, scores, strict=True) if s.has_signal]
+    training = [score.influence or 0.0 for s, score in zip(inputs.samples, scores, strict=True) if s.has_signal]
     threshold = rejection_threshold(training, calibration)
     return float("-inf") if threshold is None else threshold
 

@@ -70,7 +70,7 @@ class KernelSums:
                 self._sums[self._row_of(sample)] = self.of(self._row_of(sample)) + value
 
     def of(self, row: GradientRow) -> float:
-        """x of a row."""
+        """The sum x of a row, so far."""
         return self._sums.get(row, 0.0)
 
 

@@ -55,7 +55,7 @@ def sum_by_row(
 
 
 def loss_denominator(samples: Sequence[Sample], averaging: TokenWeights) -> int:
-    """N of these samples, at least 1."""
+    """N, what an update step on these samples divides its loss by; at least 1."""
     return max(averaging.denominator([len(s.completion) for s in samples]), 1)
 
 
@@ -107,14 +107,14 @@ def contrast(rewards: Sequence[float | None]) -> list[float]:
 
 @dataclass(frozen=True)
 class Validation:
-    """The validation loss."""
+    """The validation loss: samples, each with its coefficient."""
 
     samples: Sequence[Sample]
     coefficients: Sequence[float]  # c of each sample
 
     @property
     def tokens(self) -> int:
-        """M, at least 1."""
+        """M, the number of all tokens; at least 1."""
         return max(sum(len(s.completion) for s in self.samples), 1)
 
     @property

@@ -76,7 +76,7 @@ def stream_gradients(model: Any, values: Callable[[], Tensor], hook: GradientHoo
         calls[name] += 1
 
     def catch(name: str, x: Tensor, gradient: Tensor) -> None:
-        """Of ∂L/∂y [B, T, out] and the factor's input [B, T, in]."""
+        """Make the samples' gradients from ∂L/∂y [B, T, out] and the factor's input [B, T, in]."""
         if name not in factors:  # not trained
             return
         if x.dim() != 3:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tasks.errors import GraftError
 from tasks.model.sample import Sample
-from tasks.params.fields import Selection
+from tasks.params.fields import SelectionRule
 from tasks.sources.user_code import call, load
 
 
@@ -35,7 +35,7 @@ Strategy = Callable[[ScoredSamples], list[bool]]
 
 
 def positive(scored: ScoredSamples) -> list[bool]:
-    """Those whose influence is above the threshold."""
+    """The samples whose influence is above the threshold."""
     pairs = zip(scored.influences, scored.has_signal, strict=True)
     return [has_signal and x > scored.threshold for x, has_signal in pairs]
 
@@ -59,7 +59,7 @@ STRATEGIES: dict[str, Strategy] = {"positive": positive, "top": top, "bottom": b
 """Value of `influence.selection` → strategy; audit and none have none."""
 
 
-def keep(name: Selection, scored: ScoredSamples) -> list[bool]:
+def keep(name: SelectionRule, scored: ScoredSamples) -> list[bool]:
     """Which of the samples the strategy keeps, [n]; never one without a signal.
 
     Raises GraftError where a user's function returns anything but a bool for each.

@@ -66,7 +66,8 @@ def update_round(
         # One model is in memory: the reference scores before the policy is loaded that is to be trained.
         reference = start.reference
         if reference is None and params.update.beta > 0:
-            reference = reference_scores(models.reference(), groups, params)
+            samples = _samples(groups)
+            reference = score_samples(update_scorer(models.reference(), samples, params), samples)
         policy = models.policy()
         result = update_policy(policy, groups, reference, params, round, checkpoint, live, start.head)
     return RoundUpdate(policy, start, result)
@@ -82,7 +83,7 @@ def update_policy(
     live: LiveRows | None = None,
     value_head: Any = None,
 ) -> UpdateResult:
-    """Train the policy in place. `reference`: from `reference_scores`; None where `update.beta` is 0.
+    """Train the policy in place. `reference`: log-probabilities by the reference; None where `update.beta` is 0.
 
     `value_head`: trained, too, with algorithm ppo, where the samples of the groups have targets and `params` are from
     `with_ppo_objective`.
@@ -98,11 +99,6 @@ def update_policy(
     )
     rows, tokens_per_second = train(scorer, steps, update, reference, checkpoint, live, ppo)
     return UpdateResult(rows, round_metrics(rows, skipped, groups) | corrected, tokens_per_second)
-
-
-def reference_scores(reference: Policy, groups: Sequence[UpdateGroup], params: Params) -> Logprobs:
-    """The reference's log-probabilities of all samples."""
-    return score_samples(update_scorer(reference, _samples(groups), params), _samples(groups))
 
 
 def update_scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:

@@ -56,9 +56,9 @@ class TokenSums:
     squared_errors: float = 0.0
 
     def add(self, other: "TokenSums") -> None:
-        for name, theirs in vars(other).items():
-            ours = getattr(self, name)
-            setattr(self, name, max(ours, theirs) if name == "ratio_max" else ours + theirs)
+        for name, added in vars(other).items():
+            total = getattr(self, name)
+            setattr(self, name, max(total, added) if name == "ratio_max" else total + added)
 
 
 def objective_of(params: Update) -> Objective:

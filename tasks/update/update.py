@@ -19,8 +19,8 @@ selection rejects, or whose reward failed, are not there at all. Samples without
 and entropy 0 that is exact; else their KL term and entropy are left out: the pull to the reference acts on the samples
 that pull away from it.
 
-*The weight of the KL.* Where `update.kl_target` is set, a controller keeps the KL at it: from `update.beta` at the first
-step of a round, after each step
+*The weight of the KL.* Where `update.kl_target` is set, a controller keeps the KL there: from `update.beta` at the
+round's first step, after each step
 
     e      = clip((KL - kl_target) / kl_target, -0.2, 0.2)
     beta_+ = beta · (1 + K e),  K = 0.1

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tasks.evaluate.measure import efficiency_means
+from tasks.evaluate.evaluation import efficiency_means
 from tasks.programs.contract import HEADER
 from tasks.records import Attempt, Result
 from tests.support.stage_params import shipped_params

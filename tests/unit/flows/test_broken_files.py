@@ -37,7 +37,7 @@ from tasks.params.file import load_params
 from tasks.problems import jsonl
 from tasks.programs.operators.reply_cache import StoredReply
 from tasks.promote.champion import read_champion, read_history
-from tasks.reward.term_process import _value
+from tasks.reward.user_terms import _value
 from tasks.reward.weighted_sum import TermValue
 from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.model.sample import Sample
-from tasks.params.fields import Selection
+from tasks.params.fields import SelectionRule
 from tasks.select.strategies import STRATEGIES, ScoredSamples
 
 numbers = st.floats(-1, 1, allow_nan=False)
@@ -23,7 +23,7 @@ def measured(rows: list[tuple[float, bool, int]], share: float = 0.5, threshold:
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(rows=samples, share=st.floats(0.01, 1))
 def test_only_samples_with_a_signal_are_kept_in_whatever_order(
-    name: Selection, rows: list[tuple[float, bool, int]], share: float
+    name: SelectionRule, rows: list[tuple[float, bool, int]], share: float
 ) -> None:
     kept = STRATEGIES[name](measured(rows, share))
     assert not any(k and not has_signal for k, (_, has_signal, _) in zip(kept, rows, strict=True))

@@ -1,14 +1,16 @@
 """Influence predicts what a gradient step does to the validation loss."""
 
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tasks.model.policy import Policy
+from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.select.losses import loss_denominator
 from tasks.select.tracin import Estimator, influences, validation_gradient
@@ -135,3 +137,16 @@ def test_a_gradient_of_zero_is_similar_to_none(policy: Policy, make_samples: Mak
             weight.zero_()
     found = measured(scorer_of(policy), make_samples(problems=2), make_samples(seed=1), similarity="local").samples
     assert all(s.influence == 0 for s in found)
+
+
+def test_dropout_is_off_while_influence_is_measured(
+    tmp_path: Path, save_tiny: Callable[..., None], samples: list[Sample], others: list[Sample]
+) -> None:
+    save_tiny(tmp_path / "policy")
+    expected = measured(scorer_of(load_policy(tmp_path / "policy")), samples, others).samples
+    config = tmp_path / "policy" / "adapter" / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"lora_dropout": 0.05}))
+    policy = load_policy(tmp_path / "policy")
+    assert any(isinstance(module, torch.nn.Dropout) and module.p == 0.05 for module in policy.model.modules())
+    for _ in range(2):
+        assert measured(scorer_of(policy), samples, others).samples == expected

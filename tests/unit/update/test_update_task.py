@@ -11,7 +11,6 @@ from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
-from tasks.objective.groups import sample_groups
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.records import Lineage, Selected
@@ -22,6 +21,7 @@ from tests.support.groups import changed, write_round
 from tests.support.policies import MakeTrajectory
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
+from tests.support.updates import sample_groups
 
 
 def params(base: str = "scratch") -> Params:
