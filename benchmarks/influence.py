@@ -99,7 +99,7 @@ def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sa
 
     averaging = TokenWeights("dapo", longest=1)
     loss = Validation(validation, [s.advantage for s in validation])
-    return [float(s.influence or 0) for s in influences(scorer, samples, averaging, loss).each]
+    return [float(s.influence or 0) for s in influences(scorer, samples, averaging, loss).samples]
 
 
 WAYS = ("plain", "influence", "loop")

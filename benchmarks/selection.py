@@ -53,12 +53,12 @@ from benchmarks.support.process_pool import pool_of, results_of
 from benchmarks.support.short_runs import Figures, append_figures, make_start, params_of, read_figures
 from flows.process import settings
 from flows.process.exit_codes import exit_code
-from tasks.params.fields import Selection
+from tasks.params.fields import SelectionRule
 from tests.support.workspace import PROJECT
 
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "results.jsonl"
 
-COMPARED: tuple[Selection, ...] = ("audit", "positive")
+COMPARED: tuple[SelectionRule, ...] = ("audit", "positive")
 """Selections of the complete runs of each seed."""
 
 Job = TrainingRun | AuditedRounds

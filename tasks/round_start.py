@@ -42,11 +42,9 @@ class StoredModels:
         self._loaded: tuple[Path, Policy] | None = None
 
     def policy(self) -> Policy:
-        """See Models."""
         return self._load(self._layout.policy(self._round - 1))
 
     def reference(self) -> Policy:
-        """See Models."""
         return self._load(self._layout.policy(0))
 
     def value_head(self) -> Any:
@@ -69,16 +67,13 @@ class HeldModels(NamedTuple):
     head: Any = None  # with algorithm ppo
 
     def policy(self) -> Policy:
-        """See Models."""
         return self.trained
 
     def reference(self) -> Policy:
-        """See Models."""
         assert self.first is not None, "update.beta is 0: there is no reference"
         return self.first
 
     def value_head(self) -> Any:
-        """See Models."""
         return self.head
 
 
@@ -104,10 +99,10 @@ def start_round(
     Raises GraftError where algorithm ppo is to learn from a completion that is no independent sample.
     """
     by_ppo = params.algorithm == "ppo"
+    # PPO pays the KL in the rewards of tokens: the reference has to score before there are advantages.
     scores_first = by_ppo and params.update.beta > 0
     policy = models.reference() if scores_first else models.policy()
-    of_splits = (own for own in rewarded if own.trajectory.split in splits)
-    groups = groups_by_split(policy, of_splits, splits, params.update)
+    groups = groups_by_split(policy, rewarded, splits, params.update)
     if not by_ppo:
         return RoundStart(groups)
     reference = score_splits(policy, groups, params) if scores_first else None

@@ -53,11 +53,10 @@ from tasks.objective.groups import SampleGroup, groups_by_split, samples_in
 from tasks.params.params import Params
 from tasks.rollout import roll_out
 from tasks.select.certificate import certify, validation_loss
-from tasks.select.losses import Validation
+from tasks.select.losses import Validation, validation_of
 from tasks.select.tracin import influences
-from tasks.select.validation_samples import validation_of
 from tasks.update.compute import update_policy, update_scorer
-from tasks.update.groups import selected_group
+from tasks.update.step_plan import selected_group
 from tests.support.workspace import PROJECT
 
 PROBLEMS, SUBSETS = 64, 40
@@ -133,7 +132,7 @@ def certificate_figures(
     samples = samples_in(train)
     scorer = update_scorer(policy, [*samples, *validation.samples], params)
     started = time.process_time()
-    right = [one.product or 0.0 for one in influences(scorer, samples, AVERAGING, validation).each]
+    right = [one.product or 0.0 for one in influences(scorer, samples, AVERAGING, validation).samples]
     seconds, started = time.process_time() - started, time.process_time()
     rows = [*distinct(s for s in samples if s.has_signal), *distinct(validation.samples_with_signal)]
     for batch in replace(scorer, layout="rows").batches(rows):
@@ -167,7 +166,7 @@ def autograd_figures(policy: Policy, samples: Sequence[Sample], validation: Vali
     held_out = [replace(s, advantage=c) for s, c in zip(validation.samples, validation.coefficients, strict=True)][:48]
     scorer = update_scorer(twin, [*some, *held_out], params)
     loss = Validation(held_out, [s.advantage for s in held_out])
-    ours = [one.influence or 0.0 for one in influences(scorer, some, AVERAGING, loss).each]
+    ours = [one.influence or 0.0 for one in influences(scorer, some, AVERAGING, loss).samples]
     theirs = loop(scorer, some, held_out)
     return {"exact_vs_autograd": max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) / max(map(abs, theirs))}
 

@@ -10,7 +10,7 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.seeds import derive_seed
 from tasks.select.losses import Validation
 from tasks.select.self_consistency import consistency_features, voters_of
-from tasks.select.tracin import Measure, influences
+from tasks.select.tracin import Estimator, influences
 from tasks.statistics.logistic_regression import fit_logistic_regression
 from tasks.trajectories import RewardedTrajectory
 
@@ -32,14 +32,14 @@ def measures(
     samples = samples_in(train)
     own = Validation(samples, [advantage for group in train for advantage in group.advantages])
 
-    def by(measure: Measure, use: Scorer = scorer, of: Validation = validation) -> list[float]:
-        return [one.influence or 0.0 for one in influences(use, samples, AVERAGING, of, measure).each]
+    def by(estimator: Estimator, use: Scorer = scorer, of: Validation = validation) -> list[float]:
+        return [one.influence or 0.0 for one in influences(use, samples, AVERAGING, of, estimator).samples]
 
     constant = with_constant_prompts(scorer, [*samples, *validation.samples])
     return {
-        "frozen": by(Measure(), constant),
-        "local": by(Measure("local")),
-        "same_batch": by(Measure(leave_out="own"), of=own),
+        "frozen": by(Estimator(), constant),
+        "local": by(Estimator("local")),
+        "same_batch": by(Estimator(leave_out="own"), of=own),
         "audit": agreement(train, rewarded),
         "reward": [s.advantage for s in samples],
         "random": [derive_seed("attribution", seed, s.problem_id, s.member) / 2**63 for s in samples],
@@ -74,7 +74,7 @@ def planted(
     samples = samples_in(train)
 
     def products(use: Scorer, averaging: TokenWeights = AVERAGING, of: Validation = validation) -> list[float]:
-        return [one.product or 0.0 for one in influences(use, samples, averaging, of).each]
+        return [one.product or 0.0 for one in influences(use, samples, averaging, of).samples]
 
     def shortened() -> Validation:
         return Validation([replace(s, completion=s.completion[:-1] or s.completion) for s in validation.samples],

@@ -19,7 +19,8 @@ from tasks.model.policy import load_policy
 from tasks.model.scoring.scorer import scorer_for
 from tasks.objective.groups import groups_by_split
 from tasks.rollout import roll_out
-from tasks.select.select_samples import select_samples
+from tasks.round_start import HeldModels
+from tasks.select.select_samples import HeldOut, select_samples
 
 DRAWS, PROBLEMS = 10, 4
 
@@ -39,7 +40,8 @@ def measure() -> dict[str, float]:
         with setting_of(start, params) as setting:
             rewarded = roll_out(setting, policy, draw_problems(params, *read_problems(start, params), 1), 1)
         groups = groups_by_split(policy, rewarded, ["train", "validation"], params.update)
-        metrics = select_samples(policy, groups["train"], groups["validation"], params, 1).metrics
+        train, validation = ([own for own in rewarded if own.trajectory.split == s] for s in ("train", "validation"))
+        metrics = select_samples(HeldModels(policy, None), train, HeldOut(validation, None), params, 1).metrics
         accepted = 0
         for draw in range(DRAWS):
             samples = [s for group in Random(draw).sample(groups["train"], PROBLEMS) for s in group.samples]

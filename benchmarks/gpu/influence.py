@@ -19,7 +19,7 @@ def run(phase: Phase) -> None:
     from tasks.model.scoring.scorer import Scorer, with_constant_prompts
     from tasks.objective.token_weights import TokenWeights
     from tasks.select.losses import Validation
-    from tasks.select.tracin import Measure, influences
+    from tasks.select.tracin import Estimator, influences
 
     policy, (count, length) = policy_of(phase.shape), (8, 8) if phase.is_tiny else (64, 128)
     train, held_out = (samples_of(random_groups(phase.shape, count // 4, 4, (length,) * 2, seed)) for seed in (0, 1))
@@ -38,8 +38,8 @@ def run(phase: Phase) -> None:
     }
     for name, (use, similarity) in ways.items():
         with phase.part(name):
-            measure = Measure(similarity, budget=2**35)
-            work = partial(influences, use, train, TokenWeights("dapo", length), validation, measure)
+            estimator = Estimator(similarity, budget=2**35)
+            work = partial(influences, use, train, TokenWeights("dapo", length), validation, estimator)
             work()  # the plain passes were not the first either
             seconds, memory = cost_of(work)
             phase.figure(f"{name}_", s=seconds, ratio=seconds / plain_s, gib=memory)

@@ -120,7 +120,7 @@ def certificate() -> Verdicts:
     averaging, validation = TokenWeights("dapo", 64), Validation(held_out, [s.advantage for s in held_out])
     for dtype in DTYPES:
         scorer = scorer_of(policy_of(SMALL, dtype, SPREAD), [*train_samples, *held_out])
-        products = [one.product or 0.0 for one in influences(scorer, train_samples, averaging, validation).each]
+        products = [one.product or 0.0 for one in influences(scorer, train_samples, averaging, validation).samples]
         made = certify(scorer, train_samples, products, validation, update_params(), 64, 0)
         held = made.steps > 0 and abs(made.slope + 1) <= made.tolerance
         yield dtype, held, {"_slope": made.slope if made.steps else None, "_steps": made.steps}

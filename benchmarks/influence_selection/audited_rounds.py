@@ -22,6 +22,7 @@ from tasks.round_start import HeldModels
 from tasks.search.draw import draw_problems
 from tasks.seeds import derive_seed
 from tasks.select.reward_audit import audit_rewards
+from tasks.update.compute import update_round
 from tests.support.inverted_rewards import inverted
 
 ROUNDS, SETS, RUNS = 2, 10, 4
@@ -93,6 +94,6 @@ class AuditedRounds:
                         if answer == "err":
                             detected[share].add(run)
                 if round < ROUNDS:
-                    learn(params, models, searched, short_runs.sampler_of(sets[0]), round)
+                    learn(params, models, searched, short_runs.sampler_of(sets[0]), round, update_round)
         counts = {"exact": ROUNDS * SETS, "runs": RUNS} | answers
         return {**counts, **{f"detected_{share}": len(runs) for share, runs in detected.items()}}

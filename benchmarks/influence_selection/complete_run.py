@@ -9,7 +9,7 @@ from benchmarks.support import short_runs
 from benchmarks.support.short_runs import Figures
 from flows.stages.durations import last_seconds
 from tasks.layout import Layout
-from tasks.params.fields import Selection
+from tasks.params.fields import SelectionRule
 from tasks.params.file import load_params
 
 REVISION = 1
@@ -23,7 +23,7 @@ class CompleteRun:
     The first stage of a process that needs a model pays for the imports, and that is never select.
     """
 
-    selection: Selection
+    selection: SelectionRule
     seed: int
 
     @property

@@ -9,7 +9,7 @@ from benchmarks.influence_selection.conditions import Condition
 from benchmarks.influence_selection.variants import ALONE, AUDIT, MAJORITY, NONE, ORACLE, VARIANTS
 from benchmarks.support.short_runs import Figures
 from benchmarks.support.student_interval import interval
-from tasks.params.fields import Selection
+from tasks.params.fields import SelectionRule
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,7 +19,7 @@ BySeed = dict[int, Figures]
 Runs = dict[tuple[Condition, str], BySeed]
 """(condition, variant) → the runs by seed."""
 
-CompleteRuns = dict[Selection, BySeed]
+CompleteRuns = dict[SelectionRule, BySeed]
 """`influence.selection` → the complete runs by seed."""
 
 ERRING: tuple[Condition, ...] = ("flipped", "biased", "answer_only")
@@ -89,7 +89,7 @@ def figures(
         own = _of(rounds, seeds, "audited rounds")
         return sum(one.get(name, 0) for one in own) / sum(one[total] for one in own)
 
-    def complete_runs(selection: Selection, seeds: Sequence[int]) -> list[Figures]:
+    def complete_runs(selection: SelectionRule, seeds: Sequence[int]) -> list[Figures]:
         return _of(complete.get(selection, {}), seeds, f"complete run of {selection} (--complete-runs)")
 
     def seconds_share() -> float:

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from tasks.objective.advantages import advantages_of
 from tasks.params.params import Params
 from tasks.round_start import Models
-from tasks.select.select_round import HeldOut, select_round
-from tasks.select.select_samples import Selection
+from tasks.select.select_samples import HeldOut, Selection, select_samples
 from tasks.trajectories import RewardedTrajectory
 
 
@@ -22,7 +21,7 @@ def select_helpful(
 
     `trusted`: problem → the trusted rewards of its members. All else is as in a run.
     """
-    selection = select_round(models, train, held_out, params, round)
+    selection = select_samples(models, train, held_out, params, round)
     names = [own.trajectory.problem_id for own in train]
     advantages = dict(zip(names, advantages_of("group", [trusted[name] for name in names]), strict=True))
     lines = [

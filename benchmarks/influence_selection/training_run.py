@@ -28,8 +28,9 @@ from tasks.rollout import roll_out
 from tasks.round import learn
 from tasks.round_start import HeldModels
 from tasks.search.policy_search import SplitProblem
-from tasks.select.select_round import select_round
+from tasks.select.select_samples import select_samples
 from tasks.trajectories import RewardedTrajectory, Trajectory
+from tasks.update.compute import update_round
 
 ROUNDS = 2
 
@@ -121,13 +122,13 @@ class TrainingRun:
             for round in range(1, ROUNDS + 1):
                 searched = roll_out(setting, policy, self._problems(params, round), round)
                 trusted = {trajectory.problem_id: trusted_rewards(trajectory) for trajectory, _ in searched}
-                select = partial(select_helpful, trusted) if self.variant.rule == "oracle" else select_round
+                select = partial(select_helpful, trusted) if self.variant.rule == "oracle" else select_samples
                 rewarded = self._rewarded(searched, round)
                 train, held_out = ([own for own in rewarded if own.trajectory.split == split] for split in SPLITS)
-                learnt = learn(params, models, train, short_runs.sampler_of(held_out), round, select)
+                learnt = learn(params, models, train, short_runs.sampler_of(held_out), round, update_round, select)
                 signals = [line for line in learnt.selection.lines if line.split == "train" and line.advantage > 0]
                 kept.append(fmean(line.selected for line in signals) if signals else 0.0)
-                steps += len(learnt.update.rows)
+                steps += len(learnt.update.result.rows)
                 err += learnt.selection.metrics.get("audit_err", 0)
             seconds = time.process_time() - started
             tested = short_runs.params_of([*self.assignments, f"influence.completions={TEST_SAMPLES}"])

@@ -24,7 +24,7 @@ from tasks.artifacts import append_text, digest_text, read_jsonl, read_text
 from tasks.environments.lookup import environment_in
 from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
-from tasks.evaluate.measure import evaluate_problems
+from tasks.evaluate.evaluation import evaluate_problems
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import overridden
@@ -38,7 +38,7 @@ from tasks.round_start import HeldModels
 from tasks.search.draw import draw_problems as draw_some
 from tasks.search.draw import draw_train_problems
 from tasks.search.policy_search import SplitProblem
-from tasks.select.select_round import Sample
+from tasks.select.select_samples import ValidationRollout
 from tasks.trajectories import RewardedTrajectory
 from tests.support.workspace import PROJECT
 
@@ -93,11 +93,11 @@ def compute_rounds(start: Path, params: Params) -> ShortRun:
                 for group in learnt.rewarded:
                     totals.add(group)
                 metrics = {"reward": totals.metrics, "select": learnt.selection.metrics}
-            rounds.append(metrics | {"update": learnt.update.metrics})
+            rounds.append(metrics | {"update": learnt.update.result.metrics})
     return ShortRun(policy, rounds, time.process_time() - begun)
 
 
-def sampler_of(held_out: Sequence[RewardedTrajectory]) -> Sample:
+def sampler_of(held_out: Sequence[RewardedTrajectory]) -> ValidationRollout:
     """A function that gives completions which are there as if it rolled them out."""
     return lambda first, last: held_out[first:last]
 

@@ -1,24 +1,23 @@
 """Diagnosis of one GRPO step, for `graft diagnose`. The run is not changed.
 
-    sample a group for each problem of one step   as the next round's search would begin
-    run, reward, compare                          as search, collect and reward do
-    score the policy on the same problems         as evaluate does
-    select by influence, where it selects         as select does
-    take one step, in memory                      as the first of the next round's update
-    score it again, with the same seeds
-
-An audit compares the rewards of hundreds of problems. It cannot be made of a step's few, so that it drops none here.
+sample a group for each problem of one step   as the next round's search would begin
+run, reward, compare                          as search, collect and reward do
+score the policy on the same problems         as evaluate does
+learn (tasks/round.py)                        as select and update do, but for the update: one step of it, the
+                                              first, in memory and taken apart
+score it again, with the same seeds
 """
 
 import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
+from flows.diagnosis.problems import problem_diagnoses
 from flows.diagnosis.record import Diagnosis
 from tasks.artifacts import read_json, read_jsonl
 from tasks.core.metrics_files import read_table
@@ -28,10 +27,10 @@ from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, load_policy
+from tasks.model.policy import Policy
 from tasks.model.rollouts.attempts import attempt_problems
 from tasks.model.rollouts.operator_model import log_usage, operator_model
-from tasks.objective.groups import SampleGroup, sample_groups, samples_in
+from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
@@ -39,18 +38,20 @@ from tasks.params.sections import Rewards
 from tasks.programs.answer_check import failure_reason
 from tasks.records.policy import Lineage
 from tasks.records.problems import Problem
+from tasks.records.selection import Selected
 from tasks.reward.compute import RewardedShard
 from tasks.rollout import Setting, roll_out, roll_out_split, without_tree
+from tasks.round import learn
+from tasks.round_start import Models, StoredModels, start_round
 from tasks.search.draw import draw_problems, draw_train_problems
 from tasks.search.policy_search import SplitProblem
 from tasks.seeds import derive_seed
-from tasks.select.select_samples import select_samples
 from tasks.sources.user_code import find_modules_in
-from tasks.trajectories import Member, Reward
+from tasks.trajectories import Member, Reward, RewardedTrajectory
 from tasks.update.compute import update_scorer
 from tasks.update.diagnostics.health import Score, StepMeasurements, verdicts
 from tasks.update.diagnostics.one_step import OneStep, logprob_gain, one_step
-from tasks.update.groups import selected_group
+from tasks.update.step_plan import selected_groups
 
 ANSWERED = ("ok", "timeout", "failed")
 """Results of completions that are not invalid; of a failed one that is unknown."""
@@ -65,57 +66,75 @@ def diagnose(layout: Layout, params: Params, count: int | None = None, round: in
     if params.algorithm != "grpo":
         raise GraftError(f"algorithm is {params.algorithm}, but graft diagnose takes a step of GRPO; set it to grpo")
     round = _round(layout, round)
-    tolerant = without_tree(params, params.update.group_size)
-    lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
-    policy = load_policy(layout.policy(round))
     find_modules_in(layout.root, params.influence.selection, params.update.loss, params.update.advantages)
     environment = environment_in(layout.root, params)
+    asked = _params_of_a_step(params)
+    models = StoredModels(layout, asked, round + 1)
+    policy = models.policy()
+    version = policy.version
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
-        setting = Setting(layout.root, tolerant, environment, runner, failed_limit=1.0)
+        setting = Setting(layout.root, asked, environment, runner, failed_limit=1.0)
         drawn = _drawn(layout, params.seed, count or params.update.prompts_per_step)
         shard = roll_out_split(setting, policy, drawn, round + 1)
-        rewarded = shard.rewarded
-        held_out = roll_out(setting, policy, _validation(layout, params, round + 1), round + 1)
-        problems = [trajectory.problem for trajectory, _ in rewarded]
+        problems = [trajectory.problem for trajectory, _ in shard.rewarded]
         before = evaluate(policy, environment, problems, runner, params)
+
+        def sample(first: int, last: int) -> list[RewardedTrajectory]:
+            listed = read_jsonl(layout.problems("validation"), Problem)
+            validation = draw_problems(listed, asked.influence.n, params.seed, "validation", round + 1)
+            return roll_out(setting, models.policy(), validation[first:last], round + 1)
+
+        learnt = learn(asked, models, shard.rewarded, sample, round + 1, partial(_take_step, layout))
     log_usage(served, layout, "diagnose, before the step")
-    groups, compared = (sample_groups(policy, own, params.update) for own in (rewarded, held_out))
-    selection = select_samples(policy, groups, compared, params, round + 1)
-    kept = [line.selected for line in selection.lines if line.split == "train"]
-    taken = _take_step(layout, params, round, policy, groups, kept)
-    policy, step = taken.policy, taken.step
-    served = operator_model(policy, params.operators, layout)
+    taken = learnt.update
+    served = operator_model(taken.policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
-        after = evaluate(policy, environment, problems, runner, params)
+        after = evaluate(taken.policy, environment, problems, runner, params)
     log_usage(served, layout, "diagnose, after the step")
-    signs = _signs(layout, params, round, shard, groups, taken, (before, after))
+    scores = (None if isinstance(before, str) else before, None if isinstance(after, str) else after)
+    signs = _signs(layout, params, round, shard, taken, *scores)
     return Diagnosis(
         round=round,
-        version=lineage.version,
+        version=version,
         reference=read_json(layout.policy(0) / "lineage.json", Lineage).version,
         samples=params.evaluation.samples,
-        problems=problem_diagnoses(policy, params.update, rewarded, groups, taken.logprobs, (before, after)),
-        step=step,
+        problems=problem_diagnoses(taken.policy, params.update, shard.rewarded, taken.groups, taken.logprobs, scores),
+        step=taken.step,
         before=signs.before,
         after=signs.after,
-        lost=next((found for found in (before, after) if isinstance(found, str)), ""),
+        lost=next((score for score in (before, after) if isinstance(score, str)), ""),
         verdicts=verdicts(signs),
     )
 
 
+def _params_of_a_step(params: Params) -> Params:
+    """The params of a round that has a step's problems, one process, and independent samples alone."""
+    # An audit of so few problems would say nothing: it is left out, and with it nothing is dropped.
+    selection = "none" if params.influence.selection == "audit" else params.influence.selection
+    influence = params.influence.model_copy(update={"selection": selection})
+    update = params.update.model_copy(update={"processes": 1, "sharded": False})
+    params = params.model_copy(update={"influence": influence, "update": update})
+    return without_tree(params, params.update.group_size)
+
+
 def evaluate(
     policy: Policy, environment: Environment, problems: Sequence[Problem], runner: Runner, params: Params
-) -> Performance:
+) -> Score | str:
     """How the policy does on the problems, as the stage evaluate measures it; why, where it cannot be measured."""
     evaluation, seed = params.evaluation, derive_seed(params.seed, "diagnose")
     longest = params.policy.max_new_tokens
     try:
-        return attempt_problems(
+        attempts = attempt_problems(
             policy, environment, problems, runner, longest, evaluation.samples, evaluation.temperature, seed
         )
     except GraftError as error:
         return str(error)
+    return Score(
+        greedy=[any(attempt.greedy and attempt.right for attempt in tried) for tried in attempts],
+        right=[sum(attempt.samples for attempt in tried if attempt.right) for tried in attempts],
+        samples=evaluation.samples,
+    )
 
 
 def _round(layout: Layout, round: int | None) -> int:
@@ -135,18 +154,12 @@ def _drawn(layout: Layout, seed: int, count: int) -> list[SplitProblem]:
     return [("train", problem) for problem in lots[:count]]
 
 
-def _validation(layout: Layout, params: Params, round: int) -> list[SplitProblem]:
-    """The problems on which a round measures the influence that decides; none where no influence does."""
-    if not (params.influence.is_measured and params.influence.is_held_out):
-        return []
-    problems = read_jsonl(layout.problems("validation"), Problem)
-    return draw_problems(problems, params.influence.n, params.seed, "validation", round)
-
-
 class _Stepped(NamedTuple):
-    """The policy after the step, the step, and the log-probabilities of policy and reference before it."""
+    """The policy after the step, what it learned from, the step, and log-probabilities by policy and reference before
+    it."""
 
     policy: Policy
+    groups: list[SampleGroup]
     step: OneStep
     logprobs: tuple[Logprobs, Logprobs]
     gain: float | None  # of the completions that are learned from; None: the step has left nothing that is finite
@@ -154,33 +167,33 @@ class _Stepped(NamedTuple):
 
 def _take_step(
     layout: Layout,
+    models: Models,
+    rewarded: Sequence[RewardedTrajectory],
+    lines: Sequence[Selected],
     params: Params,
     round: int,
-    policy: Policy,
-    groups: Sequence[SampleGroup],
-    kept: Sequence[bool],
 ) -> _Stepped:
-    """The first step of the update of round + 1, on the samples of `groups` that are `kept` [n].
+    """The first step of the round's update, on the selected training samples.
 
     As in the update, one model is in memory: the reference replaces the policy while it scores.
     """
     averaging = TokenWeights(params.update.loss, params.policy.max_new_tokens)
-    samples, left = samples_in(groups), iter(kept)
-    selected = [selected_group(group, [next(left) for _ in group.samples], averaging) for group in groups]
-    train = draw_train_problems(read_jsonl(layout.problems("train"), Problem), params.search, params.seed, round + 1)
+    train = draw_train_problems(read_jsonl(layout.problems("train"), Problem), params.search, params.seed, round)
     steps = params.update.epochs * math.ceil(len(train) / params.update.prompts_per_step)
     with explain_out_of_memory(params.update.micro_batch_tokens):
+        groups = start_round(models, rewarded, ["train"], params).groups["train"]
+        samples = samples_in(groups)
+        lines = [line for line in lines if line.split == "train"]
+        selected = selected_groups(groups, lines, averaging)
+        before = score_samples(update_scorer(models.policy(), samples, params), samples)
+        reference = score_samples(update_scorer(models.reference(), samples, params), samples)
+        policy = models.policy()
         scorer = update_scorer(policy, samples, params)
-        before = reference = score_samples(scorer, samples)
-        if round:
-            policy = load_policy(layout.policy(0), instead_of=policy)
-            reference = score_samples(update_scorer(policy, samples, params), samples)
-            policy = load_policy(layout.policy(round), instead_of=policy)
-            scorer = update_scorer(policy, samples, params)
         pulled_to = reference if params.update.beta > 0 else None
         step = one_step(scorer, selected, params.update, pulled_to, steps)
+        kept = [line.selected for line in lines]
         gain = None if step.diverged else logprob_gain(groups, kept, before, score_samples(scorer, samples))
-    return _Stepped(replace(policy, version=_moved_version(policy)), step, (before, reference), gain)
+    return _Stepped(replace(policy, version=_moved_version(policy)), groups, step, (before, reference), gain)
 
 
 def _moved_version(policy: Policy) -> str:
@@ -191,31 +204,23 @@ def _moved_version(policy: Policy) -> str:
     return f"{policy.version}+{trained.hexdigest()[:16]}"
 
 
-def _score_of(tried: Performance, samples: int) -> Score | None:
-    if isinstance(tried, str):
-        return None
-    return Score(
-        [greedy_is_right(attempts) for attempts in tried], [right_samples(attempts) for attempts in tried], samples
-    )
-
-
 def _signs(
     layout: Layout,
     params: Params,
     round: int,
     shard: RewardedShard,
-    groups: Sequence[SampleGroup],
     taken: _Stepped,
-    performance: tuple[Performance, Performance],
+    before: Score | None,
+    after: Score | None,
 ) -> StepMeasurements:
-    """What the verdicts rest on."""
-    before, after = (_score_of(found, params.evaluation.samples) for found in performance)
+    """What was measured of the step, which the verdicts rest on."""
     members = [
         (member, reward)
         for trajectory, rewards in shard.rewarded
         for member, reward in zip(trajectory.members, rewards, strict=True)
     ]
-    step = taken.step
+    step, groups = taken.step, taken.groups
+    # From the reference itself the KL has no gradient yet: its share is that after the step.
     parts = step.before if round or step.after is None else step.after
     return StepMeasurements(
         rewards=[group.baseline_rewards for group in groups],

@@ -1,9 +1,8 @@
 """The problems of a diagnosis: completions token by token, with rewards, baselines and advantages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, stdev
-from typing import TypeVar
 
 from flows.diagnosis.record import DiagnosedCompletion, ProblemDiagnosis, Token
 from tasks.core.terminal import answer_text
@@ -16,14 +15,9 @@ from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.params.fields import Baseline
 from tasks.params.update import Update
 from tasks.programs.operators.builtin import without_context
-from tasks.records.evaluation import Attempt
 from tasks.records.programs import Result
 from tasks.trajectories import RewardedTrajectory
-
-Performance = list[list[Attempt]] | str
-"""The attempts of a policy at each problem [P], or why they could not be measured."""
-
-Value = TypeVar("Value")
+from tasks.update.diagnostics.health import Score
 
 
 def problem_diagnoses(
@@ -31,10 +25,11 @@ def problem_diagnoses(
     params: Update,
     rewarded: Sequence[RewardedTrajectory],
     groups: Sequence[SampleGroup],
-    scores: tuple[Logprobs, Logprobs],
-    performance: tuple[Performance, Performance],
+    logprobs: tuple[Logprobs, Logprobs],
+    scores: tuple[Score | None, Score | None],
 ) -> list[ProblemDiagnosis]:
-    """A page of each of P problems. `scores`: by the policy and by the reference; `performance`: before and after."""
+    """A page of each of P problems. `logprobs`: by policy and reference; `scores`: before and after the step."""
+    before, after = scores
     batch = known_rewards(reward for group in groups for reward in group.baseline_rewards)
     return [
         ProblemDiagnosis(
@@ -43,9 +38,9 @@ def problem_diagnoses(
             answer=answer_text(problem.answer),
             mean=_mean(known_rewards(group.baseline_rewards)),
             std=_deviation(known_rewards(group.baseline_rewards)),
-            completions=_completions(policy, params.advantages, rewarded[place], group, batch, scores),
-            greedy=_both(performance, place, greedy_is_right),
-            right=_both(performance, place, right_samples),
+            completions=_completions(policy, params.advantages, rewarded[place], group, batch, logprobs),
+            greedy=(before.greedy[place] if before else None, after.greedy[place] if after else None),
+            right=(before.right[place] if before else None, after.right[place] if after else None),
         )
         for place, group in enumerate(groups)
         for problem in [rewarded[place].trajectory.problem]
@@ -58,7 +53,7 @@ def _completions(
     rewarded: RewardedTrajectory,
     group: SampleGroup,
     batch: Sequence[float],
-    scores: tuple[Logprobs, Logprobs],
+    logprobs: tuple[Logprobs, Logprobs],
 ) -> list[DiagnosedCompletion]:
     """Each different one of a group, the best first. `batch`: all known rewards of all groups."""
     baselines = baselines_of(rule, group.baseline_rewards, group.advantages, batch)
@@ -70,7 +65,7 @@ def _completions(
             continue
         by_tokens[sample.completion] = DiagnosedCompletion(
             code=member.code,
-            tokens=_tokens(policy, sample, scores),
+            tokens=_tokens(policy, sample, logprobs),
             count=1,
             result=result_text(member.result),
             reward=reward.reward,
@@ -81,16 +76,6 @@ def _completions(
             cut=is_truncated(policy, sample.completion),
         )
     return list(by_tokens.values())
-
-
-def greedy_is_right(attempts: Sequence[Attempt]) -> bool:
-    """Whether the likeliest completion is right."""
-    return any(attempt.greedy and attempt.right for attempt in attempts)
-
-
-def right_samples(attempts: Sequence[Attempt]) -> int:
-    """How many of the samples are right."""
-    return sum(attempt.samples for attempt in attempts if attempt.right)
 
 
 def baselines_of(
@@ -114,18 +99,10 @@ def result_text(result: Result) -> str:
     return f"{result.value!r}" if result.status == "ok" else f"{result.status}: {result.error}"
 
 
-def _tokens(policy: Policy, sample: Sample, scores: tuple[Logprobs, Logprobs]) -> list[Token]:
-    policy_logprobs, reference = (logprobs[sample_key(sample)].tolist() for logprobs in scores)
+def _tokens(policy: Policy, sample: Sample, logprobs: tuple[Logprobs, Logprobs]) -> list[Token]:
+    columns = [by_sample[sample_key(sample)].tolist() for by_sample in logprobs]
     texts = policy.tokenizer.batch_decode([[token] for token in sample.completion])
-    return [Token(*row) for row in zip(texts, policy_logprobs, reference, strict=True)]
-
-
-def _both(
-    performance: tuple[Performance, Performance], place: int, of: Callable[[Sequence[Attempt]], Value]
-) -> tuple[Value | None, Value | None]:
-    """Before and after; None where it is not known."""
-    before, after = (None if isinstance(attempts, str) else of(attempts[place]) for attempts in performance)
-    return before, after
+    return [Token(*row) for row in zip(texts, *columns, strict=True)]
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -133,5 +110,5 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _deviation(values: Sequence[float]) -> float | None:
-    """With ddof 1, as in the advantages; 0 for one value, None for none."""
+    """The standard deviation with ddof 1, as in the advantages; 0 of one value, None of none."""
     return stdev(values) if len(values) > 1 else 0.0 if values else None

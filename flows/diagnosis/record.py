@@ -58,7 +58,7 @@ class ProblemDiagnosis:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The whole page."""
+    """One GRPO step in full: its problems, the step, the scores before and after it, and the verdicts."""
 
     round: int  # of the policy
     version: str  # of the policy

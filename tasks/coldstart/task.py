@@ -18,10 +18,10 @@ PROBLEMS_PER_EXAMPLE = 8
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
     """Read the train problems, write the programs that solve them, or the first ones."""
     problems = _searched_problems(layout, params)
-    found = environment_in(layout.root, params).solutions(problems, params.sandbox)
-    solved = [workflow for workflow in found.values() if workflow is not None]
+    solutions = environment_in(layout.root, params).solutions(problems, params.sandbox)
+    solved = [workflow for workflow in solutions.values() if workflow is not None]
     write_workflows(layout.coldstart, [([], solved, [])])
-    write_json(layout.metrics("coldstart"), {"problems": len(found), "solved": len(solved)})
+    write_json(layout.metrics("coldstart"), {"problems": len(solutions), "solved": len(solved)})
 
 
 def _searched_problems(layout: Layout, params: Params) -> list[Problem]:

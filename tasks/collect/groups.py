@@ -71,14 +71,14 @@ def pair_with_workflows(asked: Iterable[AskedProblem], workflows: Iterable[Workf
     Problems without workflows are left out. Raises GraftError for a workflow of another problem or out of order.
     """
     groups = groupby(workflows, key=lambda workflow: (workflow.split, workflow.problem_id))
-    key, own = next(groups, (None, ()))
+    key, group = next(groups, (None, ()))
     for problem in asked:
         if key == (problem.split, problem.problem_id):
-            listed, siblings = list(own), len(problem.problem.siblings)
+            listed, siblings = list(group), len(problem.problem.siblings)
             _refuse_strays(workflow for workflow in listed if len(workflow.sibling_results) != siblings)
             yield SearchedProblem(problem, listed)
-            key, own = next(groups, (None, ()))
-    _refuse_strays(own)
+            key, group = next(groups, (None, ()))
+    _refuse_strays(group)
 
 
 def group_candidates(
@@ -128,7 +128,7 @@ def _refuse_strays(strays: Iterable[Workflow]) -> None:
 
 
 def _best_first(members: Sequence[GroupCandidate], present: Sequence[GroupCandidate] = ()) -> list[GroupCandidate]:
-    """By share; then each workflow once before any twice, counting those of the group `present`."""
+    """The members by decreasing share; then each workflow once before any twice, counting those of `present`."""
     counts = Counter(member.workflow.workflow_id for member in present)
     keys = []
     for member in members:

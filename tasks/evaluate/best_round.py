@@ -21,17 +21,18 @@ def best_standing(standings: Sequence[Standing]) -> Standing:
     return min(standings, key=lambda standing: (-sum(standing.correct), standing.round))
 
 
-def pass_at_1_difference(one: Standing, other: Standing, seed: int) -> Estimate:
+def pass_at_1_difference(standing: Standing, other: Standing, seed: int) -> Estimate:
     """Difference of two rounds' pass@1 with its interval, paired over the dev problems."""
-    return difference_interval(_shares(one), _shares(other), derive_seed(seed, "rounds", one.round, other.round))
+    shares, others = ([count / s.samples for count in s.correct] for s in (standing, other))
+    return difference_interval(shares, others, derive_seed(seed, "rounds", standing.round, other.round))
 
 
 def plateau_remarks(standings: Sequence[Standing], seed: int) -> list[str]:
     """A remark if pass@1 has reached a plateau (tasks/statistics/plateau.py), by the paired interval of the change."""
     by_round = {standing.round: standing for standing in standings}
 
-    def differ(one: int, other: int) -> bool:
-        change = pass_at_1_difference(by_round[one], by_round[other], seed)
+    def differ(round: int, other: int) -> bool:
+        change = pass_at_1_difference(by_round[round], by_round[other], seed)
         return change.low > 0 or change.high < 0
 
     levels = {standing.round: standing.pass_at_1 for standing in standings}
@@ -52,7 +53,3 @@ def choice_reason(chosen: Standing, standings: Sequence[Standing], last: int, se
         f"{level}, against {final.pass_at_1:.3f} of the last ({100 * CONFIDENCE:g} % interval of the difference "
         f"{change.low:.3f} … {change.high:.3f})"
     )
-
-
-def _shares(standing: Standing) -> list[float]:
-    return [count / standing.samples for count in standing.correct]

@@ -16,7 +16,7 @@ from tasks.statistics.intervals import mean_interval
 ENDS = ("_low", "_high")
 """Suffixes of the names of the ends of intervals."""
 
-Measured = tuple[Problem, dict[str, float]]
+ProblemMeasures = tuple[Problem, dict[str, float]]
 """A problem with the measures of its greedy completion, or their means over its samples."""
 
 
@@ -37,7 +37,7 @@ def measure_means(
     A problem's sample means weigh equally. Those of all problems whose values lie in [0, 1] have an interval. Raises
     GraftError if the environment raises or gives no finite number.
     """
-    greedy, sampled = list[Measured](), list[Measured]()
+    greedy, sampled = list[ProblemMeasures](), list[ProblemMeasures]()
     for problem, written in zip(problems, attempts, strict=True):
         measures = [(attempt, measures_of(environment, problem, attempt.code)) for attempt in written]
         greedy += [(problem, numbers) for attempt, numbers in measures if attempt.greedy]

@@ -109,10 +109,10 @@ def answers_at_k(outcome: ProblemOutcome, k: int) -> float:
 
 def remarks(numbers: Mapping[str, float], ks: Sequence[int]) -> list[str]:
     """Warnings about the metrics of an evaluation."""
-    one, most = numbers["sampled_mean"], max(ks)
-    if most > 1 and 0 < one < 1 and numbers[f"pass_at_{most}"] - one < 1e-9:
+    mean, most = numbers["sampled_mean"], max(ks)
+    if most > 1 and 0 < mean < 1 and numbers[f"pass_at_{most}"] - mean < 1e-9:
         return [
-            f"pass@{most} is pass@1 ({one:.3f}): all samples of a problem are right or all are wrong, so more of them "
+            f"pass@{most} is pass@1 ({mean:.3f}): all samples of a problem are right or all are wrong, so more of them "
             "find no more; raise evaluation.temperature, or update.entropy where training made them alike"
         ]
     return []

@@ -4,7 +4,7 @@ import logging
 
 from tasks.artifacts import atomic_folder, read_jsonl, write_json, write_jsonl, write_text
 from tasks.evaluate.by_template import by_template, csv_table
-from tasks.evaluate.measure import evaluate_problems
+from tasks.evaluate.evaluation import evaluate_problems
 from tasks.evaluate.summary import remarks
 from tasks.layout import Layout
 from tasks.params.params import Params

@@ -7,7 +7,7 @@ training. Rounds that `evaluation.every` skips have empty metrics.
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_jsonl, write_text
 from tasks.core.metrics_files import read_metrics
 from tasks.evaluate.best_round import is_measured
-from tasks.evaluate.measure import evaluate_problems
+from tasks.evaluate.evaluation import evaluate_problems
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records.evaluation import Standing

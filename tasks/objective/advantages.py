@@ -44,11 +44,11 @@ def advantages_of(rule: Baseline, groups: Groups) -> list[list[float]]:
     """
     if rule in ADVANTAGES:
         return ADVANTAGES[rule](groups)
-    given = call("update.advantages", rule, load("update.advantages", rule), [[*rewards] for rewards in groups])
+    returned = call("update.advantages", rule, load("update.advantages", rule), [[*rewards] for rewards in groups])
     try:
         return [
-            [0.0 if r is None else _finite(a) for r, a in zip(rewards, own, strict=True)]
-            for rewards, own in zip(groups, given, strict=True)
+            [0.0 if r is None else _finite(a) for r, a in zip(rewards, advantages, strict=True)]
+            for rewards, advantages in zip(groups, returned, strict=True)
         ]
     except (TypeError, ValueError) as error:
         raise GraftError(
@@ -58,8 +58,8 @@ def advantages_of(rule: Baseline, groups: Groups) -> list[list[float]]:
 
 def has_signal(rewards: Iterable[float | None]) -> bool:
     """Whether the known rewards of a group differ."""
-    given = known_rewards(rewards)
-    return len(given) > 1 and max(given) - min(given) > TOLERANCE
+    known = known_rewards(rewards)
+    return len(known) > 1 and max(known) - min(known) > TOLERANCE
 
 
 def single_reward_groups(groups: Sequence[Sequence[float | None]]) -> int:
@@ -73,7 +73,7 @@ def known_rewards(rewards: Iterable[float | None]) -> list[float]:
 
 
 def standard_deviation(values: Sequence[float]) -> float:
-    """With ddof 1; 0 of fewer than two values."""
+    """The standard deviation with ddof 1; 0 of fewer than two values."""
     if len(values) < 2:
         return 0.0
     mean = fmean(values)
@@ -100,46 +100,28 @@ Divisor = Callable[[Sequence[float], Sequence[float]], float]
 """(known rewards of a group, those of the batch) → what r - mean is divided by."""
 
 
-def _divided(divisor: Divisor, groups: Groups, batch_mean: bool = False) -> list[list[float]]:
+def _compared(divisor: Divisor, groups: Groups, batch_mean: bool = False) -> list[list[float]]:
     """(r - mean) / divisor of each group."""
     batch = known_rewards(r for rewards in groups for r in rewards)
-    return [_of_group(divisor, rewards, batch, batch_mean) for rewards in groups]
-
-
-def _of_group(
-    divisor: Divisor, rewards: Sequence[float | None], batch: Sequence[float], batch_mean: bool
-) -> list[float]:
-    given: Sequence[float] = known_rewards(rewards)
-    if len(given) == 1 or batch_mean:
-        given = batch
-    if not has_signal(given):
-        return [0.0] * len(rewards)
-    mean, by = fmean(given), divisor(given, batch)
-    return [0.0 if r is None else (r - mean) / by for r in rewards]
-
-
-def _group_std(group: Sequence[float], batch: Sequence[float]) -> float:  # noqa: ARG001
-    return standard_deviation(group) + EPSILON
-
-
-def _batch_std(group: Sequence[float], batch: Sequence[float]) -> float:  # noqa: ARG001
-    return standard_deviation(batch) + EPSILON
-
-
-def _one(group: Sequence[float], batch: Sequence[float]) -> float:  # noqa: ARG001
-    return 1.0
-
-
-def _others_share(group: Sequence[float], batch: Sequence[float]) -> float:  # noqa: ARG001
-    """r - mean of the others = (r - mean) · n / (n - 1)."""
-    return (len(group) - 1) / len(group)
+    advantages = []
+    for rewards in groups:
+        compared: Sequence[float] = known_rewards(rewards)
+        if len(compared) == 1 or batch_mean:
+            compared = batch
+        if has_signal(compared):
+            mean, scale = fmean(compared), divisor(compared, batch)
+            advantages.append([0.0 if r is None else (r - mean) / scale for r in rewards])
+        else:
+            advantages.append([0.0] * len(rewards))
+    return advantages
 
 
 ADVANTAGES: dict[str, Advantages] = {
-    "group": partial(_divided, _group_std),
-    "batch": partial(_divided, _batch_std),
-    "global": partial(_divided, _batch_std, batch_mean=True),
-    "none": partial(_divided, _one),
-    "leave_one_out": partial(_divided, _others_share),
+    "group": partial(_compared, lambda group, _: standard_deviation(group) + EPSILON),
+    "batch": partial(_compared, lambda _, batch: standard_deviation(batch) + EPSILON),
+    "global": partial(_compared, lambda _, batch: standard_deviation(batch) + EPSILON, batch_mean=True),
+    "none": partial(_compared, lambda *_: 1.0),
+    # r - mean of the others = (r - mean) · n / (n - 1)
+    "leave_one_out": partial(_compared, lambda group, _: (len(group) - 1) / len(group)),
 }
 """Value of `update.advantages` → function of a split's groups."""

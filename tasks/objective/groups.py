@@ -1,4 +1,9 @@
-"""Groups of completions with their advantages, as influence measures them and the update learns from them."""
+"""Groups of completions with their advantages, as influence measures them and the update learns from them.
+
+A completion's part in both is a sample: prompt, completion and advantage. A policy with low entropy writes the same
+completion many times. Equal samples have equal gradients, so they are computed once and counted: exact, and a third of
+the work late in a run.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,16 +12,15 @@ from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy
-from tasks.model.sample import Sample
-from tasks.model.text import is_truncated
+from tasks.model.sample import Sample, TokenTargets
+from tasks.model.text import count_before_stop, encode_completion, is_truncated
 from tasks.objective.advantages import advantages_of, scale_negatives
-from tasks.objective.samples import tokenize_trajectory
 from tasks.params.fields import Truncated
 from tasks.params.update import Update
 from tasks.records.policy import Lineage
 from tasks.records.problems import Split
 from tasks.records.search import Engine, Proposer
-from tasks.trajectories import RewardedTrajectory, read_numbered_rewarded
+from tasks.trajectories import RewardedTrajectory, Trajectory, read_numbered_rewarded
 
 
 @dataclass(frozen=True)
@@ -63,21 +67,57 @@ def read_trajectories(layout: Layout, round: int, splits: Sequence[Split]) -> It
 def groups_by_split(
     policy: Policy, rewarded: Iterable[RewardedTrajectory], splits: Sequence[Split], update: Update
 ) -> GroupsBySplit:
-    """A group for each trajectory; the batch of an advantage is its split."""
-    groups: GroupsBySplit = {split: [] for split in splits}
-    for group in rewarded:
-        groups[group.trajectory.split].append(_tokenized(policy, group, update.truncated))
-    return {split: _with_advantages(batch, update) for split, batch in groups.items()}
-
-
-def sample_groups(policy: Policy, rewarded: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
-    """A group for each trajectory; together they are the batch."""
-    return _with_advantages([_tokenized(policy, group, update.truncated) for group in rewarded], update)
+    """A group for each trajectory of these splits; the batch of an advantage is its split."""
+    batches: GroupsBySplit = {split: [] for split in splits}
+    for completions in rewarded:
+        if completions.trajectory.split in batches:
+            batches[completions.trajectory.split].append(_tokenized(policy, completions, update.truncated))
+    for split, batch in batches.items():
+        compared = advantages_of(update.advantages, [group.baseline_rewards for group in batch])
+        for place, (group, advantages) in enumerate(zip(batch, compared, strict=True)):
+            pairs = zip(group.samples, scale_negatives(advantages, update.negative_weight), strict=True)
+            samples = [replace(s, advantage=a) for s, a in pairs]
+            batches[split][place] = replace(group, advantages=advantages, samples=samples)
+    return batches
 
 
 def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
     """The samples of all groups in one list."""
     return [sample for group in groups for sample in group.samples]
+
+
+def merge_equal_samples(samples: Sequence[Sample]) -> list[Sample]:
+    """One row for all that have problem, completion and advantages in common, in the order of their first members."""
+    first: dict[tuple[str, tuple[int, ...], float, TokenTargets | None], Sample] = {}
+    for sample in samples:
+        key = (sample.problem_id, sample.completion, sample.advantage, sample.targets)
+        present = first.get(key)
+        first[key] = sample if present is None else replace(present, count=present.count + sample.count)
+    return list(first.values())
+
+
+def tokenize_trajectory(policy: Policy, trajectory: Trajectory) -> list[Sample]:
+    """The G members of a trajectory, with advantage 0."""
+    prompt = tuple(trajectory.prompt_tokens)
+    samples = []
+    for place, member in enumerate(trajectory.members):
+        tokens = member.tokens or encode_completion(policy, member.code)
+        # Log-probabilities belong to the tokens that were drawn: of code that is tokenized here there are none.
+        behaviour = member.logprobs if member.tokens else []
+        learnt = count_before_stop(policy, tokens)
+        samples.append(
+            Sample(
+                trajectory.problem_id,
+                place,
+                prompt,
+                tuple(tokens[:learnt]),
+                tuple(behaviour[:learnt]),
+                advantage=0.0,
+                kept=tuple(map(tuple, member.kept[:learnt])),
+                temperature=trajectory.problem.temperature,
+            )
+        )
+    return samples
 
 
 def _tokenized(policy: Policy, rewarded: RewardedTrajectory, rule: Truncated) -> SampleGroup:
@@ -96,12 +136,3 @@ def _tokenized(policy: Policy, rewarded: RewardedTrajectory, rule: Truncated) ->
         truncated=truncated,
         engine=trajectory.engine,
     )
-
-
-def _with_advantages(groups: Sequence[SampleGroup], update: Update) -> list[SampleGroup]:
-    found = []
-    advantages = advantages_of(update.advantages, [group.baseline_rewards for group in groups])
-    for group, own in zip(groups, advantages, strict=True):
-        pairs = zip(group.samples, scale_negatives(own, update.negative_weight), strict=True)
-        found.append(replace(group, advantages=own, samples=[replace(s, advantage=a) for s, a in pairs]))
-    return found

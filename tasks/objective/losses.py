@@ -16,7 +16,14 @@ r is the importance ratio, A the advantage, H the entropy of the distribution th
     token        exp(log p - log p when sampled)                                             Schulman et al. 2017
     sequence     exp(mean of that over the completion)                                       GSPO, Zheng et al. 2025
 
-    kl           k1, k2 or k3, times r with kl_correction: tasks/objective/kl.py          Schulman 2020
+    kl           estimate of KL(policy ‖ reference) from the token, d = log p_reference - log p    Schulman 2020
+    k1           -d              unbiased, of either sign. Its own gradient is 0 on average: it pulls to the reference
+                                 only with the correction
+    k2           d² / 2          biased, but its gradient is that of the KL where the policy drew the token itself
+    k3           e^d - d - 1     unbiased and never negative; the one of DeepSeekMath, eq. 4
+    kl_correction                times r, gradient included: then value and gradient are those of the KL for tokens
+                                 that an older policy drew (DeepSeek-V3.2, 2025; TRL's `use_bias_correction_kl`)
+
     entropy      H at the sampling temperature, averaged as the loss is
 
 GSPO as published is `loss: grpo` with `importance: sequence`, Dr. GRPO `loss: dr_grpo` with `advantages: none`. The
@@ -34,8 +41,8 @@ from torch import Tensor
 
 from tasks.model.sample import Sample
 from tasks.model.scoring.token_scores import TokenScores
-from tasks.objective.kl import kl_estimate
 from tasks.objective.surrogates import Objective, importance_ratio, policy_loss
+from tasks.params.fields import KlEstimate
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,16 @@ def token_losses(
         clipped=was_clipped & mask,
         kl=kl.detach() * mask,
     )
+
+
+def kl_estimate(logprobs: Tensor, reference: Tensor, kind: KlEstimate) -> Tensor:
+    """The estimate of KL(policy ‖ reference) for each token, of the shape of `logprobs`; differentiable."""
+    difference = reference - logprobs
+    if kind == "k1":
+        return -difference
+    if kind == "k2":
+        return difference.square() / 2
+    return difference.exp() - difference - 1
 
 
 def first_step_losses(objective: Objective, samples: Sequence[Sample], scored: TokenScores) -> Tensor:

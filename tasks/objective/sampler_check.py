@@ -43,9 +43,9 @@ def check_sampler(
     in_float32 = (engine is None or engine.dtype == "float32") and not has_narrow_weights(policy.model)
     scores = score_rows(policy, rows, temperature, micro_batch_tokens)
     gaps = [
-        (own - recorded, temperature if s.temperature is None else s.temperature)
+        (logprob - recorded, temperature if s.temperature is None else s.temperature)
         for s, row in zip(rows, scores, strict=True)
-        for own, recorded in zip(row, s.behaviour, strict=True)
+        for logprob, recorded in zip(row, s.behaviour, strict=True)
     ]
     mismatch = lawful = mismatch_of([gap for gap, _ in gaps])
     if not in_float32:  # the law is one of logits, which were divided by the temperature
@@ -83,9 +83,9 @@ def score_rows(
 ) -> list[list[float]]:
     """The policy's log-probabilities of each row's completion [T]."""
     scorer = scorer_for(policy, rows, temperature, micro_batch_tokens)
-    found: dict[tuple[str, int], list[float]] = {}
+    scores: dict[tuple[str, int], list[float]] = {}
     with torch.no_grad():
         for batch in scorer.batches(rows):
             for sample, row in zip(batch.samples, scorer.score(batch).logprobs.tolist(), strict=True):
-                found[sample.problem_id, sample.member] = row[: len(sample.completion)]
-    return [found[sample.problem_id, sample.member] for sample in rows]
+                scores[sample.problem_id, sample.member] = row[: len(sample.completion)]
+    return [scores[sample.problem_id, sample.member] for sample in rows]

@@ -115,34 +115,34 @@ def policy_loss(name: Loss) -> PolicyLoss:
     """The loss that `update.loss` names. Raises GraftError where a user's is neither a function nor a PolicyLoss."""
     if name in LOSSES:
         return LOSSES[name]
-    found = load("update.loss", name)
-    loss = found if isinstance(found, PolicyLoss) else PolicyLoss(found)
+    loaded = load("update.loss", name)
+    loss = loaded if isinstance(loaded, PolicyLoss) else PolicyLoss(loaded)
     if not callable(loss.surrogate) or loss.mean not in ("tokens", "completions", "constant"):
         raise GraftError(
-            f"update.loss: {name} is {found!r:.80}; define a function of logprobs, ratio, advantages and objective, or "
-            "PolicyLoss(function, mean) with mean tokens, completions or constant"
+            f"update.loss: {name} is {loaded!r:.80}; define a function of logprobs, ratio, advantages and objective, "
+            "or PolicyLoss(function, mean) with mean tokens, completions or constant"
         )
 
     def surrogate(logprobs: Tensor, ratio: Tensor, advantages: Tensor, objective: Objective) -> tuple[Tensor, Tensor]:
-        given = call("update.loss", name, loss.surrogate, logprobs, ratio, advantages, objective)
-        if not _fits(given, logprobs):
+        returned = call("update.loss", name, loss.surrogate, logprobs, ratio, advantages, objective)
+        if not _fits(returned, logprobs):
             raise GraftError(
-                f"update.loss: {name} returned {_kind(given)} for {_kind(logprobs)}; return the loss of each "
+                f"update.loss: {name} returned {_kind(returned)} for {_kind(logprobs)}; return the loss of each "
                 "token, and a bool tensor of where its clip is active"
             )
-        return given  # type: ignore[no-any-return]
+        return returned  # type: ignore[no-any-return]
 
     return PolicyLoss(surrogate, loss.mean)
 
 
-def _fits(given: object, logprobs: Tensor) -> bool:
+def _fits(returned: object, logprobs: Tensor) -> bool:
     rows, columns = logprobs.shape
     return (
-        isinstance(given, tuple)
-        and len(given) == 2
-        and all(isinstance(part, Tensor) and part.shape in ((rows, columns), (rows, 1)) for part in given)
-        and given[0].is_floating_point()
-        and given[1].dtype == torch.bool
+        isinstance(returned, tuple)
+        and len(returned) == 2
+        and all(isinstance(part, Tensor) and part.shape in ((rows, columns), (rows, 1)) for part in returned)
+        and returned[0].is_floating_point()
+        and returned[1].dtype == torch.bool
     )
 
 

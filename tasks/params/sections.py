@@ -11,7 +11,7 @@ from tasks.params.fields import (
     LearningRate,
     Price,
     Prompts,
-    Selection,
+    SelectionRule,
     Similarity,
     Temperature,
     ValidationLoss,
@@ -258,7 +258,7 @@ class Rewards(Section):
 
 
 class Influence(Section):
-    selection: Selection
+    selection: SelectionRule
     share: Annotated[float, Field(gt=0, le=1)]
     fdr_control: bool
     validation: ValidationSource

@@ -43,15 +43,15 @@ def criticise(
     Raises GraftError where a train completion is no independent sample of the policy.
     """
     check_independent(groups["train"])
-    found = GroupsBySplit()
-    for split, own in groups.items():
-        samples = samples_in(own)
+    criticised = GroupsBySplit()
+    for split, batch in groups.items():
+        samples = samples_in(batch)
         scorer, kl = replace(_scorer(policy, samples, params), value_head=head), None
-        if reference is not None:
+        if reference is not None:  # it is paid in the rewards of the tokens, not in the loss
             kl = {key: row - reference[key] for key, row in behaviour_logprobs(scorer, samples).items()}
         values = score_samples(scorer, samples, "values")
-        found[split] = with_targets(own, values, kl, params.update.beta, params.ppo)
-    return found
+        criticised[split] = with_targets(batch, values, kl, params.update.beta, params.ppo)
+    return criticised
 
 
 def with_targets(
@@ -69,12 +69,12 @@ def with_targets(
         if reward is not None
     ]
     targets = token_targets([s for s, _ in scored], [reward for _, reward in scored], values, kl, beta, ppo)
-    found = []
+    criticised = []
     for group in groups:
-        own = ((s, targets.get(sample_key(s))) for s in group.samples)
-        samples = [replace(s, advantage=t.advantages[-1] if t else 0.0, targets=t) for s, t in own]
-        found.append(replace(group, samples=samples, advantages=[s.advantage for s in samples]))
-    return found
+        pairs = ((s, targets.get(sample_key(s))) for s in group.samples)
+        samples = [replace(s, advantage=t.advantages[-1] if t else 0.0, targets=t) for s, t in pairs]
+        criticised.append(replace(group, samples=samples, advantages=[s.advantage for s in samples]))
+    return criticised
 
 
 def token_targets(
@@ -88,6 +88,7 @@ def token_targets(
     """The targets of each sample's tokens, in float64. `kl`: of the tokens, None where beta is 0."""
     if not samples:
         return {}
+    # One batch of rows: tokens are whitened together, whatever micro-batches gave the values.
     lengths = torch.tensor([len(s.completion) for s in samples])
     mask = torch.arange(int(lengths.max())) < lengths[:, None]
     zeros = torch.zeros(mask.shape, dtype=torch.float64)

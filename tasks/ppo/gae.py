@@ -24,9 +24,9 @@ EPSILON = 1e-8
 
 def token_rewards(rewards: Tensor, kl: Tensor, mask: Tensor, beta: float) -> Tensor:
     """r_t of each token, [R, C], 0 where padded; rewards [R], kl and mask [R, C], each row has a token."""
-    found = -beta * kl * mask
+    paid = -beta * kl * mask
     last = mask.sum(1).long() - 1
-    return found.index_put((torch.arange(len(found), device=found.device), last), rewards, accumulate=True)
+    return paid.index_put((torch.arange(len(paid), device=paid.device), last), rewards, accumulate=True)
 
 
 def estimate_advantages(
@@ -35,6 +35,7 @@ def estimate_advantages(
     """A and R of each token, 0 where padded; all [R, C], rows padded on the right."""
     r, v = rewards * mask, values * mask
     advantages, after, value_after = torch.zeros_like(r), torch.zeros_like(r[:, 0]), torch.zeros_like(r[:, 0])
+    # Rows are padded on the right, where r and v are 0: the sum that begins there is 0 at a row's last token.
     for t in reversed(range(r.shape[1])):
         after = r[:, t] + gamma * value_after - v[:, t] + gamma * lam * after
         advantages[:, t], value_after = after, v[:, t]
@@ -42,7 +43,7 @@ def estimate_advantages(
 
 
 def whiten(values: Tensor, mask: Tensor) -> Tensor:
-    """With mean 0 and variance 1 over the tokens; [R, C], 0 where padded."""
+    """The values scaled to mean 0 and variance 1 over the tokens; [R, C], 0 where padded."""
     count = mask.sum()
     mean = (values * mask).sum() / count
     variance = ((values - mean).square() * mask).sum() / (count - 1).clamp(min=1)

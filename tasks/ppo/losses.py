@@ -69,5 +69,5 @@ def first_step_losses(ppo: Ppo, samples: Sequence[Sample], scored: TokenScores) 
 
 
 def first_step_objective(ppo: Ppo) -> Objective:
-    """The surrogate alone."""
+    """The surrogate alone: the KL is in the advantages, and the entropy bonus is no part of influence."""
     return Objective(**OBJECTIVE, clip_low=ppo.clip, clip_high=ppo.clip, beta=0.0, kl="k1", entropy=0.0)

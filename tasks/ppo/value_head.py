@@ -49,4 +49,4 @@ def write_head(path: Path, head: Any) -> None:
     """Write the head atomically; the same weights give the same bytes."""
     from safetensors.torch import save
 
-    write_bytes(path, save({name: own.detach().cpu().contiguous() for name, own in head.state_dict().items()}))
+    write_bytes(path, save({name: part.detach().cpu().contiguous() for name, part in head.state_dict().items()}))

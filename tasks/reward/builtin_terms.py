@@ -16,15 +16,12 @@ from tasks.programs.efficiency import Budget, count_operations, mean_cost
 from tasks.records.problems import NUMBER, Problem
 from tasks.trajectories import Member
 
-Term = Callable[[Problem, Member], float | None]
-"""(problem, member) → its value."""
-
 COMMON = ("correctness", "runs", "efficiency")
 """The built-in terms, by the names of their weights in `params.yaml`."""
 
 
-def terms_of(environment: Environment, budget: Budget) -> dict[str, Term]:
-    """The terms of COMMON in an environment."""
+def terms_of(environment: Environment, budget: Budget) -> dict[str, Callable[[Problem, Member], float | None]]:
+    """The terms of COMMON in an environment: (problem, member) → value."""
     return {
         "correctness": partial(correctness, environment),
         "runs": runs,

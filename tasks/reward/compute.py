@@ -50,8 +50,8 @@ def compute_rewards(
     Raises GraftError if a user's term cannot be loaded.
     """
     measured = measure_terms(root, environment, params.rewards, trajectories, total, limit)
-    own = params.operators
-    budget = Budget(own.calls, own.max_tokens, own.price)
+    operators = params.operators
+    budget = Budget(operators.calls, operators.max_tokens, operators.price)
     rewarded = []
     for place, trajectory in enumerate(trajectories):
         of_group = {name: columns[place] for name, columns in measured.items()}

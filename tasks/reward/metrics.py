@@ -141,13 +141,13 @@ def remarks(numbers: Mapping[str, float]) -> list[str]:
     varying = [name for name in terms if name not in constant]
     if constant and not varying and not any(numbers[f"{name}/mean"] for name in constant):
         return [f"{', '.join(f'rewards.{name}' for name in constant)}: 0 for every completion; {NOTHING_EARNED}"]
-    found = [_constant_term(name, numbers[f"{name}/mean"]) for name in constant]
+    lines = [_constant_term(name, numbers[f"{name}/mean"]) for name in constant]
     if varying and numbers.get("groups") and not numbers["groups_with_signal"]:
-        found.append(
+        lines.append(
             "no group has two different rewards: relative to its group none teaches anything; raise search.temperature "
             "or update.group_size, or give problems that are neither always solved nor never"
         )
-    return found
+    return lines
 
 
 def _constant_term(name: str, mean: float) -> str:
@@ -166,9 +166,9 @@ def plateau_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
     if any("mean_reward_error" not in numbers for numbers in rounds.values()):
         return []
 
-    def differ(one: int, other: int) -> bool:
-        error = math.hypot(*(rounds[number]["mean_reward_error"] for number in (one, other)))
-        return abs(levels[one] - levels[other]) > CHANCE * error
+    def differ(round: int, other: int) -> bool:
+        error = math.hypot(*(rounds[number]["mean_reward_error"] for number in (round, other)))
+        return abs(levels[round] - levels[other]) > CHANCE * error
 
     levels = {number: numbers["epoch/mean_reward"] for number, numbers in rounds.items()}
     return describe_plateau("The mean reward", levels, differ, "give harder or easier problems, or stop earlier")

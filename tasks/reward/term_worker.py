@@ -1,4 +1,4 @@
-"""Child process that calls a user's term of the reward, started by tasks/reward/term_process.py.
+"""Child process that calls a user's term of the reward, started by tasks/reward/user_terms.py.
 
     python -m tasks.reward.term_worker FOLDER module:function
 
@@ -20,9 +20,6 @@ from tasks.reward.term_number import number
 
 LENGTH = 300
 """Longest error message, in characters."""
-
-Answer = tuple[float | None, str | None]
-"""(value, None) or (None, error)."""
 
 
 def main(root: Path, name: str) -> None:
@@ -57,8 +54,10 @@ def load(name: str) -> Callable[..., Any]:
     return function
 
 
-def call(function: Callable[..., Any], problem: Problem, text: str, results: list[Result]) -> Answer:
-    """The returned value as a finite number, or the error, whatever it raises."""
+def call(
+    function: Callable[..., Any], problem: Problem, text: str, results: list[Result]
+) -> tuple[float | None, str | None]:
+    """(the returned value as a finite number, None) or (None, the error, whatever it raises)."""
     try:
         return number(function(problem, text, results)), None
     except BaseException as error:  # noqa: BLE001 (its own: SystemExit too)
@@ -67,15 +66,12 @@ def call(function: Callable[..., Any], problem: Problem, text: str, results: lis
 
 def format_error(error: BaseException) -> str:
     """An error on one short line, with the file and line that raised it."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_of_the_machinery(f.filename)]
+    machinery = (__file__, inspect.getfile(number), inspect.getfile(import_module))
+    trace = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in trace if f.filename not in machinery and not f.filename.startswith("<frozen importlib")]
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words}"[:LENGTH].rstrip(": ") + place
-
-
-def _is_of_the_machinery(file: str) -> bool:
-    own = (__file__, inspect.getfile(number), inspect.getfile(import_module))
-    return file in own or file.startswith("<frozen importlib")
 
 
 if __name__ == "__main__":

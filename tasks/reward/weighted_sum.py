@@ -1,7 +1,7 @@
 """Rewards as weighted sums of terms, and the count of failed ones."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tasks.environments.protocol import Environment, term_weights
@@ -54,7 +54,7 @@ def reward_group(
                 workflow_id=member.workflow_id,
                 reward=combine(terms, weights),
                 terms=terms,
-                status=_worst(columns[name][place].status for name in weights),
+                status=next((s for name in weights if (s := columns[name][place].status) != "ok"), "ok"),
             )
         )
     return RewardedTrajectory(trajectory, rewards)
@@ -75,11 +75,6 @@ def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
             raise GraftError(f"rewards.own: {term.name!r} is the name of a term of the environment; choose another")
         weights[term.name] = term.weight
     return {name: weight for name, weight in weights.items() if weight > 0}
-
-
-def _worst(statuses: Iterable[RewardStatus]) -> RewardStatus:
-    """`ok` if all are, else the first other status."""
-    return next((status for status in statuses if status != "ok"), "ok")
 
 
 def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
@@ -109,8 +104,8 @@ def first_failure(rewarded: Sequence[RewardedTrajectory], measured: Mapping[str,
 
 def first_term_error(measured: Mapping[str, Sequence[TermColumn]]) -> str | None:
     """`name: error` of the first failed term that is not built in {name: [P, G]}; None if none failed."""
-    columns = ((name, value.error) for name, own in measured.items() for column in own for value in column)
-    return next((f"{name}: {error}" for name, error in columns if error), None)
+    errors = ((name, term.error) for name, columns in measured.items() for column in columns for term in column)
+    return next((f"{name}: {error}" for name, error in errors if error), None)
 
 
 class Failures:

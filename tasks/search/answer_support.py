@@ -36,16 +36,16 @@ def perturb_question(question: str, problem_id: str) -> tuple[str, ...]:
     without a quantity. A function of the arguments only.
     """
     values, written, between = read_quantities(question)
-    found: list[str] = []
+    texts: list[str] = []
     for place in range(TEXTS * TRIES if values else 0):
         rng = Random(derive_seed("search", "perturbed", problem_id, place))
         drawn = [_other(value, as_written, rng) for value, as_written in zip(values, written, strict=True)]
         text = between[0] + "".join(new + rest for new, rest in zip(drawn, between[1:], strict=True))
-        if text not in found and _reads(text, between, values):
-            found.append(text)
-        if len(found) == TEXTS:
+        if text not in texts and _reads(text, between, values):
+            texts.append(text)
+        if len(texts) == TEXTS:
             break
-    return tuple(found)
+    return tuple(texts)
 
 
 def _other(value: int | float, written: str, rng: Random) -> str:
@@ -54,9 +54,10 @@ def _other(value: int | float, written: str, rng: Random) -> str:
     ending = percent[0] if percent else ""
     scaled = round(value * 100, 9) if percent else value
     decimals = _decimals(scaled, written.removesuffix(ending))
-    steps = round(scaled * 10**decimals)
     most = 10**decimals * (100 if percent else 1) if 0 < value < 1 else None
-    return _decimal(_near(steps, most, rng), decimals) + ending
+    # Drawn as an integer of the last digit's units, so that decimals keep their number of digits.
+    whole, part = divmod(_near(round(scaled * 10**decimals), most, rng), 10**decimals)
+    return (f"{whole}.{part:0{decimals}d}" if decimals else str(whole)) + ending
 
 
 def _decimals(value: int | float, written: str) -> int:
@@ -80,11 +81,6 @@ def _near(whole: int, below: int | None, rng: Random) -> int:
     return (drawn + (drawn >= count)) * unit
 
 
-def _decimal(steps: int, decimals: int) -> str:
-    whole, part = divmod(steps, 10**decimals)
-    return f"{whole}.{part:0{decimals}d}" if decimals else str(whole)
-
-
 def _reads(text: str, between: Sequence[str], values: Sequence[int | float]) -> bool:
     """True if the quantities of `text` are at the same places as in the question, and all differ."""
     read, _, around = read_quantities(text)
@@ -98,10 +94,10 @@ def run_perturbed_questions(trees: Sequence[PolicyTree], runner: Runner) -> None
     for tree in trees:
         if tree.problem.answers_vary or tree.problem.evaluator != NUMBER:  # texts are not computed from quantities
             continue
-        own = [workflow for workflow in tree.workflows.values() if workflow.reward == 1.0]
-        questions = perturb_question(tree.problem.question, tree.problem.problem_id) if own else ()
-        right += own
-        programs += [Program(workflow.code, questions) for workflow in own]
+        solutions = [workflow for workflow in tree.workflows.values() if workflow.reward == 1.0]
+        questions = perturb_question(tree.problem.question, tree.problem.problem_id) if solutions else ()
+        right += solutions
+        programs += [Program(workflow.code, questions) for workflow in solutions]
     for workflow, results in zip(right, runner.run(programs), strict=True):
         workflow.perturbed_results = results
 
@@ -116,7 +112,7 @@ def count_support(workflows: Sequence[Workflow], varied: Collection[str]) -> dic
         if workflow.value == 1.0:
             solving.setdefault(workflow.problem_id, []).append(workflow)
     by_siblings = sum(problem_id in varied for problem_id in solving)
-    by_agreement = sum(has_agreement(found) for found in solving.values())
+    by_agreement = sum(has_agreement(solutions) for solutions in solving.values())
     return {
         "solved_by_siblings": by_siblings,
         "solved_by_agreement": by_agreement,

@@ -25,7 +25,7 @@ class EvaluatedCompletion(Record):
     results: list[Result]
 
 
-class Batch(Record):
+class FinishedBatch(Record):
     """A line of the journal."""
 
     name: str
@@ -45,11 +45,11 @@ class Journal:
         """Number of completions in the journal."""
         return sum(len(batch.written) for batch in self._batches.values())
 
-    def batch(self, name: str) -> Batch | None:
+    def batch(self, name: str) -> FinishedBatch | None:
         """The batch of this name, or None."""
         return self._batches.get(name)
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: FinishedBatch) -> None:
         """Append a batch and flush it to disk."""
         line = batch.model_dump_json()
         append_text(self._path, f"\n{digest_text(line)} {line}")  # "\n" first: a torn line before it stays separate
@@ -61,10 +61,10 @@ def batch_name(requests: Sequence[Request]) -> str:
     return digest_text(repr([(request.seed, request.context, request.max_tokens) for request in requests]))
 
 
-def _intact_batches(path: Path) -> Iterator[Batch]:
+def _intact_batches(path: Path) -> Iterator[FinishedBatch]:
     lines = path.read_bytes().split(b"\n") if path.exists() else []
     for line in lines:
         digest, _, text = line.decode("utf-8", "replace").partition(" ")
         if digest == digest_text(text):
             with suppress(ValidationError):  # intact, but written by another version
-                yield Batch.model_validate_json(text)
+                yield FinishedBatch.model_validate_json(text)

@@ -91,7 +91,7 @@ def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
 
 def node_id(node: Node) -> str:
     """The path of child numbers to a node: `0.3.1` is the second child of the root's fourth child."""
-    steps = [each.parent.children.index(each) for each in _with_ancestors(node) if each.parent]
+    steps = [child.parent.children.index(child) for child in _with_ancestors(node) if child.parent]
     return ".".join(map(str, [0, *reversed(steps)]))
 
 

@@ -19,7 +19,7 @@ from tasks.programs.sandbox.sandbox import Program
 from tasks.records.problems import Problem, Split
 from tasks.records.programs import Result
 from tasks.records.search import AskedProblem, Completion
-from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
+from tasks.search.journal import EvaluatedCompletion, FinishedBatch, Journal, batch_name
 from tasks.search.policy_tree import WAVE_SIZE, PolicyTree, Rollout
 from tasks.search.rules import rule_of
 from tasks.search.tally import current_tally
@@ -50,31 +50,25 @@ class PolicySearch:
         self.environment, self.runner = environment, runner
         self.journal, self.tally = journal, current_tally()
         self._cached_results: dict[Program, list[Result]] = {}
-        own = params.search
-        truncation = Truncation(own.top_p, own.top_k)
-        self.sampler = Sampler(policy, own.temperature, params.policy.max_new_tokens, truncation)
+        search = params.search
+        truncation = Truncation(search.top_p, search.top_k)
+        self.sampler = Sampler(policy, search.temperature, params.policy.max_new_tokens, truncation)
         texts = policy.tokenizer.batch_decode([[i] for i in range(len(policy.tokenizer))])
         self._line_ends = {i for i, text in enumerate(texts) if "\n" in text}
 
     def make_trees(self, problems: Sequence[SplitProblem]) -> list[PolicyTree]:
         """An empty tree for each problem, which is asked in the round's rotation."""
-        longest = self.params.policy.max_new_tokens
-        asked = [self._ask(split, problem) for split, problem in problems]
-        search, root = self.params.search, self.environment.root
+        longest, ends = self.params.policy.max_new_tokens, self._line_ends.__contains__
         seed = derive_seed(self.params.seed, "search", self.round)
-        return [
-            PolicyTree(each, self._line_ends.__contains__, self._text, longest, rule_of(search, root), seed)
-            for each in asked
-        ]
-
-    def _ask(self, split: Split, problem: Problem) -> AskedProblem:
-        asked = with_checked_siblings(self.environment, problem.rotated(self.round))
-        prompt = problem_prompt(self.policy, self.environment, asked, self.runner.serves)
-        tokens = encode_prompt(self.policy, prompt)
-        return AskedProblem(split=split, problem=asked, prompt=readable(prompt), prompt_tokens=tokens)
-
-    def _text(self, tokens: list[int]) -> str:
-        return decode(self.policy, tokens).strip()
+        trees = []
+        for split, problem in problems:
+            rotated = with_checked_siblings(self.environment, problem.rotated(self.round))
+            prompt = problem_prompt(self.policy, self.environment, rotated, self.runner.serves)
+            tokens = encode_prompt(self.policy, prompt)
+            asked = AskedProblem(split=split, problem=rotated, prompt=readable(prompt), prompt_tokens=tokens)
+            rule = rule_of(self.params.search, self.environment.root)  # one for each tree: it may keep a state
+            trees.append(PolicyTree(asked, ends, lambda t: decode(self.policy, t).strip(), longest, rule, seed))
+        return trees
 
     def sample(self, trees: Sequence[PolicyTree]) -> None:
         """The first wave: independent samples for every problem."""
@@ -108,7 +102,7 @@ class PolicySearch:
             code = self._code(tree.problem, written.completion)
             tree.update(rollout, written.completion, code, written.results, reward)
 
-    def _batch(self, requests: Sequence[Request], problems: Sequence[Problem]) -> Batch:
+    def _batch(self, requests: Sequence[Request], problems: Sequence[Problem]) -> FinishedBatch:
         """The completions of these requests, each run on the questions of its problem; from the journal if there."""
         name = batch_name(requests)
         if self.journal and (finished := self.journal.batch(name)):
@@ -120,8 +114,8 @@ class PolicySearch:
         programs = [program_of(self._code(p, c), p) for c, p in zip(completions, problems, strict=True)]
         pairs = zip(completions, self._run_programs(programs), strict=True)
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]
-        batch = Batch(name=name, written=written)
-        failures = [why for each in written if (why := failure_reason(each.results))]
+        batch = FinishedBatch(name=name, written=written)
+        failures = [why for evaluated in written if (why := failure_reason(evaluated.results))]
         if len(failures) > self.failed_limit * len(written):
             raise exception_for(failures[0])(
                 f"search: {len(failures)} of {len(written)} workflows have no result, more than "
@@ -136,7 +130,7 @@ class PolicySearch:
         """Results of the programs; those of earlier batches are reused."""
         new = [program for program in dict.fromkeys(programs) if program not in self._cached_results]
         results = self._cached_results | dict(zip(new, self.runner.run(new), strict=True))
-        self._cached_results = {program: each for program, each in results.items() if failure_reason(each) is None}
+        self._cached_results = {program: r for program, r in results.items() if failure_reason(r) is None}
         return [results[program] for program in programs]
 
     def _code(self, problem: Problem, completion: Completion) -> str:

@@ -18,7 +18,7 @@ from tasks.programs.answer_check import failure_reason
 from tasks.records.programs import Result
 from tasks.records.search import AskedProblem, Completion
 from tasks.search.node import Node, begin_simulation, end_simulation
-from tasks.search.protocol import Rule
+from tasks.search.rules import Rule
 from tasks.seeds import derive_seed
 
 WAVE_SIZE = 4
@@ -111,7 +111,7 @@ class PolicyTree:
     @property
     def solved(self) -> bool:
         """True if some workflow is right on the problem and all siblings."""
-        return any(found.reward == 1.0 for found in self.workflows.values())
+        return any(workflow.reward == 1.0 for workflow in self.workflows.values())
 
     def update(self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float) -> None:
         """Expand and back up one completion; `reward` is the share of the problem and its siblings that it solves.
@@ -124,8 +124,8 @@ class PolicyTree:
         if rollout.from_node is not None:
             end_simulation(rollout.from_node)
         self.right += reward == 1.0
-        found = self.workflows.setdefault(code, FoundWorkflow(code, results, reward, leaf, rollout.from_node))
-        (found.samples if rollout.from_node is None else found.rollouts).append(completion)
+        workflow = self.workflows.setdefault(code, FoundWorkflow(code, results, reward, leaf, rollout.from_node))
+        (workflow.samples if rollout.from_node is None else workflow.rollouts).append(completion)
 
     def _expand(self, node: Node, completion: Completion) -> Node:
         """Add nodes for the completion's statements below `node`; returns the leaf."""
@@ -134,6 +134,7 @@ class PolicyTree:
             tokens, logprobs = completion.tokens[begin:end], completion.logprobs[begin:end]
             child = self._child.get((node, tuple(tokens)))
             if child is None:
+                # A completion that was cut ends here, too: nothing can be written below it.
                 terminal = end == len(completion.tokens)
                 unexpanded = 0.0 if terminal or end >= self._longest else 1.0
                 child = node.add(self._text_of(tokens), exp(sum(logprobs)), unexpanded, terminal)

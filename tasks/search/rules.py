@@ -1,20 +1,55 @@
-"""Rules of the search by name, and lookup of `search.rule`."""
+"""Rules of the search: the node that the policy continues from, and the numbers that nodes keep.
+
+Monte Carlo tree search has four phases (Browne et al. 2012, "A Survey of Monte Carlo Tree Search Methods", 3.1).
+Selection, expansion and backpropagation are a rule's methods; simulation is the policy's completion and its run in the
+sandbox.
+"""
 
 from abc import abstractmethod
 from math import inf
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.errors import GraftError
 from tasks.params.sections import Search
-from tasks.search.node import Node, open_nodes
-from tasks.search.protocol import Rule
+from tasks.search.node import Node, backpropagate, open_nodes
 from tasks.sources.user_code import find_modules_in, new_instance
 
-Floats = NDArray[np.float64]
+ArmValues = NDArray[np.float64]
+"""A number of each arm [A]."""
+
+NEGLIGIBLE = 1e-3
+"""Unexpanded prior below this is taken as 0: rounding, or statements that are hardly ever sampled."""
+
+
+class Rule(Protocol):
+    """One for each tree, so a rule may keep a state. Inherited, it expands and updates as PUCT does."""
+
+    exploration: float = 0.0
+    """The param `search.exploration`, set when the rule is made."""
+
+    @abstractmethod
+    def choose(self, root: Node, rng: Random) -> Node | None:
+        """Selection: an open node of the tree, one with `unexpanded` above 0; None if there is none.
+
+        `pending` counts the simulations that began at a node or below it and are not finished. `rng` is seeded by the
+        problem and the number of the completion.
+        """
+
+    def expand(self, child: Node) -> None:
+        """Expansion: `child` is a new node, whose prior is the policy's probability of its statement."""
+        parent = child.parent
+        assert parent is not None
+        left = parent.unexpanded - child.prior
+        parent.unexpanded = left if left > NEGLIGIBLE else 0.0
+
+    def update(self, leaf: Node, reward: float) -> None:
+        """Backpropagation of a completion's reward, in [0, 1], from its last node."""
+        backpropagate(leaf, reward)
 
 
 class Descent(Rule):
@@ -31,6 +66,7 @@ class Descent(Rule):
             best = self._best(node)
             if best is node:
                 return node
+            # A node whose children are all closed is closed now, and the descent begins again without it.
             node.closed = best is None
             node = best or root
         return None
@@ -54,15 +90,15 @@ class Descent(Rule):
         return True
 
     @abstractmethod
-    def _scores(self, value: Floats, prior: Floats, visits: Floats, parent_visits: float) -> Floats:
+    def _scores(self, value: ArmValues, prior: ArmValues, visits: ArmValues, parent_visits: float) -> ArmValues:
         """The score of each arm [A], from value, prior and visits [A]."""
 
 
 class Puct(Descent):
     """Q + c · P · √N(parent) / (1 + n)  (Silver et al. 2017, AlphaGo Zero, Methods, "Select")."""
 
-    def _scores(self, value: Floats, prior: Floats, visits: Floats, parent_visits: float) -> Floats:
-        scores: Floats = value + self.exploration * prior * np.sqrt(parent_visits) / (1 + visits)
+    def _scores(self, value: ArmValues, prior: ArmValues, visits: ArmValues, parent_visits: float) -> ArmValues:
+        scores: ArmValues = value + self.exploration * prior * np.sqrt(parent_visits) / (1 + visits)
         return scores
 
 
@@ -76,7 +112,7 @@ class Uct(Descent):
     def _widens(self, node: Node, children: list[Node]) -> bool:
         return not children or len(node.children) ** 2 <= node.visits + node.pending
 
-    def _scores(self, value: Floats, prior: Floats, visits: Floats, parent_visits: float) -> Floats:  # noqa: ARG002
+    def _scores(self, value: ArmValues, prior: ArmValues, visits: ArmValues, parent_visits: float) -> ArmValues:  # noqa: ARG002
         bonus = self.exploration * np.sqrt(np.log(max(parent_visits, 1.0)) / np.maximum(visits, 1))
         return np.where(visits > 0, value + bonus, inf)
 
@@ -109,5 +145,5 @@ def _user_rule(name: str, root: Path | None) -> Rule:
     rule: Rule = new_instance("search.rule", name)
     missing = [method for method in ("choose", "expand", "update") if not callable(getattr(rule, method, None))]
     if missing:
-        raise GraftError(f"search.rule: {name} has no {missing[0]}; let it inherit tasks.search.protocol.Rule")
+        raise GraftError(f"search.rule: {name} has no {missing[0]}; let it inherit tasks.search.rules.Rule")
     return rule

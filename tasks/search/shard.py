@@ -1,11 +1,12 @@
-"""Monte Carlo tree search of one shard: some problems of a round, searched together by one process.
+"""Monte Carlo tree search of one shard: some problems of a round, searched together by one process; and sums of shards.
 
 Completions that are decoded in one batch depend on each other in their last digits, so batches, waves and the journal
 all belong to a shard. It reads the project's folder: the policy, the journal and the reply cache of the operators'
 model.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
@@ -21,6 +22,7 @@ from tasks.objective.advantages import has_signal
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.contract import workflow_id
+from tasks.programs.workflow_files import Part
 from tasks.records.problems import Problem
 from tasks.records.search import AskedProblem, TreeNode, Workflow
 from tasks.search.answer_support import count_support, run_perturbed_questions
@@ -28,6 +30,7 @@ from tasks.search.journal import Journal
 from tasks.search.node import node_id, tree_records
 from tasks.search.policy_search import PolicySearch, SplitProblem
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
+from tasks.search.tally import Tally
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,33 @@ class SearchShard:
     all_vary: bool  # every problem has a sibling with another answer
 
 
+class SearchTotals:
+    """Sums over the shards, and the tree to show."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.example: ExampleTree | None = None
+        self._tally = tally
+        self._metrics: Counter[str] = Counter()
+        self._support: Counter[str] = Counter()
+        self._all_vary = True
+
+    def collect(self, shards: Iterable[SearchShard]) -> Iterator[Part]:
+        """Problems, workflows and nodes of each shard, to be written."""
+        for shard in shards:
+            self._tally.close_all([asked.problem_id for asked in shard.asked], shard.solved)
+            self._metrics.update(shard.metrics)
+            self._support.update(shard.support)
+            self._all_vary &= shard.all_vary
+            if self.example is None or shard.example.rank > self.example.rank:
+                self.example = shard.example
+            yield shard.asked, shard.workflows, shard.nodes
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The stage's metrics, with the kinds of evidence unless all problems have siblings with other answers."""
+        return {**self._metrics, **({} if self._all_vary else self._support)}
+
+
 def search_shard(
     root: Path,
     params: Params,
@@ -71,7 +101,9 @@ def search_shard(
     environment = environment_in(root, params)
     with LOAD_LOCK:
         policy = load_sampled_policy(layout.policy(round - 1), served)
-    journal = _journal(layout, round, f"{inputs}-{number}")
+    journal = Journal(layout.journals("search", round) / f"{inputs}-{number}.jsonl")
+    if journal.completions:
+        print_remark(f"search@{round}: resumes after {journal.completions} completions of an interrupted search")
     operators = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, operators) as runner:
         search = PolicySearch(policy, environment, runner, params, round, journal)
@@ -88,7 +120,7 @@ def search_problems(search: PolicySearch, problems: Sequence[SplitProblem]) -> S
     if environment.asks_siblings:
         search.explore(trees)
         run_perturbed_questions(trees, search.runner)
-    workflows = [_record(tree.asked, found) for tree in trees for found in tree.workflows.values()]
+    workflows = [_record(tree.asked, workflow) for tree in trees for workflow in tree.workflows.values()]
     best = max(trees, key=_rank)
     varied = {tree.problem.problem_id for tree in trees if tree.problem.answers_vary}
     return SearchShard(
@@ -103,22 +135,14 @@ def search_problems(search: PolicySearch, problems: Sequence[SplitProblem]) -> S
     )
 
 
-def _journal(layout: Layout, round: int, name: str) -> Journal:
-    """The journal of an interrupted search with the same inputs, or a new one; prints a line if there is something."""
-    journal = Journal(layout.journals("search", round) / f"{name}.jsonl")
-    if journal.completions:
-        print_remark(f"search@{round}: resumes after {journal.completions} completions of an interrupted search")
-    return journal
-
-
 def _nodes(tree: PolicyTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
 
 
 def _rank(tree: PolicyTree) -> tuple[bool, int, int]:
     """(solved, and by no sample; right completions; nodes): ties go to the first tree."""
-    right = [found for found in tree.workflows.values() if found.reward == 1.0]
-    return bool(right) and not any(found.samples for found in right), tree.right, tree.size
+    right = [workflow for workflow in tree.workflows.values() if workflow.reward == 1.0]
+    return bool(right) and not any(workflow.samples for workflow in right), tree.right, tree.size
 
 
 def _record(asked: AskedProblem, workflow: FoundWorkflow) -> Workflow:
@@ -147,18 +171,14 @@ def _rounded(value: float) -> float:
 
 
 def _metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
-    by_samples = [any(f.samples and f.reward == 1.0 for f in tree.workflows.values()) for tree in trees]
+    by_samples = [any(w.samples and w.reward == 1.0 for w in tree.workflows.values()) for tree in trees]
+    # Where a program's result failed, nobody knows what it is worth.
+    known = [[w.reward for w in tree.workflows.values() if failure_reason(w.results) is None] for tree in trees]
     return {
         "problems": len(trees),
         "completions": sum(tree.completions for tree in trees),
         "workflows": sum(len(tree.workflows) for tree in trees),
         "solved": sum(tree.solved for tree in trees),
         "solved_by_samples": sum(by_samples),
-        "with_signal": sum(map(_has_signal, trees)),
+        "with_signal": sum(map(has_signal, known)),
     }
-
-
-def _has_signal(tree: PolicyTree) -> bool:
-    """Whether completions solve different shares; those whose result failed, and so is unknown, do not count."""
-    known = [found for found in tree.workflows.values() if failure_reason(found.results) is None]
-    return has_signal(found.reward for found in known)

@@ -19,9 +19,8 @@ from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
 from tasks.records.problems import Problem
 from tasks.search.draw import draw_train_problems
-from tasks.search.shard import search_shard
+from tasks.search.shard import SearchTotals, search_shard
 from tasks.search.tally import Tally, show_tally
-from tasks.search.totals import SearchTotals
 from tasks.search.tree_drawing import tree_svg
 from tasks.sources.fingerprint import fingerprint
 

@@ -38,7 +38,7 @@ from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.ppo import Ppo
 from tasks.params.update import Update
-from tasks.select.losses import Row, Validation, row_of
+from tasks.select.losses import GradientRow, Validation, loss_denominator, row_of
 from tasks.update.gradient import accumulate_gradient
 from tasks.update.step_plan import UpdateGroup
 
@@ -79,7 +79,7 @@ class Certificate:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the stage `select`."""
+        """What the stage `select` reports of it."""
         if not self.steps:
             return {"certificate_steps": 0}
         return {
@@ -122,8 +122,9 @@ def certify(
     `longest`: of completions. Steps whose effect is within rounding error are left out; where all influences are 0
     there are no draws.
     """
-    steps, denominator = draw(samples, influences, seed), _denominator(samples, update, longest)
-    exact = replace(scorer, bf16=False)
+    steps = draw(samples, influences, seed)
+    denominator = loss_denominator(samples, TokenWeights(update.loss, longest))
+    exact = replace(scorer, bf16=False)  # a small change of the loss drowns in the rounding of 16 bits
     in_16_bits = scorer.bf16 or has_narrow_weights(scorer.model)
     taken, losses, noise = list[tuple[float, float]](), list[float](), _noise(exact, validation)
     for number, drawn in enumerate(steps):
@@ -134,11 +135,12 @@ def certify(
         size = sum(float(g.double().square().sum()) for g in gradient.values()) ** 0.5
         norm = sum(float(w.detach().double().square().sum()) for w in gradient) ** 0.5
         total = sum(w * influence for w, (_, influence) in zip(weights, drawn, strict=True))
-        rate = total / max(size, 1e-300)
+        rate = total / max(size, 1e-300)  # the loss falls by this for each unit of length, if influence is right
         step = next((length * norm for length in STEP_LENGTHS if length * norm * rate > MIN_SIGNAL * noise), None)
         if step is None or not size:
             continue
         values = []
+        # Forward and back: of half the difference the second-order term, the loss's curvature, cancels.
         for direction in (1, -1):
             with _shifted(gradient, -direction * step / size):
                 values.append(validation_loss(exact, validation))
@@ -171,10 +173,9 @@ def random_weights(influences: Sequence[float], seed: int) -> list[float]:
     return [math.copysign(1.0, influence) for influence in influences]
 
 
-def _denominator(samples: Sequence[Sample], update: Update, longest: int) -> int:
-    """The denominator of an update step on all of them."""
-    averaging = TokenWeights(update.loss, longest)
-    return max(averaging.denominator([len(s.completion) for s in samples]), 1)
+def without_penalties(update: Update) -> Update:
+    """The params without the KL and the entropy bonus, which influence leaves out and the stage `select` cannot see."""
+    return update.model_copy(update={"beta": 0.0, "kl": "k3", "kl_correction": False, "entropy": 0.0})
 
 
 def _gradient(
@@ -185,31 +186,25 @@ def _gradient(
     update: Update,
     ppo: Ppo | None,
 ) -> dict[Tensor, Tensor]:
-    """∇ Σ_i w_i L_i by the adapter's parameters: the update's gradient of those with w 1 less that of the others."""
+    """∇ Σ_i w_i L_i by the trained parameters: the update's gradient of those with w 1 less that of the others.
+
+    Two calls of the update's own function, which has no weights, so that nothing of it is written here again.
+    """
     trained = [parameter for parameter in scorer.model.parameters() if parameter.requires_grad]
     parts = []
     for sign in (1.0, -1.0):
-        own = [s for s, w in zip(samples, weights, strict=True) if w == sign]
-        parts.append(_update_gradient(scorer, trained, own, denominator, update, ppo))
-    return {parameter: one - other for parameter, one, other in zip(trained, *parts, strict=True)}
+        _clear_gradients(trained)  # of an earlier update of this model
+        chosen = [s for s, w in zip(samples, weights, strict=True) if w == sign]
+        step = [UpdateGroup("certificate", chosen, denominator)]
+        accumulate_gradient(scorer, step, {}, None, without_penalties(update), ppo)
+        parts.append([torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in trained])
+    _clear_gradients(trained)
+    return {parameter: added - taken for parameter, added, taken in zip(trained, *parts, strict=True)}
 
 
-def without_penalties(update: Update) -> Update:
-    """The params without the KL and the entropy bonus, which influence leaves out and the stage `select` cannot see."""
-    return update.model_copy(update={"beta": 0.0, "kl": "k3", "kl_correction": False, "entropy": 0.0})
-
-
-def _update_gradient(
-    scorer: Scorer, weights: Sequence[Tensor], samples: list[Sample], denominator: int, update: Update, ppo: Ppo | None
-) -> list[Tensor]:
-    step = [UpdateGroup("certificate", samples, denominator)]
-    for weight in weights:
-        weight.grad = None  # of an earlier update of this model
-    accumulate_gradient(scorer, step, {}, None, without_penalties(update), ppo)
-    found = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
+def _clear_gradients(weights: Sequence[Tensor]) -> None:
     for weight in weights:
         weight.grad = None
-    return found
 
 
 def validation_loss(scorer: Scorer, validation: Validation) -> float:
@@ -221,7 +216,7 @@ def validation_loss(scorer: Scorer, validation: Validation) -> float:
 def _row_losses(scorer: Scorer, validation: Validation) -> list[float]:
     """-c_j Σ_t log p_jt of the distinct rows that this process computes."""
     rows, coefficients = validation.distinct_rows()
-    losses: dict[Row, float] = {}
+    losses: dict[GradientRow, float] = {}
     with torch.no_grad(), float32_weights(scorer.model), fast_layers(scorer.model):
         for batch, counts in local_steps(scorer.model, scorer.batches(rows, world_size())):
             sums = scorer.score(batch).logprobs.double().sum(1).tolist()
@@ -242,8 +237,8 @@ def _noise(scorer: Scorer, validation: Validation) -> float:
     squares = sum(len(s.completion) * c**2 for s, c in pairs)
     error: float = unit * squares**0.5
     if narrow and world_size() == 1:
-        again = _row_losses(replace(scorer, tokens=max(scorer.tokens // 2, 1)), validation)
-        changes = zip(_row_losses(scorer, validation), again, strict=True)
+        smaller = replace(scorer, tokens=max(scorer.tokens // 2, 1))
+        changes = zip(_row_losses(scorer, validation), _row_losses(smaller, validation), strict=True)
         error = max(error, sum((a - b) ** 2 for a, b in changes) ** 0.5)
     return error / validation.tokens
 
@@ -253,11 +248,11 @@ def _shifted(gradient: dict[Tensor, Tensor], by: float) -> Iterator[None]:
     """Shift each weight by `by` times its gradient inside the block, and restore it bit for bit after it."""
     before = [weight.detach().clone() for weight in gradient]
     with torch.no_grad():
-        for weight, own in gradient.items():
-            weight += by * own
+        for weight, derivative in gradient.items():
+            weight += by * derivative
     try:
         yield
     finally:
         with torch.no_grad():
-            for weight, kept in zip(gradient, before, strict=True):
-                weight.copy_(kept)
+            for weight, value in zip(gradient, before, strict=True):
+                weight.copy_(value)  # subtracting the step again would leave its rounding

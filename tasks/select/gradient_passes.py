@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,9 +13,15 @@ from tasks.model.distributed.collectives import all_gather, all_reduce_sum, in_s
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch, make_micro_batches
 from tasks.model.scoring.scorer import Scorer
-from tasks.select.gradient_algebra import weighted_sum
-from tasks.select.losses import Row, TokenLosses, row_of, sum_by_row, summed_losses
-from tasks.select.sample_gradients import Direction, SampleGradients, collect_gradients, lora_factors, stream_gradients
+from tasks.select.losses import GradientRow, TokenLossFunction, row_of, sum_by_row, summed_losses
+from tasks.select.sample_gradients import (
+    Direction,
+    SampleGradients,
+    collect_gradients,
+    lora_factors,
+    stream_gradients,
+    weighted_sum,
+)
 
 T = TypeVar("T")
 
@@ -31,7 +37,7 @@ class GradientBlock:
     """Some rows and their gradients."""
 
     rows: list[Sample]
-    own: SampleGradients  # views of `matrix`
+    gradients: SampleGradients  # views of `matrix`
     matrix: Tensor  # [B, P]
 
 
@@ -47,7 +53,7 @@ class GradientPasses:
         scorer: Scorer,
         samples: Iterable[Sample],
         budget: int,
-        token_losses: TokenLosses | None = None,
+        token_losses: TokenLossFunction | None = None,
         shared: bool = True,
     ) -> None:
         """One row for all samples that are equal; `budget` bytes of gradients may be in memory at once.
@@ -57,20 +63,23 @@ class GradientPasses:
         self._scorer, self.token_losses = scorer, token_losses
         self.budget, self._shared = budget, shared
         rows = list({self.row_of(s): s for s in samples}.values())
+        # For a sharded base, whose processes have to run the model equally often (`in_step`).
         self._spare = make_micro_batches(scorer.row_layout, rows[:1], scorer.tokens)
-        rows = self._own(rows) if shared else rows
-        each = _bytes(scorer.model)
-        most = max(budget // each, 1)
-        self.fits = all(all_gather(each * len(rows) <= budget))  # the same in all processes
+        rows = self._local(rows) if shared else rows
+        weights = [module.weight for module in lora_factors(scorer.model).values()]
+        # Gradients have 32 bits at least, whatever the weights have.
+        row_bytes = sum(weight.numel() * max(weight.itemsize, 4) for weight in weights)
+        most = max(budget // row_bytes, 1)
+        self.fits = all(all_gather(row_bytes * len(rows) <= budget))  # the same in all processes
         self._micro_batches = make_micro_batches(scorer.row_layout, rows, scorer.tokens)
-        self._batches = _blocks(_cut(self._micro_batches, most), most)
+        self._batches = _blocks(self._micro_batches, most)
         self._cached: list[GradientBlock] = []
 
-    def row_of(self, sample: Sample) -> Row:
+    def row_of(self, sample: Sample) -> GradientRow:
         """Samples of one row have one gradient."""
         return (*row_of(sample)[:2], sample.member) if self.token_losses else row_of(sample)
 
-    def _own(self, rows: Sequence[Sample]) -> list[Sample]:
+    def _local(self, rows: Sequence[Sample]) -> list[Sample]:
         """This process's share of the rows, in their order: about as many tokens as each other process has."""
         order = sorted(range(len(rows)), key=lambda place: len(rows[place].prompt) + len(rows[place].completion))
         return [rows[place] for place in sorted(local_part(order))]
@@ -93,7 +102,7 @@ class GradientPasses:
         for batches in _progress(self._batches):
             parts = [self._collect(next(steps)[0]) for _ in batches]
             yield _joined([s for batch in batches for s in batch.samples], parts)
-        for batch, _ in steps:  # that do not count
+        for batch, _ in steps:  # those that do not count
             self._collect(batch)
 
     def by_layer(self, visit: LayerVisit) -> Iterator[list[Sample]]:
@@ -103,7 +112,7 @@ class GradientPasses:
         """
         if self._cached:
             for block in self._cached:
-                visit(block.rows, block.own)
+                visit(block.rows, block.gradients)
                 yield block.rows
             return
         steps = self._steps(self._micro_batches)
@@ -113,7 +122,7 @@ class GradientPasses:
             stream_gradients(
                 self._scorer.model,
                 partial(self._values, batch),
-                lambda name, own, rows=rows: visit(rows, {name: own}),  # type: ignore[misc]
+                lambda name, gradients, rows=rows: visit(rows, {name: gradients}),  # type: ignore[misc]
             )
             yield rows
         for batch, _ in steps:  # that do not count
@@ -126,17 +135,17 @@ class GradientPasses:
         return collect_gradients(self._scorer.model, partial(self._values, batch))
 
     def _values(self, batch: MicroBatch) -> Tensor:
-        """Of each of B samples what its gradient is of, [B]."""
+        """The numbers [B] of B samples whose gradients are asked for: Σ log p, or Σ of the token losses."""
         scored = self._scorer.score(batch)
         if self.token_losses is None:
             return scored.logprobs.sum(1)
         return summed_losses(batch.samples, scored, self.token_losses)
 
-    def sum_by_row(self, samples: Sequence[Sample], numbers: Sequence[float]) -> dict[Row, float]:
+    def sum_by_row(self, samples: Sequence[Sample], numbers: Sequence[float]) -> dict[GradientRow, float]:
         """The sum of the numbers of each row's samples."""
         return sum_by_row(self.row_of, samples, numbers)
 
-    def gradient(self, weights: Mapping[Row, float]) -> Direction:
+    def gradient(self, weights: Mapping[GradientRow, float]) -> Direction:
         """Σ weight · gradient over all rows, of all processes; one pass over them."""
         total = GradientSum(self, weights)
         for _ in self.by_layer(total.add):
@@ -157,19 +166,19 @@ class GradientPasses:
 class GradientSum:
     """Σ weight · g over the rows that a pass has computed."""
 
-    def __init__(self, passes: GradientPasses, weights: Mapping[Row, float]) -> None:
+    def __init__(self, passes: GradientPasses, weights: Mapping[GradientRow, float]) -> None:
         """`weights` of the rows; 0 of those that it lacks."""
         self._parts: dict[str, Tensor] = {}
         self._passes, self._weights = passes, weights
         self._rows: Sequence[Sample] | None = None  # of the last call, whose weights are on the device
 
-    def add(self, rows: Sequence[Sample], own: SampleGradients) -> None:
+    def add(self, rows: Sequence[Sample], gradients: SampleGradients) -> None:
         """Add the gradients of B rows for some factors."""
         if rows is not self._rows:  # once for all factors: a copy to a card waits for it
             numbers = [self._weights.get(self._passes.row_of(s), 0.0) for s in rows]
-            device = next(iter(own.values())).device
+            device = next(iter(gradients.values())).device
             self._rows, self._row_weights = rows, torch.tensor(numbers, dtype=torch.float64, device=device)
-        for name, part in weighted_sum(own, self._row_weights).items():
+        for name, part in weighted_sum(gradients, self._row_weights).items():
             self._parts[name] = self._parts[name] + part if name in self._parts else part
 
     def gathered(self) -> Direction:
@@ -177,42 +186,30 @@ class GradientSum:
         return self._passes.add_up(self._parts)
 
 
-def _cut(batches: Sequence[MicroBatch], most: int) -> list[MicroBatch]:
-    """Micro-batches of at most `most` samples."""
-    return [
-        MicroBatch(batch.layout, [[s] for s in batch.samples[start : start + most]])
-        for batch in batches
-        for start in range(0, len(batch.samples), most)
-    ]
-
-
 def _blocks(batches: Sequence[MicroBatch], most: int) -> list[list[MicroBatch]]:
-    """Micro-batches in blocks, where `most` rows may be in memory at once: joining a block's batches copies them."""
+    """Micro-batches in blocks, where `most` rows may be in memory at once; longer ones are cut to that."""
     blocks: list[list[MicroBatch]] = []
+    # An eighth of what fits: joining a block's batches copies them.
     size, room = 0, min(BLOCK_ROWS, most // 8)
     for batch in batches:
-        if not blocks or size + len(batch.samples) > room:
-            blocks.append([])
-            size = 0
-        blocks[-1].append(batch)
-        size += len(batch.samples)
+        for start in range(0, len(batch.samples), most):
+            part = MicroBatch(batch.layout, [[s] for s in batch.samples[start : start + most]])
+            if not blocks or size + len(part.samples) > room:
+                blocks.append([])
+                size = 0
+            blocks[-1].append(part)
+            size += len(part.samples)
     return blocks
 
 
 def _joined(samples: list[Sample], parts: Sequence[SampleGradients]) -> GradientBlock:
     """All rows in one matrix [B, P], and each factor's part of it."""
-    rows = [torch.cat([own.flatten(1) for own in part.values()], 1) for part in parts]
+    rows = [torch.cat([factor.flatten(1) for factor in part.values()], 1) for part in parts]
     matrix = rows[0] if len(rows) == 1 else torch.cat(rows)
-    shapes = {name: own.shape[1:] for name, own in parts[0].items()}
+    shapes = {name: factor.shape[1:] for name, factor in parts[0].items()}
     pieces = torch.split(matrix, [shape.numel() for shape in shapes.values()], 1)
-    views = {name: own.view(-1, *shape) for (name, shape), own in zip(shapes.items(), pieces, strict=True)}
+    views = {name: piece.view(-1, *shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
     return GradientBlock(samples, views, matrix)
-
-
-def _bytes(model: Any) -> int:
-    """Of the gradient of one sample."""
-    weights = [module.weight for module in lora_factors(model).values()]
-    return sum(weight.numel() * max(weight.itemsize, 4) for weight in weights)
 
 
 def _progress(batches: Sequence[T]) -> Iterable[T]:

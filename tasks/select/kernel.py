@@ -9,16 +9,16 @@ Every pair is computed, so one side has to be in memory: as many validation rows
 part one pass over the training rows. Several processes have a share of the training rows each, and all validation rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
 from tasks.model.sample import Sample
 from tasks.params.fields import Similarity
-from tasks.select.gradient_algebra import safe_inverse
 from tasks.select.gradient_passes import GradientBlock, GradientPasses
-from tasks.select.losses import Row, Validation, row_of
+from tasks.select.losses import GradientRow, Validation, row_of
+from tasks.select.sample_gradients import safe_inverse
 
 Normed = tuple[list[Sample], Tensor, Tensor]
 """Rows, gradients of each [B, P], and one over their norms [B] in float64."""
@@ -40,7 +40,7 @@ class KernelSums:
         validation: Validation,
         cached: GradientPasses,
         similarity: Similarity,
-        row_of_training: Callable[[Sample], Row],
+        row_of_training: Callable[[Sample], GradientRow],
         without_group: bool = False,
     ) -> None:
         """`cached` passes over all validation rows, in every process; `row_of_training` is that of the passes over the
@@ -48,7 +48,7 @@ class KernelSums:
         self._weights = validation.row_weights
         self._parts = _parts(cached)
         self._part: list[Normed] = []
-        self._sums = dict[Row, float]()
+        self._sums = dict[GradientRow, float]()
         self._similarity, self._row_of, self._without_group = similarity, row_of_training, without_group
 
     def next_part(self) -> bool:
@@ -58,25 +58,20 @@ class KernelSums:
 
     def add(self, block: GradientBlock) -> None:
         """Add the part's terms to the sums of the block's rows."""
-        _, own, inverse_norms = _normed(block)
-        for others, theirs, their_inverse_norms in self._part:
-            kernel = (own @ theirs.T).double()
+        _, gradients, inverse_norms = _normed(block)
+        for voters, votes, vote_inverse_norms in self._part:
+            kernel = (gradients @ votes.T).double()
             if self._similarity == "local":
-                kernel = (kernel * inverse_norms[:, None] * their_inverse_norms).clamp(min=0) ** SHARPNESS
+                kernel = (kernel * inverse_norms[:, None] * vote_inverse_norms).clamp(min=0) ** SHARPNESS
             if self._without_group:
-                kernel *= kernel.new_tensor(_of_other_problems(block.rows, others))
-            weights = kernel.new_tensor([self._weights[row_of(s)] for s in others])
+                kernel *= kernel.new_tensor([[s.problem_id != v.problem_id for v in voters] for s in block.rows])
+            weights = kernel.new_tensor([self._weights[row_of(v)] for v in voters])
             for sample, value in zip(block.rows, (kernel @ weights).tolist(), strict=True):
                 self._sums[self._row_of(sample)] = self.of(self._row_of(sample)) + value
 
-    def of(self, row: Row) -> float:
-        """x of a row."""
+    def of(self, row: GradientRow) -> float:
+        """The sum x of a row, so far."""
         return self._sums.get(row, 0.0)
-
-
-def _of_other_problems(rows: Sequence[Sample], others: Sequence[Sample]) -> list[list[bool]]:
-    """Whether a row and a validation row are of two problems; [B, B of the others]."""
-    return [[s.problem_id != other.problem_id for other in others] for s in rows]
 
 
 def _parts(passes: GradientPasses) -> Iterator[list[Normed]]:

@@ -22,36 +22,40 @@ from torch import Tensor
 from tasks.model.sample import Sample
 from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.advantages import known_rewards
+from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import ValidationLoss
+from tasks.params.sections import Influence
+from tasks.seeds import derive_seed
 
-TokenLosses = Callable[[Sequence[Sample], TokenScores], Tensor]
+TokenLossFunction = Callable[[Sequence[Sample], TokenScores], Tensor]
 """R samples and their token scores → the loss of each token [R, C], differentiable.
 
 A sample's losses must not depend on other samples. Values where the mask is False are ignored.
 """
 
-
-Row = tuple[str, tuple[int, ...], int | None]
+GradientRow = tuple[str, tuple[int, ...], int | None]
 """Problem and completion: samples that share both have one score gradient. And the place in the group, where the
 gradient is that of a loss, which may differ."""
 
 
-def row_of(sample: Sample) -> Row:
-    """Samples of one row have the same score gradient."""
+def row_of(sample: Sample) -> GradientRow:
+    """The row of the sample's score gradient."""
     return sample.problem_id, sample.completion, None
 
 
-def sum_by_row(row: Callable[[Sample], Row], samples: Sequence[Sample], numbers: Sequence[float]) -> dict[Row, float]:
+def sum_by_row(
+    row: Callable[[Sample], GradientRow], samples: Sequence[Sample], numbers: Sequence[float]
+) -> dict[GradientRow, float]:
     """The sum of the numbers of each row's samples; both [n]."""
-    sums = dict[Row, float]()
+    sums = dict[GradientRow, float]()
     for sample, number in zip(samples, numbers, strict=True):
         sums[row(sample)] = sums.get(row(sample), 0.0) + number
     return sums
 
 
 def loss_denominator(samples: Sequence[Sample], averaging: TokenWeights) -> int:
-    """N of these samples, at least 1."""
+    """N, what an update step on these samples divides its loss by; at least 1."""
     return max(averaging.denominator([len(s.completion) for s in samples]), 1)
 
 
@@ -71,7 +75,7 @@ def token_loss_weights(
     return [averaging.weight(len(s.completion)) / denominator if s.has_signal else 0.0 for s in samples]
 
 
-def summed_losses(samples: Sequence[Sample], scored: TokenScores, token_losses: TokenLosses) -> Tensor:
+def summed_losses(samples: Sequence[Sample], scored: TokenScores, token_losses: TokenLossFunction) -> Tensor:
     """Σ_t l_it of each of R samples, [R]."""
     return token_losses(samples, scored).masked_fill(~scored.mask, 0).sum(1)
 
@@ -103,14 +107,14 @@ def contrast(rewards: Sequence[float | None]) -> list[float]:
 
 @dataclass(frozen=True)
 class Validation:
-    """The validation loss."""
+    """The validation loss: samples, each with its coefficient."""
 
     samples: Sequence[Sample]
     coefficients: Sequence[float]  # c of each sample
 
     @property
     def tokens(self) -> int:
-        """M, at least 1."""
+        """M, the number of all tokens; at least 1."""
         return max(sum(len(s.completion) for s in self.samples), 1)
 
     @property
@@ -120,7 +124,7 @@ class Validation:
         return [-c / tokens for c in self.coefficients]
 
     @property
-    def row_weights(self) -> dict[Row, float]:
+    def row_weights(self) -> dict[GradientRow, float]:
         """The weight of each row's score in ∇L_val."""
         return sum_by_row(row_of, self.samples, self.score_weights)
 
@@ -128,11 +132,34 @@ class Validation:
     def samples_with_signal(self) -> list[Sample]:
         return [s for s, c in zip(self.samples, self.coefficients, strict=True) if c]
 
-    def distinct_rows(self) -> tuple[list[Sample], dict[Row, float]]:
+    def distinct_rows(self) -> tuple[list[Sample], dict[GradientRow, float]]:
         """One sample of each row with a signal, and the sum of each row's coefficients."""
-        first, parts = dict[Row, Sample](), dict[Row, list[float]]()
+        first, parts = dict[GradientRow, Sample](), dict[GradientRow, list[float]]()
         for s, c in zip(self.samples, self.coefficients, strict=True):
             if c:
                 first.setdefault(row_of(s), s)
                 parts.setdefault(row_of(s), []).append(c * s.count)
         return list(first.values()), {row: math.fsum(values) for row, values in parts.items()}
+
+
+def validation_of(groups: Sequence[SampleGroup], influence: Influence, round: int) -> Validation:
+    """The loss of the groups of a split, by `influence.loss` and of those samples that `influence.sampling` takes.
+
+    Coefficients are those among all samples of the groups, before the highest or lowest are taken. A seed decides
+    between equal rewards.
+    """
+    samples = samples_in(groups)
+    rewards = [reward for group in groups for reward in group.baseline_rewards]
+    advantages = [advantage for group in groups for advantage in group.advantages]
+    coefficients = coefficients_of(influence.loss, advantages, rewards)
+    if influence.validation == "same_batch" or influence.sampling == "random":
+        return Validation(samples, coefficients)
+    sign = -1 if influence.sampling == "highest" else 1
+    known = [place for place, reward in enumerate(rewards) if reward is not None]
+
+    def order(place: int) -> tuple[float, int]:
+        sample = samples[place]
+        return sign * (rewards[place] or 0.0), derive_seed("validation", round, sample.problem_id, sample.member)
+
+    taken = sorted(sorted(known, key=order)[: influence.k])
+    return Validation([samples[place] for place in taken], [coefficients[place] for place in taken])

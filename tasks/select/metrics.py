@@ -47,10 +47,11 @@ def selection_metrics(
     }
     for proposer in dict.fromkeys(proposers):
         numbers[f"selected_share_{proposer}"] = _kept(line for line, _, by in rows if by == proposer)
-    return numbers | _measured([line for line, _, _ in rows])
+    return numbers | _influence_metrics([line for line, _, _ in rows])
 
 
-def _measured(lines: Sequence[Selected]) -> dict[str, float]:
+def _influence_metrics(lines: Sequence[Selected]) -> dict[str, float]:
+    """Numbers of the influences of samples with a signal; {} where none was to be measured."""
     import numpy as np
 
     # a sample whose advantage update.negative_weight makes 0 has no gradient, and influence 0 whatever it is

@@ -27,11 +27,10 @@ from tasks.statistics.logistic_regression import LogisticRegression, fit_logisti
 from tasks.trajectories import RewardedTrajectory
 
 if TYPE_CHECKING:
-    from numpy import bool_, float64
+    from numpy import bool_
     from numpy.typing import NDArray
 
-    Floats = NDArray[float64]
-    Bools = NDArray[bool_]
+    from tasks.statistics.logistic_regression import Floats
 
 REWARD = "reward"
 """The name of the whole reward among its terms."""
@@ -63,7 +62,7 @@ LISTED = 20
 
 
 def audit_metrics(audit: RewardAudit) -> dict[str, float]:
-    """Of the stage `select`; audit_right and audit_err are 0 where the audit cannot tell."""
+    """What the stage `select` reports of it; audit_right and audit_err are 0 where the audit cannot tell."""
     return {
         "audit_right": int(audit.answer == "right"),
         "audit_err": int(audit.answer == "err"),
@@ -75,13 +74,13 @@ def audit_metrics(audit: RewardAudit) -> dict[str, float]:
 
 
 class _Group(NamedTuple):
-    """A problem's completions."""
+    """What the audit reads of a problem's completions."""
 
     problem_id: ProblemId
     template: str  # or the source, where there is none
     features: "Floats"  # [G, F]
     rewards: dict[str, "Floats"]  # REWARD and each term of it, [G]; NaN = failed
-    independent: "Bools"  # [G] the samples whose rewards are compared
+    independent: "NDArray[bool_]"  # [G] the samples whose rewards are compared
 
 
 class _Excess(NamedTuple):
@@ -93,16 +92,16 @@ class _Excess(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """Of the two shares."""
+        """The difference of the two shares."""
         return self.contradicted - self.expected
 
     def is_above(self, deviations: float) -> bool:
-        """Whether that is more than is tolerated, by this number of standard errors."""
+        """Whether the excess is more than is tolerated, by this number of standard errors."""
         return self.excess - deviations * self.error > TOLERATED
 
 
 class _Comparison(NamedTuple):
-    """Training's rewards, or one term of them, against validation's."""
+    """Training's rewards, or a term of them, against validation's."""
 
     all: _Excess
     low: _Excess  # where p < ½: successes that should be none
@@ -145,25 +144,27 @@ def audit_rewards(train: Iterable[RewardedTrajectory], validation: Sequence[Rewa
 
     Reads each trajectory of `train` once. Completions whose reward failed do not count.
     """
-    votes = min((len(voters_of(own, len(own.members))) for own, _ in validation), default=0)
-    ours = _with_rewards([_group(rewarded, votes) for rewarded in train], REWARD)
-    theirs = _with_rewards([_group(rewarded, votes) for rewarded in validation], REWARD)
-    compared = _compare(ours, theirs, REWARD)
+    # Both splits vote with equally many samples: of more voters the shares have other distributions, and a regression
+    # that learned from groups of one size says little of groups of another.
+    votes = min((len(voters_of(trajectory, len(trajectory.members))) for trajectory, _ in validation), default=0)
+    audited = _with_rewards([_group(rewarded, votes) for rewarded in train], REWARD)
+    trusted = _with_rewards([_group(rewarded, votes) for rewarded in validation], REWARD)
+    compared = _compare(audited, trusted, REWARD)
     if compared is None:
-        count, needed = len(theirs), max(FEWEST, 2 * len(theirs))
+        count, needed = len(trusted), max(FEWEST, 2 * len(trusted))
         return RewardAudit(
             answer="unclear", wrong=0, error=0, contradicted=0, expected=0, problems=count, needed=needed
         )
-    audit = _answer(compared, len(theirs))
+    audit = _answer(compared, len(trusted))
     if audit.answer != "err":
         return audit
-    names = [name for name in theirs[0].rewards if name != REWARD]
+    names = [name for name in trusted[0].rewards if name != REWARD]
     terms = [
         AuditShare(name=name, contradicted=term.all.contradicted, excess=term.all.excess)
         for name in names
-        if len(names) > 1 and (term := _compare(ours, theirs, name))
+        if len(names) > 1 and (term := _compare(audited, trusted, name))  # a single term is the reward itself
     ]
-    return audit.model_copy(update={"terms": terms, "templates": _by_template(ours, compared)})
+    return audit.model_copy(update={"terms": terms, "templates": _by_template(audited, compared)})
 
 
 def _group(rewarded: RewardedTrajectory, votes: int) -> _Group:
@@ -192,7 +193,7 @@ def _with_rewards(groups: Sequence[_Group], name: str) -> list[_Group]:
 
 
 def _compare(train: Sequence[_Group], validation: Sequence[_Group], name: str) -> _Comparison | None:
-    """Of the problems with a known reward; None where there are hardly any, or validation's rewards are all equal."""
+    """The comparison over problems with a known reward; None of hardly any, or where validation's rewards are equal."""
     import numpy as np
 
     train, validation = _with_rewards(train, name), _with_rewards(validation, name)
@@ -200,32 +201,36 @@ def _compare(train: Sequence[_Group], validation: Sequence[_Group], name: str) -
     if not train or len(validation) < FOLDS or min(lows) == max(highs):
         return None
     scale = Scale(float(min(lows)), float(max(highs)))
+    # A regression predicts the problems that it has seen too well: each of validation's is predicted by the one without
+    # its fold, and training's, which none has seen, by all of them, so that both are predicted by equally much data.
     folds = [[g for place, g in enumerate(validation) if place % FOLDS != fold] for fold in range(FOLDS)]
     models = [_fit(groups, name, scale) for groups in folds]
     held_out = [models[place % FOLDS].predict(group.features) for place, group in enumerate(validation)]
-    theirs = np.array([_contradicted(g, p, name, scale) for g, p in zip(validation, held_out, strict=True)])
-    ours = np.array(
+    expected = np.array([_contradicted(g, p, name, scale) for g, p in zip(validation, held_out, strict=True)])
+    contradicted = np.array(
         [
             np.mean([_contradicted(group, model.predict(group.features), name, scale) for model in models], axis=0)
             for group in train
         ]
     )
     return _Comparison(
-        all=_excess(ours.sum(1), theirs.sum(1)),
-        low=_excess(ours[:, 0], theirs[:, 0]),
-        high=_excess(ours[:, 1], theirs[:, 1]),
-        sums=ours.sum(1),
+        all=_excess(contradicted.sum(1), expected.sum(1)),
+        low=_excess(contradicted[:, 0], expected[:, 0]),
+        high=_excess(contradicted[:, 1], expected[:, 1]),
+        sums=contradicted.sum(1),
         model=_fit(validation, name, scale),
         scale=scale,
     )
 
 
-def _excess(ours: "Floats", theirs: "Floats") -> _Excess:
-    """Of sums [P, 2] of training's and validation's problems. Of no contradiction among n the error is 1/n, not 0."""
-    (contradicted, own_error), (expected, error) = _ratio(ours), _ratio(theirs)
-    weights = theirs[:, 1]
-    fewest = float((weights**2).sum()) / max(float(weights.sum()) ** 2, 1e-12)  # 1/n of n equally weighted problems
-    return _Excess(contradicted, expected, math.hypot(own_error, max(error, fewest)))
+def _excess(train: "Floats", validation: "Floats") -> _Excess:
+    """The excess from the sums [P, 2] of training's and validation's problems."""
+    (contradicted, train_error), (expected, error) = _ratio(train), _ratio(validation)
+    # Where none of n problems is contradicted, the ratio's error would be 0, and a single contradiction in training
+    # more than chance. It is 1/n at least, of n problems of unequal weights.
+    weights = validation[:, 1]
+    fewest = float((weights**2).sum()) / max(float(weights.sum()) ** 2, 1e-12)
+    return _Excess(contradicted, expected, math.hypot(train_error, max(error, fewest)))
 
 
 def _fit(groups: Sequence[_Group], name: str, scale: Scale) -> LogisticRegression:
@@ -259,24 +264,26 @@ def _ratio(sums: "Floats") -> tuple[float, float]:
 
 
 def _answer(compared: _Comparison, problems: int) -> RewardAudit:
-    found, sides = compared.all, (compared.all, compared.low, compared.high)
-    slope = max(1 - 2 * found.expected, TOLERATED)
+    whole, sides = compared.all, (compared.all, compared.low, compared.high)
+    slope = max(1 - 2 * whole.expected, TOLERATED)
+    # Three questions share the probability of a false alarm (Bonferroni).
     alarm, certain = NormalDist().inv_cdf(1 - FALSE_ALARM / len(sides)), NormalDist().inv_cdf(CERTAINTY)
     answer: AuditAnswer = "unclear"
     needed = 0
     if problems >= FEWEST and any(side.is_above(alarm) for side in sides):
         answer = "err"
-    elif problems >= FEWEST and found.excess + certain * found.error < NOTICED * slope:
+    elif problems >= FEWEST and whole.excess + certain * whole.error < NOTICED * slope:
         answer = "right"
     else:
+        # The error falls with √problems: with this number an excess of NOTICED raises the alarm with CERTAINTY.
         visible = max(NOTICED * slope - TOLERATED, TOLERATED)
-        needed = max(math.ceil(problems * ((alarm + certain) * found.error / visible) ** 2), 2 * problems, FEWEST)
+        needed = max(math.ceil(problems * ((alarm + certain) * whole.error / visible) ** 2), 2 * problems, FEWEST)
     return RewardAudit(
         answer=answer,
-        wrong=min(max(found.excess / slope, 0.0), 1.0),
-        error=found.error / slope,
-        contradicted=found.contradicted,
-        expected=found.expected,
+        wrong=min(max(whole.excess / slope, 0.0), 1.0),
+        error=whole.error / slope,
+        contradicted=whole.contradicted,
+        expected=whole.expected,
         problems=problems,
         needed=needed,
     )
@@ -286,11 +293,11 @@ def _by_template(train: Sequence[_Group], compared: _Comparison) -> list[AuditSh
     import numpy as np
 
     sums = defaultdict[str, list["Floats"]](list)
-    for group, own in zip(train, compared.sums, strict=True):
-        sums[group.template].append(own)
-    shares = {name: _ratio(np.array(own))[0] for name, own in sums.items()}
-    found = [
+    for group, of_problem in zip(train, compared.sums, strict=True):
+        sums[group.template].append(of_problem)
+    contradicted = {name: _ratio(np.array(of_template))[0] for name, of_template in sums.items()}
+    shares = [
         AuditShare(name=name, contradicted=share, excess=share - compared.all.expected)
-        for name, share in shares.items()
+        for name, share in contradicted.items()
     ]
-    return sorted(found, key=lambda share: -share.excess)[:LISTED]
+    return sorted(shares, key=lambda share: -share.excess)[:LISTED]

@@ -1,4 +1,4 @@
-"""The gradient of each sample of a batch, over the adapter, from one backward pass.
+"""The gradient of each sample of a batch, over the adapter, from one backward pass; and arithmetic on such gradients.
 
 A LoRA factor is a linear map y = W x. With g = ∂L/∂y, sample i's gradient is ∇_W L_i = Σ_t g_it x_itᵀ: the product that
 makes a batch's gradient, made for each sample. The LoRA linears of `lora_linears.py` do it in their own
@@ -9,6 +9,7 @@ adapter) makes every ∇_A zero, as it should. (TracIn: Pruthi et al. 2020; per-
 Goodfellow 2015, arXiv:1510.01799.)
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -75,7 +76,7 @@ def stream_gradients(model: Any, values: Callable[[], Tensor], hook: GradientHoo
         calls[name] += 1
 
     def catch(name: str, x: Tensor, gradient: Tensor) -> None:
-        """Of ∂L/∂y [B, T, out] and the factor's input [B, T, in]."""
+        """Make the samples' gradients from ∂L/∂y [B, T, out] and the factor's input [B, T, in]."""
         if name not in factors:  # not trained
             return
         if x.dim() != 3:
@@ -84,8 +85,8 @@ def stream_gradients(model: Any, values: Callable[[], Tensor], hook: GradientHoo
                 "apart; leave its layer out of policy.lora.targets"
             )
         with torch.autocast(x.device.type, enabled=False):  # it would make products in few bits
-            own = _outer(gradient, x)
-            waiting[name] = waiting[name] + own if name in waiting else own
+            outer = _outer(gradient, x)
+            waiting[name] = waiting[name] + outer if name in waiting else outer
             left[name] -= 1
             if not left[name]:
                 hook(name, waiting.pop(name))
@@ -93,6 +94,8 @@ def stream_gradients(model: Any, values: Callable[[], Tensor], hook: GradientHoo
     with _caught(model, factors, catch, called) as embedded:
         totals = values()
         left = calls.copy()  # a layer that the backward pass computes again is not called once more
+        # With respect to the embedded tokens, which are below every factor, so that all hooks are reached; no weight
+        # needs a gradient, which would be the sum over the batch.
         torch.autograd.grad(totals.sum(), embedded)
         for name in list(waiting):  # not all of its calls have to do with the values
             hook(name, waiting.pop(name))
@@ -100,9 +103,10 @@ def stream_gradients(model: Any, values: Callable[[], Tensor], hook: GradientHoo
 
 
 def _outer(gradient: Tensor, x: Tensor) -> Tensor:
-    """Σ_t g_t x_tᵀ of each sample; [B, T, out], [B, T, in] → [B, out, in]. The thin side first: a CPU likes that."""
+    """Σ_t g_t x_tᵀ of each sample; [B, T, out], [B, T, in] → [B, out, in]."""
     wide = torch.promote_types(x.dtype, torch.float32)
     gradient, x = gradient.to(wide), x.to(wide)
+    # The thin side of a factor first: a product of few rows and many columns is the faster of the two on a CPU.
     if gradient.shape[-1] <= x.shape[-1]:
         return torch.bmm(gradient.mT, x)
     return torch.bmm(x.mT, gradient).mT
@@ -135,3 +139,42 @@ def _caught(model: Any, factors: dict[str, Any], catch: Capture, called: OnCall)
                 stack.callback(module.register_forward_hook(watch(name)).remove)
         stack.callback(model.get_input_embeddings().register_forward_hook(mark).remove)
         yield embedded
+
+
+def products(gradients: SampleGradients, direction: Direction) -> Tensor:
+    """⟨g_i, direction⟩ [B], in float64."""
+    parts = [(part.flatten(1) @ direction[name].to(part.dtype).flatten()).double() for name, part in gradients.items()]
+    return torch.stack(parts).sum(0)
+
+
+def squared_norms(gradients: SampleGradients) -> Tensor:
+    """‖g_i‖² [B], in float64."""
+    parts = [torch.linalg.vector_norm(part.flatten(1), dim=1).double().square() for part in gradients.values()]
+    return torch.stack(parts).sum(0)
+
+
+def weighted_sum(gradients: SampleGradients, weights: Tensor) -> dict[str, Tensor]:
+    """Σ_i weights_i g_i, of the factors' shapes; weights [B]."""
+    return {name: (weights.to(part) @ part.flatten(1)).view(part.shape[1:]) for name, part in gradients.items()}
+
+
+def row_products(a: Tensor, b: Tensor) -> list[float]:
+    """⟨a_i, b_i⟩ of each row, [B, P] and [B, P] → [B] in float64."""
+    sums: list[float] = (a.double() * b.double()).sum(1).tolist()
+    return sums
+
+
+def safe_inverse(norms: Tensor) -> Tensor:
+    """1 / norms, 0 for those that are 0; [B] in float64."""
+    return (norms > 0) / norms.clamp(min=1e-300)
+
+
+def direction_cosine(a: Direction, b: Direction) -> float:
+    """The cosine of the angle between two directions; 0 where one of them is 0."""
+    product = sum(float((part.double() * b[name].double()).sum()) for name, part in a.items())
+    return product / max(direction_norm(a) * direction_norm(b), 1e-300)
+
+
+def direction_norm(direction: Direction) -> float:
+    """‖direction‖, in float64."""
+    return math.sqrt(sum(float(part.double().square().sum()) for part in direction.values()))

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING
 from tasks.trajectories import Member, Trajectory
 
 if TYPE_CHECKING:
-    from numpy import float64
-    from numpy.typing import NDArray
-
-    Floats = NDArray[float64]
+    from tasks.statistics.logistic_regression import Floats
 
 
 def voters_of(trajectory: Trajectory, most: int) -> list[int]:
@@ -36,8 +33,8 @@ def consistency_features(trajectory: Trajectory, voters: list[int]) -> "Floats":
     counts = Counter(vote for place in voters if (vote := votes[place]))
     size, rows = max(len(voters), 1), []
     for place, (member, vote) in enumerate(zip(trajectory.members, votes, strict=True)):
-        own = place in voters
-        agreement = (counts[vote] - own) / max(len(voters) - own, 1) if vote else 0.0
+        is_voter = place in voters  # whose own vote is no evidence
+        agreement = (counts[vote] - is_voter) / max(len(voters) - is_voter, 1) if vote else 0.0
         rival = max((count for other, count in counts.items() if other != vote), default=0) / size
         rows.append(
             [

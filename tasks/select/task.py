@@ -11,7 +11,7 @@ from tasks.model.distributed.processes import run_in_processes
 from tasks.objective.groups import read_trajectories
 from tasks.params.params import Params
 from tasks.round_start import StoredModels
-from tasks.select.select_round import HeldOut, hold_out, processes_of, select_round
+from tasks.select.select_samples import HeldOut, hold_out, processes_of, select_samples
 from tasks.select.validation_rollout import sample_validation, write_validation
 from tasks.sources.user_code import find_modules_in
 from tasks.trajectories import RewardedTrajectory
@@ -29,16 +29,18 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         write_validation(layout, round, held_out.rewarded)
         if held_out.audit:
             write_json(layout.audit(round), held_out.audit)
-        run_in_processes(partial(select, train, held_out), processes_of(params), layout, params, round)
+        run_in_processes(partial(write_selection, train, held_out), processes_of(params), layout, params, round)
     except BaseException:
         shutil.rmtree(layout.validation(round), ignore_errors=True)  # a stage that fails leaves none of its outputs
         raise
 
 
-def select(train: Sequence[RewardedTrajectory], held_out: HeldOut, layout: Layout, params: Params, round: int) -> None:
+def write_selection(
+    train: Sequence[RewardedTrajectory], held_out: HeldOut, layout: Layout, params: Params, round: int
+) -> None:
     """Select at the policy of the round before; the first of several processes writes."""
     find_modules_in(layout.root, params.influence.selection, params.update.loss, params.update.advantages)
-    selection = select_round(StoredModels(layout, params, round), train, held_out, params, round)
+    selection = select_samples(StoredModels(layout, params, round), train, held_out, params, round)
     if not rank():
         write_jsonl(layout.selection(round), selection.lines)
         write_json(layout.metrics("select", round), selection.metrics)

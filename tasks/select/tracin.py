@@ -45,19 +45,25 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Similarity
-from tasks.select.gradient_algebra import products, row_products, squared_norms
 from tasks.select.gradient_passes import GradientPasses, GradientSum, LayerVisit
 from tasks.select.kernel import KernelSums
-from tasks.select.losses import Row, TokenLosses, Validation, row_of, score_weights, token_loss_weights
-from tasks.select.sample_gradients import Direction, SampleGradients
+from tasks.select.losses import (
+    GradientRow,
+    TokenLossFunction,
+    Validation,
+    row_of,
+    score_weights,
+    token_loss_weights,
+)
+from tasks.select.sample_gradients import Direction, SampleGradients, products, row_products, squared_norms
 
 BUDGET = 2**30
 """Bytes for gradients of single samples in memory."""
 
 
 @dataclass(frozen=True)
-class Measure:
-    """Choices of `influences`: the similarity, whose votes are left out, and the bytes for gradients in memory."""
+class Estimator:
+    """How influence is estimated: the similarity, whose votes are left out, and the bytes for gradients in memory."""
 
     similarity: Similarity = "dot"
     leave_out: Literal["own", "group"] | None = None
@@ -81,7 +87,7 @@ NO_SIGNAL = SampleInfluence(0.0, 0.0, 0.0)
 class Influences:
     """The influence of each sample, in order, ∇L_val, and Σ_i ∇L_i of the samples themselves."""
 
-    each: list[SampleInfluence]
+    samples: list[SampleInfluence]
     gradient: Direction
     train_gradient: Direction
 
@@ -99,9 +105,9 @@ def influences(
     samples: Sequence[Sample],
     averaging: TokenWeights,
     validation: Validation,
-    measure: Measure = Measure(),
+    estimator: Estimator = Estimator(),
     mean_weights: Sequence[float] | None = None,
-    token_losses: TokenLosses | None = None,
+    token_losses: TokenLossFunction | None = None,
     step_samples: Sequence[Sample] | None = None,
     cached: GradientPasses | None = None,
 ) -> Influences:
@@ -114,10 +120,11 @@ def influences(
 
     A pass over the validation samples makes the direction, and a pass over the samples the products, both layer by
     layer, so that no sample's gradient is in memory. `local`, and votes without the own group, keep gradients within
-    `measure.budget` bytes: they pass over the samples once for each part of the validation samples that fits. Several
+    `estimator.budget` bytes: they pass over the samples once for each part of the validation samples that fits. Several
     processes compute a share each, and all return the same.
     """
-    local, in_pairs = measure.similarity == "local", measure.similarity == "local" or measure.leave_out == "group"
+    local = estimator.similarity == "local"
+    in_pairs = local or estimator.leave_out == "group"
     if token_losses and local:
         raise GraftError(
             "influence.similarity: local compares completions by ∇ Σ log p, which is not the gradient of the token "
@@ -127,27 +134,29 @@ def influences(
     mean_weights = [abs(s.advantage) for s in samples] if mean_weights is None else mean_weights
     mean_weights = mean_weights if local else [0.0] * len(samples)
     if in_pairs:
-        cached = cached or cached_gradients(scorer, validation, measure.budget)
-    direction = validation_gradient(scorer, validation, measure.budget, cached)
+        cached = cached or cached_gradients(scorer, validation, estimator.budget)
+    direction = validation_gradient(scorer, validation, estimator.budget, cached)
     rows = [s for s, a, w in zip(samples, weights, mean_weights, strict=True) if a or w]
+    # Where the batch is its own validation, the gradients in memory are those of the samples, too.
     has_them = cached and token_losses is None and cached.has(rows)
-    passes = cached if cached and has_them else GradientPasses(scorer, rows, measure.budget, token_losses)
+    passes = cached if cached and has_them else GradientPasses(scorer, rows, estimator.budget, token_losses)
     sums = None
     if in_pairs and cached:
-        sums = KernelSums(validation, cached, measure.similarity, passes.row_of, measure.leave_out == "group")
+        sums = KernelSums(validation, cached, estimator.similarity, passes.row_of, estimator.leave_out == "group")
     projections, paired, train_gradient = _project(passes, direction, passes.sum_by_row(samples, weights), sums)
-    votes = dict[Row, float]()
-    if measure.leave_out == "own":
-        votes = _own_votes(scorer, passes, rows, validation, measure, projections)
+    votes = dict[GradientRow, float]()
+    if estimator.leave_out == "own":
+        votes = _own_votes(scorer, passes, rows, validation, estimator, projections)
     keys = [passes.row_of(s) for s in samples]
-    of_row = paired if in_pairs else {row: one.product for row, one in projections.items()}
+    of_row = paired if in_pairs else {row: projection.product for row, projection in projections.items()}
     x = [of_row.get(key, 0.0) - votes.get(key, 0.0) for key in keys]
-    means, each = shared_means(samples, x, mean_weights), [NO_SIGNAL] * len(samples)
-    for place, (a, own, mean, key) in enumerate(zip(weights, x, means, keys, strict=True)):
-        if a and (one := projections.get(key)):
-            influence = math.copysign(1.0, a) * (own - mean) if local else a * own
-            each[place] = SampleInfluence(influence, a * one.product, abs(a) * one.norm)
-    return Influences(each, direction, train_gradient)
+    means, scores = shared_means(samples, x, mean_weights), [NO_SIGNAL] * len(samples)
+    for place, (a, value, mean, key) in enumerate(zip(weights, x, means, keys, strict=True)):
+        if a and (projection := projections.get(key)):
+            # Weights of losses are below 0 for good completions, both here and in x: alike ones give more than 0.
+            influence = math.copysign(1.0, a) * (value - mean) if local else a * value
+            scores[place] = SampleInfluence(influence, a * projection.product, abs(a) * projection.norm)
+    return Influences(scores, direction, train_gradient)
 
 
 def _own_votes(
@@ -155,24 +164,23 @@ def _own_votes(
     passes: GradientPasses,
     rows: Sequence[Sample],
     validation: Validation,
-    measure: Measure,
-    projections: Mapping[Row, _Projection],
-) -> dict[Row, float]:
+    estimator: Estimator,
+    projections: Mapping[GradientRow, _Projection],
+) -> dict[GradientRow, float]:
     """The part of x of each row that its own completion adds: its weight in ∇L_val times k(g, s)."""
-    weights = validation.row_weights
-    if passes.token_losses is None:
-        own = {row: 1.0 if measure.similarity == "local" else one.norm**2 for row, one in projections.items()}
+    if passes.token_losses is None:  # then g is s: its cosine with itself is 1, its product ‖g‖²
+        kernel = {row: 1.0 if estimator.similarity == "local" else p.norm**2 for row, p in projections.items()}
     else:  # ⟨∇ Σ l, ∇ Σ log p⟩: another pass for each
-        scores = GradientPasses(scorer, rows, measure.budget, lambda _, scored: scored.logprobs)
-        pairs = zip(passes, scores, strict=True)
-        products = [
-            (passes.row_of(s), x)
-            for a, b in pairs
-            for s, x in zip(a.rows, row_products(a.matrix, b.matrix), strict=True)
+        scores = GradientPasses(scorer, rows, estimator.budget, lambda _, scored: scored.logprobs)
+        local = [
+            (passes.row_of(s), product)
+            for block, score_block in zip(passes, scores, strict=True)
+            for s, product in zip(block.rows, row_products(block.matrix, score_block.matrix), strict=True)
         ]
-        own = {row: x for part in all_gather(products) for row, x in part}
+        kernel = {row: product for part in all_gather(local) for row, product in part}
+    weights = validation.row_weights
     by_row = {passes.row_of(s): weights.get(row_of(s), 0.0) for s in rows}
-    return {row: by_row[row] * k for row, k in own.items()}
+    return {row: by_row[row] * k for row, k in kernel.items()}
 
 
 def validation_gradient(
@@ -205,16 +213,17 @@ def shared_means(samples: Sequence[Sample], products: Sequence[float], mean_weig
 
 
 def _project(
-    passes: GradientPasses, direction: Direction, weights: Mapping[Row, float], kernel: KernelSums | None
-) -> tuple[dict[Row, _Projection], dict[Row, float], Direction]:
+    passes: GradientPasses, direction: Direction, weights: Mapping[GradientRow, float], kernel: KernelSums | None
+) -> tuple[dict[GradientRow, _Projection], dict[GradientRow, float], Direction]:
     """The projections of all rows of all processes, their kernel sums if they are asked for, and Σ weight · g."""
-    projections, total, sums = dict[Row, _Projection](), GradientSum(passes, weights), list[Tensor]()
+    projections, total, sums = dict[GradientRow, _Projection](), GradientSum(passes, weights), list[Tensor]()
 
-    def visit(rows: Sequence[Sample], own: SampleGradients) -> None:
-        total.add(rows, own)
-        sums.append(torch.stack([squared_norms(own), products(own, direction)]))
+    def visit(rows: Sequence[Sample], gradients: SampleGradients) -> None:
+        total.add(rows, gradients)
+        sums.append(torch.stack([squared_norms(gradients), products(gradients, direction)]))
 
     for rows in _blocks_through(kernel, passes, visit) if kernel else passes.by_layer(visit):
+        # Added up on the device: a copy to the CPU for each layer would wait for it each time.
         squares, along = torch.stack(sums).sum(0)
         numbers = zip(map(passes.row_of, rows), squares.sqrt().tolist(), along.tolist(), strict=True)
         projections |= {row: _Projection(norm, product) for row, norm, product in numbers}
@@ -222,7 +231,7 @@ def _project(
     paired = {row: kernel.of(row) for row in projections} if kernel else {}
     gathered = all_gather((projections, paired))
     return (
-        {row: one for part, _ in gathered for row, one in part.items()},
+        {row: projection for part, _ in gathered for row, projection in part.items()},
         {row: x for _, part in gathered for row, x in part.items()},
         total.gathered(),
     )
@@ -234,7 +243,7 @@ def _blocks_through(kernel: KernelSums, passes: GradientPasses, visit: LayerVisi
     for block in passes:
         if more:
             kernel.add(block)
-        visit(block.rows, block.own)
+        visit(block.rows, block.gradients)
         yield block.rows
     while more and kernel.next_part():
         for block in passes:

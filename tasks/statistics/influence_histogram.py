@@ -27,7 +27,7 @@ class Bin(NamedTuple):
 
 
 def measured_lines(lines: Sequence[Selected]) -> list[Selected]:
-    """Those of samples that have a gradient and whose influence was measured."""
+    """The lines of samples that have a gradient and whose influence was measured."""
     return [line for line in lines if line.advantage != 0 and line.influence is not None and line.gradient_norm]
 
 

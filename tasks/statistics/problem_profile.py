@@ -76,12 +76,12 @@ def drift(profile: ProblemProfile, problems: Iterable[Problem]) -> Drift:
 
 def kind_of_problem(problem: Problem) -> str:
     """Its evaluator and the kind of its answer, as `graft problems` names it; of a user's own the evaluator alone."""
-    own = ":" in problem.evaluator
-    return problem.evaluator if own else f"{problem.evaluator}: {kind_of_answer(problem.answer)}"
+    is_user_code = ":" in problem.evaluator
+    return problem.evaluator if is_user_code else f"{problem.evaluator}: {kind_of_answer(problem.answer)}"
 
 
 def kind_of_answer(answer: Answer) -> str:
-    """In the plural, for people."""
+    """The kind of an answer in words for people, in the plural."""
     if isinstance(answer, list):
         return "with one accepted answer" if len(answer) == 1 else "with several accepted answers"
     kinds = {int: "integers", float: "decimals", str: "texts", dict: "objects", bool: "true or false"}

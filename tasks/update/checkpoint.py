@@ -50,7 +50,7 @@ class TrainingState:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a state."""
+        """Go back to a state that `state` gave: weights, optimiser, schedule and rows."""
         with torch.no_grad():
             for name, weight in self.weights.items():
                 weight.copy_(state["weights"][name])

@@ -19,10 +19,9 @@ from tasks.round_start import Models, RoundStart, start_round
 from tasks.seeds import derive_seed
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.checkpoint import Checkpoint
-from tasks.update.groups import selected_groups
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.sampler_correction import correct_groups
-from tasks.update.step_plan import UpdateGroup, plan_steps
+from tasks.update.step_plan import UpdateGroup, plan_steps, selected_groups
 from tasks.update.update import train
 
 
@@ -54,8 +53,7 @@ def update_round(
 ) -> RoundUpdate:
     """Train the policy that the round starts from on the selected samples, and with algorithm ppo its value head.
 
-    In several processes all call it together. The reference scores before the policy is trained, so that one model is
-    in memory. Raises GraftError where the lines are of other completions.
+    In several processes all call it together. Raises GraftError where the lines are of other completions.
     """
     params = with_ppo_objective(params)
     splits: list[Split] = list(dict.fromkeys(["train", *(line.split for line in lines)]))
@@ -66,9 +64,11 @@ def update_round(
             lines,
             TokenWeights(params.update.loss, params.policy.max_new_tokens),
         )
+        # One model is in memory: the reference scores before the policy is loaded that is to be trained.
         reference = start.reference
         if reference is None and params.update.beta > 0:
-            reference = reference_scores(models.reference(), groups, params)
+            samples = _samples(groups)
+            reference = score_samples(update_scorer(models.reference(), samples, params), samples)
         policy = models.policy()
         result = update_policy(policy, groups, reference, params, round, checkpoint, live, start.head)
     return RoundUpdate(policy, start, result)
@@ -84,7 +84,7 @@ def update_policy(
     live: LiveRows | None = None,
     value_head: Any = None,
 ) -> UpdateResult:
-    """Train the policy in place. `reference`: from `reference_scores`; None where `update.beta` is 0.
+    """Train the policy in place. `reference`: log-probabilities by the reference; None where `update.beta` is 0.
 
     `value_head`: trained, too, with algorithm ppo, where the samples of the groups have targets and `params` are from
     `with_ppo_objective`.
@@ -100,11 +100,6 @@ def update_policy(
     )
     rows, tokens_per_second = train(scorer, steps, update, reference, checkpoint, live, ppo)
     return UpdateResult(rows, round_metrics(rows, skipped, groups) | corrected, tokens_per_second)
-
-
-def reference_scores(reference: Policy, groups: Sequence[UpdateGroup], params: Params) -> Logprobs:
-    """The reference's log-probabilities of all samples."""
-    return score_samples(update_scorer(reference, _samples(groups), params), _samples(groups))
 
 
 def update_scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:

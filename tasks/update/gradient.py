@@ -58,9 +58,9 @@ class TokenSums:
     squared_errors: float = 0.0
 
     def add(self, other: "TokenSums") -> None:
-        for name, theirs in vars(other).items():
-            ours = getattr(self, name)
-            setattr(self, name, max(ours, theirs) if name == "ratio_max" else ours + theirs)
+        for name, added in vars(other).items():
+            total = getattr(self, name)
+            setattr(self, name, max(total, added) if name == "ratio_max" else total + added)
 
 
 def objective_of(params: Update) -> Objective:
@@ -83,23 +83,20 @@ def accumulate_gradient(
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, ppo, sum(g.denominator for g in step))
     batches = scorer.batches([s for g in step for s in g.samples], world_size())
-    threads = cpu.torch_threads(1) if _is_small(scorer, batches) else nullcontext()
+    parameters: int = sum(parameter.numel() for parameter in scorer.model.parameters())
+    is_small = parameters * max((batch.tokens for batch in batches), default=0) < SMALL_PASS
+    threads = cpu.torch_threads(1) if is_small else nullcontext()
     in_order = for_device(scorer.model.device, cpu=cpu.deterministic_operations, cuda=cuda.deterministic_operations)
     order = in_order() if params.deterministic else nullcontext()
     with fast_layers(scorer.model), order, threads:
         parts = backward(scorer.trained, batches, loss_of)
+    # Only now: all processes have come through, so that all raise together and none waits for another.
     if broken := [s for _, samples in parts for s in samples]:
         raise FloatingPointError(f"the loss of {sample_names(broken)} is not finite")
     sums = TokenSums()
     for part, _ in parts:
         sums.add(part)
     return sums
-
-
-def _is_small(scorer: Scorer, batches: Sequence[MicroBatch]) -> bool:
-    """Whether one torch thread computes all of these micro-batches as fast as several."""
-    parameters: int = sum(parameter.numel() for parameter in scorer.model.parameters())
-    return parameters * max((batch.tokens for batch in batches), default=0) < SMALL_PASS
 
 
 def _loss_of(
@@ -112,7 +109,11 @@ def _loss_of(
     batch: MicroBatch,
 ) -> tuple[Tensor, Callable[[], Callable[[], tuple[TokenSums, list[Sample]]]]]:
     """A micro-batch's part of the step's loss, and a function for its metrics, which returns one that reads them: sums,
-    and samples whose loss is not finite."""
+    and samples whose loss is not finite.
+
+    In two steps, as reading a number of a card waits for all that the card has to do: the sums are queued after the
+    backward pass, and read after the last micro-batch.
+    """
     samples, scored = batch.samples, scorer.score(batch)
     logprobs, mask = scored.logprobs, scored.mask
     targets = pad_targets(samples, logprobs) if ppo else None
@@ -129,21 +130,21 @@ def _loss_of(
     if ppo and targets and scored.values is not None:
         critic = value_losses(scored.values, targets.returns, mask)
         tokens = replace(tokens, loss=tokens.loss + ppo.value_weight * critic)
-    averaging = TokenWeights(params.loss, longest=1)  # for the weights alone
+    averaging = TokenWeights(params.loss, longest=1)  # for the weights alone, which `longest` has no part in
     numbers = [[s.count, averaging.weight(len(s.completion))] for s in samples]
     counts, averaged = to_device([torch.tensor(numbers, dtype=logprobs.dtype)], logprobs.device)[0].T[:, :, None]
     counts = counts * mask
     weights = counts * averaged
     loss = (tokens.loss * weights).sum() / denominator
 
-    def measure() -> Callable[[], tuple[TokenSums, list[Sample]]]:
+    def totals_of_batch() -> Callable[[], tuple[TokenSums, list[Sample]]]:
         totals = [_totals(tokens, loss, scored.entropies, counts, weights / denominator)]
         if ppo and critic is not None and targets and scored.values is not None:
-            errors, own = targets.returns - scored.values.detach(), ppo.value_weight * weights / denominator
-            totals.append(_value_totals(critic, errors, targets.returns, counts, own))
+            errors, value_weights = targets.returns - scored.values.detach(), ppo.value_weight * weights / denominator
+            totals.append(_value_totals(critic, errors, targets.returns, counts, value_weights))
         return partial(_read, totals, tokens.loss.detach().sum(1).isfinite(), samples)
 
-    return loss, measure
+    return loss, totals_of_batch
 
 
 def _read(totals: Sequence[Tensor], finite: Tensor, samples: Sequence[Sample]) -> tuple[TokenSums, list[Sample]]:
@@ -155,8 +156,8 @@ def _read(totals: Sequence[Tensor], finite: Tensor, samples: Sequence[Sample]) -
 
 def pad_advantages(samples: Sequence[Sample], like: Tensor, targets: PaddedTargets | None = None) -> Tensor:
     """The advantages [R, 1], or of each token [R, C] with PPO's targets or where the sampler is corrected for."""
-    own = torch.tensor([s.advantage for s in samples], dtype=like.dtype)[:, None]
-    advantages = targets.advantages if targets else to_device([own], like.device)[0]
+    column = torch.tensor([s.advantage for s in samples], dtype=like.dtype)[:, None]
+    advantages = targets.advantages if targets else to_device([column], like.device)[0]
     if not any(s.token_weights for s in samples):
         return advantages
     return advantages * pad_rows([s.token_weights or (1.0,) * len(s.completion) for s in samples], like)

@@ -37,32 +37,36 @@ def correct_groups(
     samples = [s for g in groups for s in g.samples if s.behaviour]
     if correction == "none" or not samples:
         return list(groups), {}
-    own = {key: tuple(row.tolist()) for key, row in score_samples(scorer, samples).items()}
+    scores = {key: tuple(row.tolist()) for key, row in score_samples(scorer, samples).items()}
 
     def corrected(sample: Sample) -> Sample:
-        scores = own.get(sample_key(sample))
-        if scores is None:
+        logprobs = scores.get(sample_key(sample))
+        if logprobs is None:
             return sample
-        return replace(sample, behaviour=scores, token_weights=token_weights(scores, sample.behaviour, correction))
+        # The policy's are the ratio's denominator from here on: the weight holds what the sampler's differ by.
+        weights = token_weights(logprobs, sample.behaviour, correction)
+        return replace(sample, behaviour=logprobs, token_weights=weights)
 
-    found = [replace(g, samples=[corrected(s) for s in g.samples]) for g in groups]
+    corrected_groups = [replace(g, samples=[corrected(s) for s in g.samples]) for g in groups]
     tokens = sum(s.count * len(s.completion) for s in samples)
-    weights = [(w, s.count) for g in found for s in g.samples for w in s.token_weights]
-    bounded = [s.count for s in samples for r in _ratios(own[sample_key(s)], s.behaviour) if r > BOUND]
-    return found, {
+    weights = [(w, s.count) for g in corrected_groups for s in g.samples for w in s.token_weights]
+    bounded = [s.count for s in samples for r in _ratios(scores[sample_key(s)], s.behaviour) if r > BOUND]
+    return corrected_groups, {
         "sampler_correction/mean_weight": math.fsum(w * count for w, count in weights) / tokens,
         "sampler_correction/bounded_share": sum(bounded) / tokens,
     }
 
 
-def token_weights(own: Sequence[float], recorded: Sequence[float], correction: SamplerCorrection) -> tuple[float, ...]:
-    """The weight of each token [T]."""
-    ratios = _ratios(own, recorded)
+def token_weights(
+    logprobs: Sequence[float], recorded: Sequence[float], correction: SamplerCorrection
+) -> tuple[float, ...]:
+    """The weight of each token [T], from the policy's log-probabilities and the recorded ones."""
+    ratios = _ratios(logprobs, recorded)
     if correction == "truncate":
         return tuple(min(ratio, BOUND) for ratio in ratios)
     return tuple(ratio if ratio <= BOUND else 0.0 for ratio in ratios)
 
 
-def _ratios(own: Sequence[float], recorded: Sequence[float]) -> list[float]:
-    """p_own / p_recorded; of a token to which the sampler gave next to nothing a large number."""
-    return [math.exp(min(a - b, LARGEST)) for a, b in zip(own, recorded, strict=True)]
+def _ratios(logprobs: Sequence[float], recorded: Sequence[float]) -> list[float]:
+    """p / p_recorded; of a token to which the sampler gave next to nothing a large number."""
+    return [math.exp(min(a - b, LARGEST)) for a, b in zip(logprobs, recorded, strict=True)]

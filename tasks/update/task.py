@@ -19,8 +19,8 @@ from tasks.sources.user_code import find_modules_in
 from tasks.statistics.collapse import collapse_remarks
 from tasks.update.checkpoint import Checkpoint
 from tasks.update.compute import update_round
-from tasks.update.groups import SelectionError
 from tasks.update.metrics import to_csv
+from tasks.update.step_plan import SelectionError
 
 logger = logging.getLogger(__name__)
 

@@ -18,11 +18,22 @@ or never solved says that there is nothing to learn, which is not the same as no
 selection rejects, or whose reward failed, are not there at all. Samples without signal are never computed. With beta 0
 and entropy 0 that is exact; else their KL term and entropy are left out: the pull to the reference acts on the samples
 that pull away from it.
+
+*The weight of the KL.* Where `update.kl_target` is set, a controller keeps the KL there: from `update.beta` at the
+round's first step, after each step
+
+    e      = clip((KL - kl_target) / kl_target, -0.2, 0.2)
+    beta_+ = beta · (1 + K e),  K = 0.1
+
+Ziegler et al. 2019, "Fine-Tuning Language Models from Human Preferences" (arXiv 1909.08593), §2.2; in their code, and
+in AdaptiveKLController of TRL's PPO, K is completions of a step / horizon. KL is that of a completion, `kl_sequence` of
+the step. A beta is a function of the rows of metrics before it, which the checkpoint has: a killed update goes on with
+the same.
 """
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,7 +44,6 @@ from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.model.device import memory_note
 from tasks.model.distributed.collectives import rank
-from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.fields import Schedule
@@ -41,9 +51,14 @@ from tasks.params.ppo import Ppo
 from tasks.params.update import Update
 from tasks.update.checkpoint import Checkpoint, TrainingState
 from tasks.update.gradient import accumulate_gradient, sample_names
-from tasks.update.kl_weight import beta_of_next_step
 from tasks.update.metrics import Metrics, step_metrics
 from tasks.update.step_plan import Step
+
+GAIN = 0.1
+"""K of the controller."""
+
+LARGEST_ERROR = 0.2
+"""Bound of e."""
 
 
 def train(
@@ -64,8 +79,9 @@ def train(
     With a checkpoint it goes on where an earlier update of the same arguments was ended. `live` has the rows so far.
     Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
     """
-    every, later = (_distinct_samples(some) for some in (steps, steps[1:]))
-    behaviour = behaviour_logprobs(scorer, every, later)
+    # The first step's gradient computes the log-probabilities of its own samples: only later ones are scored before.
+    samples, later = ({sample_key(s): s for step in part for s in step.samples} for part in (steps, steps[1:]))
+    behaviour = behaviour_logprobs(scorer, [*samples.values()], [*later.values()])
     head_rate = (scorer.value_head, ppo.value_rate) if ppo else None
     training = start_training(scorer.model, params, len(steps), head_rate)
     if checkpoint and (state := checkpoint.load()):
@@ -93,10 +109,6 @@ def train(
     return training.rows, speed
 
 
-def _distinct_samples(steps: Sequence[Step]) -> list[Sample]:
-    return list({sample_key(s): s for step in steps for s in step.samples}.values())
-
-
 def start_training(
     model: Any,
     params: Update,
@@ -111,9 +123,9 @@ def start_training(
     groups: list[dict[str, Any]] = [{"params": list(weights.values())}]
     if value_head is not None:
         head, rate = value_head
-        own = {f"value_head.{name}": weight for name, weight in head.named_parameters()}
-        weights |= own
-        groups.append({"params": list(own.values()), "lr": rate})
+        of_head = {f"value_head.{name}": weight for name, weight in head.named_parameters()}
+        weights |= of_head
+        groups.append({"params": list(of_head.values()), "lr": rate})
     optimizer = torch.optim.AdamW(groups, lr=params.learning_rate, weight_decay=0.0, fused=True)
     schedule = schedule_of(optimizer, params.schedule, params.warmup_steps, steps)
     return TrainingState(weights, optimizer, schedule)
@@ -156,6 +168,7 @@ def optimizer_step(
     in_loss = params.model_copy(update={"beta": 0.0 if ppo else beta})
     sums = accumulate_gradient(scorer, step.groups, behaviour, reference, in_loss, ppo)
     clip, groups = torch.nn.utils.clip_grad_norm_, training.optimizer.param_groups
+    # Clipped apart: the head's gradient, of another size, would else scale the policy's.
     norm, *others = (float(clip(group["params"], params.max_grad_norm)) for group in groups)
     _check_finite(sum(others, norm), scorer, step, behaviour)
     rate = training.schedule.get_last_lr()[0]
@@ -163,6 +176,19 @@ def optimizer_step(
     training.rows.append(row if params.kl_target is None else row | {"beta": beta})
     training.optimizer.step()
     training.schedule.step()
+
+
+def beta_after_step(beta: float, kl: float, target: float) -> float:
+    """The beta of the step that follows one with this KL of a completion, in nats."""
+    error = (kl - target) / target
+    return beta * (1 + GAIN * min(max(error, -LARGEST_ERROR), LARGEST_ERROR))
+
+
+def beta_of_next_step(rows: Sequence[Mapping[str, float]], params: Update) -> float:
+    """The beta of the step after those with these metrics."""
+    if params.kl_target is None or not rows:
+        return params.beta
+    return beta_after_step(rows[-1]["beta"], rows[-1]["kl_sequence"], params.kl_target)
 
 
 def _check_finite(norm: float, scorer: Scorer, step: Step, behaviour: Logprobs) -> None:

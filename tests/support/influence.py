@@ -13,9 +13,13 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import RowLayout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
+from tasks.params.fields import Loss
+from tasks.select.certificate import Certificate, certify
+from tasks.select.losses import Validation
 from tasks.select.sample_gradients import lora_factors
-from tasks.select.tracin import Influences, Measure, influences
+from tasks.select.tracin import Estimator, Influences, influences
 from tests.support.plain_scores import sample_logprobs
+from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
 
 BY_TOKEN = TokenWeights("dapo", longest=64)
@@ -25,9 +29,22 @@ def scorer_of(policy: Policy, layout: RowLayout = "packed", tokens: int = 2048, 
     return Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, layout, tokens)
 
 
-def measured(scorer: Scorer, samples: list[Sample], others: list[Sample], **measure: Any) -> Influences:
+def products_of(
+    scorer: Scorer, samples: list[Sample], validation: Validation, averaging: TokenWeights = BY_TOKEN
+) -> list[float]:
+    """⟨∇L_i, ∇L_val⟩ of each sample."""
+    return [score.product or 0.0 for score in influences(scorer, samples, averaging, validation).samples]
+
+
+def certificate_of(
+    scorer: Scorer, samples: list[Sample], products: list[float], validation: Validation, loss: Loss = "dapo"
+) -> Certificate:
+    return certify(scorer, samples, products, validation, grpo_params(loss=loss), 64, seed=0)
+
+
+def measured(scorer: Scorer, samples: list[Sample], others: list[Sample], **options: Any) -> Influences:
     """By token."""
-    return influences(scorer, samples, BY_TOKEN, advantage_validation(others), Measure(**measure))
+    return influences(scorer, samples, BY_TOKEN, advantage_validation(others), Estimator(**options))
 
 
 def adapter(policy: Policy) -> list[torch.Tensor]:

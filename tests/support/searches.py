@@ -4,8 +4,7 @@ from tasks.records.problems import Problem, Sibling
 from tasks.records.search import AskedProblem
 from tasks.search.node import Node
 from tasks.search.policy_tree import PolicyTree
-from tasks.search.protocol import Rule
-from tasks.search.rules import BUILT_IN
+from tasks.search.rules import BUILT_IN, Rule
 
 
 def make_problem(name: str, *asked: tuple[str, int]) -> Problem:

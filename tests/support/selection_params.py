@@ -7,8 +7,8 @@ from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records.selection import Selected
-from tasks.select.select_round import HeldOut, hold_out
-from tasks.select.task import select
+from tasks.select.select_samples import HeldOut, hold_out
+from tasks.select.task import write_selection
 from tasks.trajectories import RewardedTrajectory
 from tests.support.groups import read_rewarded
 from tests.support.stage_params import stage_params
@@ -29,7 +29,7 @@ def recorded(layout: Layout, params: Params) -> tuple[list[RewardedTrajectory], 
 
 def run_selection(layout: Layout, params: Params) -> None:
     """Select in round 1 with the validation that is there."""
-    select(*recorded(layout, params), layout, params, 1)
+    write_selection(*recorded(layout, params), layout, params, 1)
 
 
 def numbers(layout: Layout) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Groups of samples, random log-probabilities, and a policy's trained weights and gradients in one vector."""
 
 import random
+from collections.abc import Iterable
 
 import pytest
 import torch
@@ -9,7 +10,10 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch, RowLayout
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.recorded_logprobs import Logprobs, sample_key
+from tasks.objective.groups import SampleGroup, groups_by_split
+from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
+from tasks.params.update import Update
+from tasks.trajectories import RewardedTrajectory
 from tasks.update.step_plan import UpdateGroup
 
 TRAINING_LAYOUTS: tuple[RowLayout, ...] = ("packed", "rows")
@@ -25,6 +29,12 @@ def groups_of(samples: list[Sample]) -> list[UpdateGroup]:
     for sample in samples:
         own.setdefault(sample.problem_id, []).append(sample)
     return [UpdateGroup(name, some, sum(len(s.completion) for s in some)) for name, some in own.items()]
+
+
+def reference_scores(scorer: Scorer, samples: list[Sample]) -> Logprobs:
+    """Log-probabilities by the reference: the adapter switched off."""
+    with scorer.model.disable_adapter():
+        return score_samples(scorer, samples)
 
 
 def random_logprobs(samples: list[Sample], seed: int) -> Logprobs:
@@ -47,3 +57,10 @@ def value_and_gradient(policy: Policy, samples: list[Sample], bf16: bool = False
     total = Scorer(policy.model, 0, 0.7, bf16=bf16).score(MicroBatch("rows", [[s] for s in samples])).logprobs.sum()
     total.backward()  # type: ignore[no-untyped-call]
     return total.detach(), gradient_of(policy)
+
+
+def sample_groups(policy: Policy, rewarded: Iterable[RewardedTrajectory], update: Update) -> list[SampleGroup]:
+    """A group for each trajectory of one split, which is the batch."""
+    first, *others = rewarded
+    split = first.trajectory.split
+    return groups_by_split(policy, [first, *others], [split], update)[split]

@@ -28,7 +28,7 @@ from tasks.records.policy import Lineage
 from tasks.records.programs import Result
 from tasks.records.promotion import Champion, Succession
 from tasks.records.search import AskedProblem, Completion, TreeNode
-from tasks.search.journal import Batch, EvaluatedCompletion
+from tasks.search.journal import EvaluatedCompletion, FinishedBatch
 from tests.support import finished_run
 from tests.support.chat_server import chat_server
 from tests.support.groups import make_group, with_rewards
@@ -78,7 +78,7 @@ OUTCOME = make_outcome("p", template="sum", seen=True, correct=2, samples=20, wr
 PROMOTION = make_promotion()
 LINEAGE = Lineage(version="v", parent=None, base="scratch", base_sha256=None, round=1, holds=["weights", "adapter"])
 CHAMPION = Champion(version="v", test_sha256="0" * 64)
-BATCHES = [Batch(name="n", written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])]
+BATCHES = [FinishedBatch(name="n", written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])]
 
 DVC_YAML = (
     b"stages:\n  update:\n    foreach: ${rounds}\n    do:\n      cmd: python\n      params: [seed, update.beta]\n"

@@ -20,6 +20,7 @@ same samples after the step, and where it is low that is no verdict. *Learning* 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from tasks.objective.advantages import known_rewards, standard_deviation
@@ -122,7 +123,7 @@ def kl_share(policy_norm: float, kl_norm: float) -> float | None:
 def advantage_spread(signs: StepMeasurements) -> tuple[float, float, float]:
     """(least, greatest, standard deviation with ddof 1) of the advantages whose reward is known; 0 of none."""
     pairs = zip(signs.rewards, signs.advantages, strict=True)
-    values = [a for rewards, own in pairs for r, a in zip(rewards, own, strict=True) if r is not None]
+    values = [a for rewards, group in pairs for r, a in zip(rewards, group, strict=True) if r is not None]
     if not values:
         return 0.0, 0.0, 0.0
     return min(values), max(values), standard_deviation(values)
@@ -143,18 +144,18 @@ def score_fell(before: Score, after: Score) -> bool:
 
 def _advantages(signs: StepMeasurements) -> Verdict:
     least, greatest, std = advantage_spread(signs)
-    no_signal = sum(not any(own) for own in signs.advantages)
+    no_signal = sum(not any(group) for group in signs.advantages)
     value = f"{least:+.2f} … {greatest:+.2f}, std {std:.3f}"
-    healthy = f"std and range > {SPREAD}"
+    verdict = partial(Verdict, "advantages", value, f"std and range > {SPREAD}")
     if std > SPREAD and greatest - least > SPREAD:
         told = f"; {no_signal} of {len(signs.advantages)} groups have none and teach nothing" if no_signal else ""
-        return Verdict("advantages", value, healthy, "ok", f"completions of a problem earn unlike rewards{told}")
-    return Verdict("advantages", value, healthy, "warning", *_no_advantages(signs))
+        return verdict("ok", f"completions of a problem earn unlike rewards{told}")
+    return verdict("warning", *_no_advantages(signs))
 
 
 def _no_advantages(signs: StepMeasurements) -> tuple[str, str]:
     """Why nothing has an advantage, and what to do."""
-    rewards = known_rewards(r for own in signs.rewards for r in own)
+    rewards = known_rewards(r for group in signs.rewards for r in group)
     if not rewards and signs.errors:
         return "no reward is known: see reward errors", _reward_remedy(signs)
     if not rewards:
@@ -179,46 +180,42 @@ def _kl_share(signs: StepMeasurements) -> Verdict:
     if share is None:
         return Verdict(name, "no gradient", healthy, "no verdict", "there is no gradient to have a share of")
     value = f"{share:.1%} of the gradient" + (", after the step" if signs.at_reference else "")
+    verdict = partial(Verdict, name, value, healthy)
     if share > KL_EXTREME:
         why = "the reference pulls harder than the rewards: next to nothing is learned"
-        return Verdict(name, value, healthy, "red flag", why, "lower update.beta", "extreme KL share")
+        return verdict("red flag", why, "lower update.beta", "extreme KL share")
     if share > KL_HIGH:
-        return Verdict(
-            name, value, healthy, "warning", "much of the step goes back to the reference", "lower update.beta"
-        )
+        return verdict("warning", "much of the step goes back to the reference", "lower update.beta")
     if share >= KL_LOW:
-        return Verdict(name, value, healthy, "ok", "the reference holds the policy, and lets it learn")
+        return verdict("ok", "the reference holds the policy, and lets it learn")
     if signs.at_reference:
         why = "the step began at the reference, where the KL is 0 by construction: diagnose a later round"
-        return Verdict(name, value, healthy, "no verdict", why)
+        return verdict("no verdict", why)
     if signs.before and signs.after and signs.after.sampled_share < signs.before.sampled_share:
         why = "the KL hardly acts, and the score is lower: nothing stops a drift"
-        return Verdict(name, value, healthy, "warning", why, "raise update.beta")
-    return Verdict(name, value, healthy, "ok", "the KL hardly acts, which does no harm while the score rises")
+        return verdict("warning", why, "raise update.beta")
+    return verdict("ok", "the KL hardly acts, which does no harm while the score rises")
 
 
 def _gradient(signs: StepMeasurements) -> Verdict:
     earlier, most = signs.earlier_norms, signs.max_norm
     clipped = sum(norm > most for norm in (signs.norm, *earlier))
     value = f"{signs.norm:.3g}" + (f"; {clipped} of {len(earlier) + 1} known steps clipped" if earlier else "")
-    name, healthy = "gradient norm", f"> 0; not above {most:g} (clipped) at every step"
+    verdict = partial(Verdict, "gradient norm", value, f"> 0; not above {most:g} (clipped) at every step")
     if signs.norm <= ZERO_NORM:
-        why, remedy = _no_gradient(signs)
-        return Verdict(name, value, healthy, "red flag", why, remedy, "zero gradients")
+        why, remedy = _no_advantages(signs)
+        if any(map(any, signs.advantages)):
+            why = "completions have advantages, but the policy is too sure of them to move"
+            remedy = "raise search.temperature"
+        return verdict("red flag", why, remedy, "zero gradients")
     if clipped < len(earlier) + 1:
         told = "" if earlier else "; it is the only step that is known"
-        return Verdict(name, value, healthy, "ok", f"the gradient, not the clip, sets the step{told}")
+        return verdict("ok", f"the gradient, not the clip, sets the step{told}")
     if not earlier:
         why = "clipped, but one step is too few to decide: diagnose again after a round's update"
-        return Verdict(name, value, healthy, "no verdict", why)
+        return verdict("no verdict", why)
     why = "every known step is clipped: all have one length, however much they have to say"
-    return Verdict(name, value, healthy, "warning", why, "raise update.max_grad_norm")
-
-
-def _no_gradient(signs: StepMeasurements) -> tuple[str, str]:
-    if any(map(any, signs.advantages)):
-        return "completions have advantages, but the policy is too sure of them to move", "raise search.temperature"
-    return _no_advantages(signs)
+    return verdict("warning", why, "raise update.max_grad_norm")
 
 
 def _learning(signs: StepMeasurements) -> Verdict:
@@ -228,18 +225,19 @@ def _learning(signs: StepMeasurements) -> Verdict:
     if gain is None:
         return Verdict(name, "lost", healthy, "no verdict", "after the step no log-probability is finite: see score")
     value = f"{gain:+.3g} of log-probability a completion that is learned from"
+    verdict = partial(Verdict, name, value, healthy)
     if abs(gain) <= STILL:
         why = "the step changes nothing: look at loss and gradient below, and at the weights that are trained"
-        return Verdict(name, value, healthy, "red flag", why, "raise update.learning_rate", "no learning")
+        return verdict("red flag", why, "raise update.learning_rate", "no learning")
     if gain > 0:
-        return Verdict(name, value, healthy, "ok", "the step makes likelier what earned more than its group's mean")
+        return verdict("ok", "the step makes likelier what earned more than its group's mean")
     share = kl_share(signs.policy_norm, signs.kl_norm)
     why = "what earned more than its group's mean has become less likely: the step goes too far"
     if share is not None and share > KL_HIGH:
         why, remedy = f"{why}, or back to the reference", "lower update.beta"
     else:
         why, remedy = f"{why}, or a loss or advantage has the wrong sign", "lower update.learning_rate"
-    return Verdict(name, value, healthy, "red flag", why, remedy, "wrong direction")
+    return verdict("red flag", why, remedy, "wrong direction")
 
 
 def _score(signs: StepMeasurements) -> Verdict:
@@ -257,33 +255,34 @@ def _score(signs: StepMeasurements) -> Verdict:
         f"sampled {before.sampled_share:.3f} → {after.sampled_share:.3f}, "
         f"greedy {before.greedy_share:.2f} → {after.greedy_share:.2f}"
     )
+    verdict = partial(Verdict, name, value, healthy)
     if score_fell(before, after):
         why = f"fewer samples are right after the step, by more than {CHANCE:g} standard errors: it goes too far"
-        return Verdict(name, value, healthy, "red flag", why, DEGRADATION, "performance down")
+        return verdict("red flag", why, DEGRADATION, "performance down")
     if after.sampled_share < before.sampled_share or after.greedy_share < before.greedy_share:
         why = "it fell, which may be chance: take more --problems; if it stays, the step goes too far"
-        return Verdict(name, value, healthy, "warning", why, DEGRADATION)
-    return Verdict(name, value, healthy, "ok", "the step does no harm on its own prompts")
+        return verdict("warning", why, DEGRADATION)
+    return verdict("ok", "the step does no harm on its own prompts")
 
 
 def _distinct(signs: StepMeasurements) -> Verdict:
-    sizes = [len(own) for own in signs.rewards]
+    sizes = [len(group) for group in signs.rewards]
     alike = sum(distinct == 1 for distinct, size in zip(signs.distinct, sizes, strict=True) if size > 1)
     compared = sum(size > 1 for size in sizes)
     value = f"{sum(signs.distinct)} of {sum(sizes)}; {alike} of {len(sizes)} groups all the same"
-    name, healthy, remedy = "distinct completions", "> 1 in every group", COLLAPSE
+    verdict = partial(Verdict, "distinct completions", value, "> 1 in every group")
     if not compared:
-        return Verdict(name, value, healthy, "no verdict", "update.group_size is 1: nothing to compare")
+        return verdict("no verdict", "update.group_size is 1: nothing to compare")
     if alike > COLLAPSED * compared:
         why = "nearly each problem's completions are one and the same: there is nothing to tell apart"
-        return Verdict(name, value, healthy, "red flag", why, remedy, "identical completions")
+        return verdict("red flag", why, COLLAPSE, "identical completions")
     if alike:
-        return Verdict(name, value, healthy, "warning", "some problems' completions are one and the same", remedy)
-    return Verdict(name, value, healthy, "ok", "every problem is tried in more than one way")
+        return verdict("warning", "some problems' completions are one and the same", COLLAPSE)
+    return verdict("ok", "every problem is tried in more than one way")
 
 
 def _errors(signs: StepMeasurements) -> Verdict:
-    count = sum(len(own) for own in signs.rewards)
+    count = sum(len(group) for group in signs.rewards)
     name, value, healthy = "reward errors", f"{len(signs.errors)} of {count}", "0"
     if signs.errors:
         checked = "" if signs.faulty else "; graft doctor checks the sandbox"

@@ -138,5 +138,5 @@ def without_advantages(groups: Sequence[UpdateGroup]) -> list[UpdateGroup]:
 
 
 def gradient_norm(gradient: Mapping[str, Tensor]) -> float:
-    """Its length, in float64."""
+    """The length of a gradient over all weights, in float64."""
     return float(sum(float(part.double().square().sum()) for part in gradient.values()) ** 0.5)

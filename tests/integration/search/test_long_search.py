@@ -14,7 +14,7 @@ from tasks.layout import Layout
 from tasks.model.policy import save_policy
 from tasks.params.params import Params
 from tasks.records.problems import Problem
-from tasks.search.journal import Batch, Journal
+from tasks.search.journal import FinishedBatch, Journal
 from tasks.search.task import run
 from tests.support.real_project import adder
 from tests.support.stage_params import stage_params
@@ -78,7 +78,7 @@ class Cut(Exception):
 def test_wherever_a_search_is_cut_short_it_goes_on_from_there(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    added: list[Batch] = []
+    added: list[FinishedBatch] = []
     add = Journal.add
     monkeypatch.setattr(Journal, "add", lambda journal, batch: (added.append(batch), add(journal, batch)))
     run(layout, params(), 1)
@@ -87,8 +87,8 @@ def test_wherever_a_search_is_cut_short_it_goes_on_from_there(
     assert not layout.journals("search", 1).exists()
     assert "resumes" not in capfd.readouterr().err
 
-    def cutting(at: int) -> Callable[[Journal, Batch], None]:
-        def add_or_cut(journal: Journal, batch: Batch) -> None:
+    def cutting(at: int) -> Callable[[Journal, FinishedBatch], None]:
+        def add_or_cut(journal: Journal, batch: FinishedBatch) -> None:
             if len(added) == at:
                 raise Cut
             added.append(batch)

@@ -14,7 +14,7 @@ from tasks.model.distributed import processes
 from tasks.model.distributed.processes import run_in_processes
 from tasks.params.params import Params
 from tasks.records.selection import Selected
-from tasks.select.task import run, select
+from tasks.select.task import run, write_selection
 from tasks.trajectories import RewardedTrajectory
 from tests.support.selection_params import recorded, run_selection
 from tests.support.stage_params import stage_params
@@ -43,7 +43,7 @@ def test_two_processes_select_what_one_selects(
     capfd.readouterr()
     layout.selection(1).unlink()
     asked = params(2, sharded)
-    run_in_processes(partial(select, *recorded(layout, asked)), 2, layout, asked, 1)
+    run_in_processes(partial(write_selection, *recorded(layout, asked)), 2, layout, asked, 1)
     assert capfd.readouterr().err == ""
     together, numbers = written(layout)
     assert {line.selected for line in together} == {True, False}
@@ -68,7 +68,7 @@ def test_two_processes_audit_as_one_does(layout: Layout) -> None:
         train, held_out = recorded(layout, asked)
         assert held_out.audit is not None
         held_out = held_out._replace(audit=held_out.audit.model_copy(update={"answer": answer}))
-        run_in_processes(partial(select, train, held_out), count, layout, asked, 1)
+        run_in_processes(partial(write_selection, train, held_out), count, layout, asked, 1)
         lines, numbers = written(layout)
         measured = {line.problem_id for line in lines if line.influence is not None}
         written_by.setdefault(answer, []).append(([line.selected for line in lines], measured))

@@ -29,7 +29,7 @@ from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Similarity
 from tasks.select.certificate import Certificate, certify
-from tasks.select.tracin import BUDGET, Measure, influences
+from tasks.select.tracin import BUDGET, Estimator, influences
 from tasks.update.gradient import TokenSums, accumulate_gradient
 from tests.support.critics import critic_scorer, random_head, with_token_targets
 from tests.support.models import logits
@@ -101,7 +101,7 @@ def measured(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, In
             options: dict[Similarity, int] = {"dot": BUDGET, "local": 300_000}
             for similarity, budget in options.items():
                 validation = advantage_validation(held_out)
-                each = influences(scorer, train, BY_TOKEN, validation, Measure(similarity, budget=budget)).each
+                each = influences(scorer, train, BY_TOKEN, validation, Estimator(similarity, budget=budget)).samples
                 products = [s.product or 0.0 for s in each]
                 certificate = certify(scorer, train, products, validation, grpo_params(), 64, seed=0)
                 found[f"{base} {layout} {similarity}"] = [s.influence or 0.0 for s in each], certificate

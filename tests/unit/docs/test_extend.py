@@ -14,7 +14,7 @@ from tasks.objective.advantages import advantages_of
 from tasks.params.file import overridden
 from tasks.programs.sandbox.sandbox import Program, make_sandbox
 from tasks.records.problems import Problem
-from tasks.reward.term_process import TermProcess
+from tasks.reward.user_terms import TermProcess
 from tasks.sources.user_modules import digest_modules
 from tests.support.extensions import EXAMPLES, PAGE, examples_project
 from tests.support.real_project import CODES

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tasks.evaluate.measure import efficiency_means
+from tasks.evaluate.evaluation import efficiency_means
 from tasks.programs.contract import HEADER
 from tasks.records.evaluation import Attempt
 from tasks.records.programs import Result

@@ -42,7 +42,7 @@ from tasks.records.problems import Problem
 from tasks.records.promotion import Promotion
 from tasks.records.search import AskedProblem, Workflow
 from tasks.records.selection import Selected
-from tasks.reward.term_process import _value
+from tasks.reward.user_terms import _value
 from tasks.reward.weighted_sum import TermValue
 from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module

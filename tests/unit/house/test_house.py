@@ -6,6 +6,7 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
+from flows.stages.dvc_yaml import ROUND
 from tests.support.house import (
     PRODUCT,
     ROOT,
@@ -15,6 +16,7 @@ from tests.support.house import (
     lines,
     loop_faults,
     modules,
+    shell,
     stages_of_recipes,
     types_defined_twice,
 )
@@ -85,8 +87,13 @@ def test_one_place_chooses_by_the_kind_of_device() -> None:
 
 
 def test_the_loop_is_written_once() -> None:
-    """A round in memory calls what the stages call, and no `task.py` decides by a param."""
+    """A round in memory calls what the stages call, and what reads and writes the folder decides nothing by a param."""
     assert set(functions_of_the_loop().values()) == {"search", "collect", "reward", "select", "update"}
+    assert {f"{file.parent.name}/{file.stem}" for stage in ROUND for file in shell(stage)} >= {
+        *(f"{stage}/task" for stage in ROUND),
+        "search/shard",
+        "select/validation_rollout",
+    }
     assert loop_faults() == []
 
 

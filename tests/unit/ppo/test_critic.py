@@ -9,7 +9,7 @@ import torch
 
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
-from tasks.objective.groups import SampleGroup, sample_groups, samples_in
+from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
 from tasks.ppo.critic import with_targets
 from tasks.ppo.value_head import write_head
@@ -21,6 +21,7 @@ from tests.support.policies import MakeTrajectory
 from tests.support.ppo_params import ppo_params
 from tests.support.stage_params import shipped_params
 from tests.support.update_params import grpo_params
+from tests.support.updates import sample_groups
 
 TOKENS = [[5, 6, 7, 1], [8, 1], [9, 9, 9]]
 """Of a group: two that end with the end token, and one that was cut."""

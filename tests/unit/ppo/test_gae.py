@@ -1,4 +1,4 @@
-"""Laws of advantages and returns: their closed forms, padding, order of rows, whitening."""
+"""Laws of advantages, returns and the value loss: closed forms, padding, order of rows, whitening."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.ppo.gae import estimate_advantages, token_rewards, whiten
+from tasks.ppo.losses import value_losses
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 SEEDS = st.integers(0, 10_000)
@@ -70,3 +71,13 @@ def test_the_reward_comes_with_the_last_token_and_the_kl_with_each() -> None:
     kl = torch.tensor([[0.1, 0.2, 9.0], [0.3, 0.4, 0.5]])
     found = token_rewards(torch.tensor([1.0, 2.0]), kl, mask, 0.5)
     torch.testing.assert_close(found, torch.tensor([[-0.05, 0.9, 0.0], [-0.15, -0.2, 1.75]]))
+
+
+@given(SEEDS)
+def test_the_gradient_of_the_value_loss_is_the_error_and_0_where_padded(seed: int) -> None:
+    values, returns = torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(seed))
+    mask = torch.rand(4, 5, generator=torch.Generator().manual_seed(seed)) < 0.7
+    loss = value_losses(values.requires_grad_(), returns, mask)
+    assert not loss[~mask].any()
+    (gradient,) = torch.autograd.grad(loss.sum(), values)
+    torch.testing.assert_close(gradient, (values.detach() - returns) * mask)

@@ -25,7 +25,7 @@ from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.ppo_params import ppo_params
 from tests.support.stage_params import shipped_params
 from tests.support.update_params import grpo_params
-from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, weights_of
+from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, reference_scores, weights_of
 
 Learn = Callable[..., tuple[torch.Tensor, list[Metrics]]]
 
@@ -98,8 +98,7 @@ def learn(make_policy: MakePolicy, make_samples: MakeSamples) -> Learn:
         head = zero_head(policy)
         scorer = critic_scorer(policy, head)
         samples = with_token_targets(scorer, make_samples(), ppo)
-        with policy.model.disable_adapter():
-            reference = score_samples(scorer, samples)
+        reference = reference_scores(scorer, samples)
         params = grpo_params(epochs=epochs, learning_rate=0.002, beta=0.1)
         steps = plan_steps(groups_of(samples), epochs, 4, seed=0)[0]
         rows, _ = train(scorer, steps, params, reference, kept, ppo=ppo)

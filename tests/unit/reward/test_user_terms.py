@@ -14,8 +14,7 @@ from tasks.params.sections import UserTerm
 from tasks.records.problems import Problem
 from tasks.records.programs import Result
 from tasks.reward import user_terms
-from tasks.reward.term_process import TermProcess
-from tasks.reward.user_terms import user_term_column
+from tasks.reward.user_terms import TermProcess, user_term_column
 from tasks.reward.weighted_sum import TermColumn, TermValue
 from tasks.trajectories import RewardedTrajectory, Trajectory
 from tests.support.groups import with_fields
@@ -152,7 +151,7 @@ def test_a_load_error_is_reported_in_one_line_before_any_call(tmp_path: Path, so
 def test_no_process_is_left_after_its_parent_was_killed(root: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from tasks.records.problems import Problem\nfrom tasks.reward.term_process import TermProcess\n"
+        "from tasks.records.problems import Problem\nfrom tasks.reward.user_terms import TermProcess\n"
         "with TermProcess(Path(sys.argv[1]), 'terms:by_text', 3600) as call:\n"
         "    print(call._process.pid, flush=True)\n"
         "    call(Problem(problem_id='p', question='?', answer=1, source='test'), 'hangs()', [])\n"

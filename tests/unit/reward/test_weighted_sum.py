@@ -1,6 +1,7 @@
 """Laws of the rewards: a fault of the workflow is 0, an unknown value is None."""
 
 import math
+from collections.abc import Callable
 from statistics import pstdev
 from typing import Any
 
@@ -16,7 +17,7 @@ from tasks.programs.efficiency import Budget
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED
 from tasks.records.problems import Split
 from tasks.records.programs import Result, Status
-from tasks.reward.builtin_terms import COMMON, Term, correctness, runs
+from tasks.reward.builtin_terms import COMMON, correctness, runs
 from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks
 from tasks.reward.weighted_sum import Failures, combine, first_failure, reward_group
 from tasks.trajectories import RewardedTrajectory, Trajectory
@@ -45,7 +46,7 @@ def trajectory(*members: list[Result], tokens: list[list[int]] | None = None, sp
     return make_group(["x" * 40] * len(members), [own[0] for own in members], len(members[0]) - 1, **fields)
 
 
-def of_first(term: Term, *members: list[Result], **more: Any) -> float | None:
+def of_first(term: Callable[..., float | None], *members: list[Result], **more: Any) -> float | None:
     """The value of a term for the first member."""
     group = trajectory(*members, **more)
     return term(group.problem, group.members[0])

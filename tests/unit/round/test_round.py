@@ -110,7 +110,7 @@ def test_a_round_ends_with_each_choice_of_the_notes(choice: str, tmp_path: Path)
         done = run_round(Setting(tmp_path, asked, WorkflowEnvironment(), runner), models, *drawn(asked), 1)
     own = asked.influence
     kept = any(line.selected for line in done.selection.lines)
-    assert kept == bool(done.update.rows)
+    assert kept == bool(done.update.result.rows)
     assert kept or choice == "same batch"  # whose few successes here have only themselves to vote for them
     if own.is_measured:
         assert done.selection.metrics["certificate_slope"] == pytest.approx(-1, abs=0.05)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tasks.model.sampling.sampler import Request
 from tasks.records.programs import Result
 from tasks.records.search import Completion
-from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
+from tasks.search.journal import EvaluatedCompletion, FinishedBatch, Journal, batch_name
 
 VALUES: list[int | float | str | None] = [3, 3.0, 10**30, 1e-9, "drei\n 3", "", None]
 
 
-def batch(number: int) -> Batch:
+def batch(number: int) -> FinishedBatch:
     written = [
         EvaluatedCompletion(
             completion=Completion(tokens=[number, i], logprobs=[-0.123457, -1e-06]),
@@ -22,7 +22,7 @@ def batch(number: int) -> Batch:
         )
         for i, value in enumerate(VALUES)
     ]
-    return Batch(name=f"name-{number}", written=written)
+    return FinishedBatch(name=f"name-{number}", written=written)
 
 
 BATCHES = [batch(number) for number in range(3)]
@@ -35,7 +35,7 @@ def fill(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def known(path: Path) -> list[Batch]:
+def known(path: Path) -> list[FinishedBatch]:
     journal = Journal(path)
     found = [journal.batch(each.name) for each in BATCHES]
     assert journal.completions == sum(len(each.written) for each in found if each)

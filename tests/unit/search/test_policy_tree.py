@@ -10,7 +10,7 @@ import pytest
 from tasks.records.programs import Result
 from tasks.records.search import Completion
 from tasks.search.policy_tree import PolicyTree, Rollout
-from tasks.search.protocol import NEGLIGIBLE
+from tasks.search.rules import NEGLIGIBLE
 from tests.support.searches import make_problem, make_tree, nodes_of
 
 OK = [Result(status="ok", value=1)]

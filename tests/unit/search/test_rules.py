@@ -14,8 +14,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import RULES, Search
 from tasks.records.programs import Result
 from tasks.search.node import Node, open_nodes
-from tasks.search.protocol import Rule
-from tasks.search.rules import BUILT_IN, rule_of
+from tasks.search.rules import BUILT_IN, Rule, rule_of
 from tests.support.extensions import examples_project
 from tests.support.searches import make_problem, make_tree
 from tests.support.stage_params import REPOSITORY, shipped_params

@@ -16,9 +16,9 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Loss
 from tasks.select import certificate, gradient_passes, tracin
 from tasks.select.certificate import Certificate, certify, random_weights
-from tasks.select.gradient_algebra import products
-from tasks.select.tracin import influences, validation_gradient
-from tests.support.influence import BY_TOKEN, scorer_of
+from tasks.select.sample_gradients import products
+from tasks.select.tracin import validation_gradient
+from tests.support.influence import BY_TOKEN, certificate_of, products_of, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
@@ -29,10 +29,9 @@ def certified(
 ) -> Certificate:
     scorer, training = scorer_of(policy), make_samples(problems=8, seed=1)
     validation = advantage_validation(make_samples(problems=16, seed=2))
-    found = [s.product or 0.0 for s in influences(scorer, training, averaging, validation).each]
+    products = products_of(scorer, training, validation, averaging)
     then()
-    update = grpo_params(loss=averaging.loss)
-    return certify(scorer, training, found, validation, update, 64, seed=0)
+    return certificate_of(scorer, training, products, validation, averaging.loss)
 
 
 @pytest.mark.parametrize(

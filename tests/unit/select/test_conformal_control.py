@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.select.conformal_control import FALSE_DISCOVERY_RATE, rejection_threshold
+from tasks.select.influence import FALSE_DISCOVERY_RATE, rejection_threshold
 
 TRUSTED = [float(x) for x in range(100)]
 

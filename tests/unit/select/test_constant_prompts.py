@@ -9,13 +9,10 @@ import torch
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, with_constant_prompts
-from tasks.select.certificate import certify
 from tasks.select.gradient_passes import GradientPasses
 from tasks.select.sample_gradients import lora_factors
-from tasks.select.tracin import influences
-from tests.support.influence import BY_TOKEN, flat, gradient_of, scorer_of
+from tests.support.influence import certificate_of, flat, gradient_of, products_of, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
-from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
 
 TEMPERATURE = 0.7
@@ -43,7 +40,7 @@ def gradients_by(scorer: Scorer, samples: list[Sample]) -> dict[tuple[str, int],
     """The gradient of each sample's Σ log p, in the order of the adapter's weights."""
     names = [*lora_factors(scorer.model)]
     return {
-        (s.problem_id, s.member): flat(block.own[name][place] for name in names)
+        (s.problem_id, s.member): flat(block.gradients[name][place] for name in names)
         for block in GradientPasses(scorer, samples, budget=2**30)
         for place, s in enumerate(block.rows)
     }
@@ -96,11 +93,11 @@ def test_the_certificate_holds_for_constant_prompts_and_only_for_them(
     validation = advantage_validation(held_out)
     whole = scorer_of(policy)
     constant = with_constant_prompts(whole, [*training, *held_out])
-    found = [s.product or 0.0 for s in influences(constant, training, BY_TOKEN, validation).each]
-    certificate = certify(constant, training, found, validation, grpo_params(), 64, seed=0)
+    products = products_of(constant, training, validation)
+    certificate = certificate_of(constant, training, products, validation)
     assert certificate.slope == pytest.approx(-1, abs=0.001)
     assert (certificate.sign_agreement, certificate.steps) == (1.0, 2)
-    assert certify(whole, training, found, validation, grpo_params(), 64, seed=0).slope != pytest.approx(-1, abs=0.05)
+    assert certificate_of(whole, training, products, validation).slope != pytest.approx(-1, abs=0.05)
 
 
 def test_of_a_model_that_does_not_continue_from_a_cache_prompts_count_and_a_warning_says_so(

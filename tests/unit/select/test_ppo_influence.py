@@ -31,12 +31,12 @@ def targeted(policy: Policy, samples: list[Sample], ppo: Ppo, head: Any) -> list
 
 
 def of_ppo(
-    policy: Policy, samples: list[Sample], others: list[Sample], ppo: Ppo, head: Any, **measure: Any
+    policy: Policy, samples: list[Sample], others: list[Sample], ppo: Ppo, head: Any, **options: Any
 ) -> Influences:
     """Their influence on the others."""
     scorer, losses = critic_scorer(policy, head.requires_grad_(False)), partial(first_step_losses, ppo)
     validation = advantage_validation(others)
-    return influences(scorer, samples, BY_TOKEN, validation, token_losses=losses, **measure)
+    return influences(scorer, samples, BY_TOKEN, validation, token_losses=losses, **options)
 
 
 def test_it_predicts_what_a_small_step_does_to_the_validation_loss(
@@ -45,7 +45,7 @@ def test_it_predicts_what_a_small_step_does_to_the_validation_loss(
     """Finite differences of -Σ A_last Σ log p / M along the gradient of one sample's loss; and the certificate."""
     ppo, head = ppo_params(lam=0.9, value_weight=0.4), random_head(exact)
     samples, others = targeted(exact, samples, ppo, head), targeted(exact, others, ppo, head)
-    found = of_ppo(exact, samples, others, ppo, head).each
+    found = of_ppo(exact, samples, others, ppo, head).samples
     scorer = critic_scorer(exact, head)
     tokens, after = sum(len(s.completion) for s in samples), sum(len(s.completion) for s in others)
 

@@ -7,8 +7,14 @@ from torch import nn
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.select.gradient_algebra import products, squared_norms, weighted_sum
-from tasks.select.sample_gradients import SampleGradients, collect_gradients, lora_factors
+from tasks.select.sample_gradients import (
+    SampleGradients,
+    collect_gradients,
+    lora_factors,
+    products,
+    squared_norms,
+    weighted_sum,
+)
 from tests.support.influence import checkpoint, flat, score_rows, uneven_model
 from tests.support.plain_scores import sample_logprobs
 from tests.support.policies import MakePolicy

@@ -9,7 +9,7 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records.programs import Result
 from tasks.records.selection import REMEDY, Selected
-from tasks.select import select_round
+from tasks.select import select_samples
 from tests.support.groups import changed, write_round
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params, run_selection
@@ -48,7 +48,7 @@ def test_where_rewards_err_influence_selects_and_validation_is_learned_from(
     layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = write_case(layout, make_trajectory, [0, 0, 1, 1])
-    with caplog.at_level(logging.WARNING, select_round.__name__):
+    with caplog.at_level(logging.WARNING, select_samples.__name__):
         lines = selected(layout, asked)
     assert numbers(layout)["audit_err"] == 1
     assert "rewards err, about" in caplog.text

@@ -10,8 +10,8 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.objective.advantages import advantages_of
 from tasks.records.selection import Selected
-from tasks.select import measure, tracin
-from tasks.select.gradient_algebra import products
+from tasks.select import influence, tracin
+from tasks.select.sample_gradients import products
 from tests.support.groups import write_round
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params, run_selection
@@ -54,14 +54,14 @@ def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
 def test_a_small_budget_of_memory_is_kept_to_and_changes_nothing(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured, budgets, found = measure.influences, list[int](), list[list[Selected]]()
+    measured, budgets, found = influence.influences, list[int](), list[list[Selected]]()
 
     def influences(*arguments: Any, **options: Any) -> Any:
-        budgets.append(options["measure"].budget)
+        budgets.append(options["estimator"].budget)
         return measured(*arguments, **options)
 
-    monkeypatch.setattr(measure, "influences", influences)
-    monkeypatch.setattr(measure, "MEBIBYTE", 10_000)  # one gradient has more: a row at a time
+    monkeypatch.setattr(influence, "influences", influences)
+    monkeypatch.setattr(influence, "MEBIBYTE", 10_000)  # one gradient has more: a row at a time
     for budget in (1, 10_000):
         run_selection(layout, params(similarity="local", memory_budget=budget))
         found.append(read_jsonl(layout.selection(1), Selected))

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.model.sample import Sample
-from tasks.params.fields import Selection
-from tasks.select.strategies import STRATEGIES, Measured
+from tasks.params.fields import SelectionRule
+from tasks.select.strategies import STRATEGIES, ScoredSamples
 
 numbers = st.floats(-1, 1, allow_nan=False)
 samples = st.lists(
@@ -14,16 +14,16 @@ samples = st.lists(
 )
 
 
-def measured(rows: list[tuple[float, bool, int]], share: float = 0.5, threshold: float = 0.0) -> Measured:
+def measured(rows: list[tuple[float, bool, int]], share: float = 0.5, threshold: float = 0.0) -> ScoredSamples:
     influences, has_signal, seeds = zip(*rows, strict=True)
     own = [Sample("p", place, (1,), (2,), (), float(signal)) for place, signal in enumerate(has_signal)]
-    return Measured(own, influences, has_signal, seeds, threshold, share)
+    return ScoredSamples(own, influences, has_signal, seeds, threshold, share)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(rows=samples, share=st.floats(0.01, 1))
 def test_only_samples_with_a_signal_are_kept_in_whatever_order(
-    name: Selection, rows: list[tuple[float, bool, int]], share: float
+    name: SelectionRule, rows: list[tuple[float, bool, int]], share: float
 ) -> None:
     kept = STRATEGIES[name](measured(rows, share))
     assert not any(k and not has_signal for k, (_, has_signal, _) in zip(kept, rows, strict=True))

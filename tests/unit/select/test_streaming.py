@@ -52,9 +52,9 @@ def test_layers_that_gradient_checkpointing_computes_twice_come_once(
     policy: Policy, samples: list[Sample], others: list[Sample]
 ) -> None:
     scorer, sizes = scorer_of(policy, "rows"), [weight.nbytes for weight in adapter(policy)]
-    expected, calls = measured(scorer, samples, others).each, checkpoint(policy)
+    expected, calls = measured(scorer, samples, others).samples, checkpoint(policy)
     with watched() as bytes_:
-        found = measured(scorer, samples, others).each
+        found = measured(scorer, samples, others).samples
     assert len(calls) == 4  # for the direction and for the samples, each twice
     assert bytes_["all"] == (len(samples) + len(others)) * sum(sizes)
     assert bytes_["most"] == max(len(samples), len(others)) * max(sizes)

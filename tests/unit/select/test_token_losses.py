@@ -20,7 +20,7 @@ from tasks.objective.recorded_logprobs import Logprobs, pad_logprobs, sample_key
 from tasks.objective.surrogates import Objective
 from tasks.objective.token_weights import TokenWeights
 from tasks.select.losses import loss_denominator
-from tasks.select.tracin import Measure, influences
+from tasks.select.tracin import Estimator, influences
 from tasks.update.gradient import objective_of
 from tests.support.influence import (
     BY_TOKEN,
@@ -102,14 +102,14 @@ def test_it_is_the_product_of_the_losses_gradients(name: str, exact: Policy, mak
     losses, averaging = losses_of(exact, samples, **OBJECTIVES[name]), TokenWeights(OBJECTIVES[name]["loss"], 64)
     others = [replace(s, advantage=float((-1) ** place * (place % 4))) for place, s in enumerate(others)]
     validation = advantage_validation(others)
-    found = influences(scorer_of(exact), samples, averaging, validation, Measure(budget=200_000), token_losses=losses)
+    found = influences(scorer_of(exact), samples, averaging, validation, Estimator(budget=200_000), token_losses=losses)
     assert losses.seen == {sample_key(s) for s in samples if s.advantage}
     assert losses.clipped or name == "entropy"
 
     own, theirs = loss_rows(exact, samples, averaging, losses), score_rows(exact, others)
     c = torch.tensor([-s.advantage for s in others], dtype=torch.float64) / loss_denominator(others, BY_TOKEN)
     products = own @ (c @ theirs)
-    for place, one in enumerate(found.each):
+    for place, one in enumerate(found.samples):
         size = 1e-10 * float(products.abs().max())
         assert one.influence == one.product == pytest.approx(float(products[place]), rel=1e-9, abs=size)
         assert one.gradient_norm == pytest.approx(float(own[place].norm()), rel=1e-9, abs=1e-15)
@@ -119,4 +119,4 @@ def test_it_is_the_product_of_the_losses_gradients(name: str, exact: Policy, mak
 def test_a_measure_that_compares_completions_by_their_scores_is_refused(policy: Policy, samples: list[Sample]) -> None:
     given, losses = (scorer_of(policy), samples, BY_TOKEN, advantage_validation(samples)), losses_of(policy, samples)
     with pytest.raises(GraftError, match=r"similarity: local compares .* token losses .*; set it to dot"):
-        influences(*given, Measure("local"), token_losses=losses)
+        influences(*given, Estimator("local"), token_losses=losses)

@@ -1,17 +1,19 @@
 """Influence predicts what a gradient step does to the validation loss."""
 
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tasks.model.policy import Policy
+from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.select.losses import loss_denominator
-from tasks.select.tracin import Measure, influences, validation_gradient
+from tasks.select.tracin import Estimator, influences, validation_gradient
 from tests.support.influence import (
     BY_TOKEN,
     adapter,
@@ -40,7 +42,7 @@ def test_a_step_on_a_selected_sample_lowers_the_validation_loss_and_on_a_rejecte
 ) -> None:
     """float64, step 1e-4: change / (-step · influence) within 1 %, sign right for every sample."""
     training, validation = make_samples(problems=8, seed=1), make_samples(problems=16, seed=2)
-    scored = measured(scorer_of(exact), training, validation).each
+    scored = measured(scorer_of(exact), training, validation).samples
     kept = [(s.influence or 0) > 0 for s in scored]
     assert 4 <= sum(kept) <= len(kept) - 4
     before, changes = batch_loss(exact, validation).item(), []
@@ -59,10 +61,10 @@ def test_micro_batches_order_and_memory_never_change_influence(
     limit: int, budget: int, policy: Policy, samples: list[Sample], make_samples: MakeSamples
 ) -> None:
     validation = make_samples(seed=9)
-    expected = dict(zip(samples, measured(scorer_of(policy), samples, validation).each, strict=True))
+    expected = dict(zip(samples, measured(scorer_of(policy), samples, validation).samples, strict=True))
     size = float(flat(validation_gradient(scorer_of(policy), advantage_validation(validation)).values()).norm())
     random.Random(0).shuffle(samples)
-    found = measured(scorer_of(policy, tokens=limit), samples, validation, budget=budget).each
+    found = measured(scorer_of(policy, tokens=limit), samples, validation, budget=budget).samples
     for sample, scored in zip(samples, found, strict=True):
         assert scored.gradient_norm == pytest.approx(expected[sample].gradient_norm, rel=1e-4)
         assert scored.influence == pytest.approx(expected[sample].influence, abs=1e-5 * scored.gradient_norm * size)
@@ -88,12 +90,12 @@ def test_every_measure_is_its_formula(
     if leave_out:
         others = samples
     validation = advantage_validation(others)
-    measure = Measure(similarity, leave_out, budget)
+    measure = Estimator(similarity, leave_out, budget)
     whole = influences(scorer_of(exact), samples, BY_TOKEN, validation, measure, shares)
     for gradient, batch in ((whole.train_gradient, samples), (whole.gradient, others)):
         loss_gradient = gradient_of(exact, batch_loss(exact, batch))
         assert (flat(gradient.values()) - loss_gradient).norm() <= 1e-9 * loss_gradient.norm()
-    found = whole.each
+    found = whole.samples
 
     ours, theirs = score_rows(exact, samples), score_rows(exact, others)
     a = torch.tensor([-s.advantage for s in samples], dtype=torch.float64) / loss_denominator(samples, BY_TOKEN)
@@ -129,9 +131,22 @@ def test_every_measure_is_its_formula(
 def test_a_gradient_of_zero_is_similar_to_none(policy: Policy, make_samples: MakeSamples) -> None:
     """Without a signal in validation; and B = 0 and A = 0: every gradient is 0, and 0 / 0 no number."""
     mute = [replace(s, advantage=0.0) for s in make_samples(seed=1)]
-    assert all(s.influence == 0 for s in measured(scorer_of(policy), make_samples(), mute, similarity="local").each)
+    assert all(s.influence == 0 for s in measured(scorer_of(policy), make_samples(), mute, similarity="local").samples)
     with torch.no_grad():
         for weight in adapter(policy):
             weight.zero_()
-    found = measured(scorer_of(policy), make_samples(problems=2), make_samples(seed=1), similarity="local").each
+    found = measured(scorer_of(policy), make_samples(problems=2), make_samples(seed=1), similarity="local").samples
     assert all(s.influence == 0 for s in found)
+
+
+def test_dropout_is_off_while_influence_is_measured(
+    tmp_path: Path, save_tiny: Callable[..., None], samples: list[Sample], others: list[Sample]
+) -> None:
+    save_tiny(tmp_path / "policy")
+    expected = measured(scorer_of(load_policy(tmp_path / "policy")), samples, others).samples
+    config = tmp_path / "policy" / "adapter" / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"lora_dropout": 0.05}))
+    policy = load_policy(tmp_path / "policy")
+    assert any(isinstance(module, torch.nn.Dropout) and module.p == 0.05 for module in policy.model.modules())
+    for _ in range(2):
+        assert measured(scorer_of(policy), samples, others).samples == expected

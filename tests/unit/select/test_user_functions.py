@@ -21,7 +21,7 @@ from tasks.objective.surrogates import policy_loss
 from tasks.objective.token_weights import TokenWeights
 from tasks.records.selection import Selected
 from tasks.select.certificate import certify
-from tasks.select.strategies import Measured, keep
+from tasks.select.strategies import ScoredSamples, keep
 from tasks.select.tracin import influences
 from tasks.update.gradient import objective_of
 from tests.support.extensions import examples_project
@@ -50,7 +50,7 @@ def test_the_certificate_holds_for_the_losss_own_derivative_and_for_no_other(
     slopes = []
     for losses in (partial(first_step_losses, objective_of(update)), None):
         found = influences(scorer, samples, averaging, validation, token_losses=losses)
-        products = [one.product or 0.0 for one in found.each]
+        products = [one.product or 0.0 for one in found.samples]
         slopes.append(certify(scorer, samples, products, validation, update, 64, seed=0))
     right, wrong = slopes
     right.check()
@@ -82,11 +82,11 @@ def test_a_built_in_function_by_its_module_is_the_built_in_one(samples: list[Sam
         for name in ("cispo", "tasks.objective.surrogates:capped")
     )
     assert all(map(torch.equal, theirs, ours))
-    measured = Measured(samples, [*range(len(samples))], [True] * len(samples), [0] * len(samples), 0.0, 0.5)
+    measured = ScoredSamples(samples, [*range(len(samples))], [True] * len(samples), [0] * len(samples), 0.0, 0.5)
     assert keep("tasks.select.strategies:top", measured) == keep("top", measured)
 
 
-MEASURED = Measured([], [0.1, 0.2], [True, False], [1, 2], 0.0, 0.5)
+MEASURED = ScoredSamples([], [0.1, 0.2], [True, False], [1, 2], 0.0, 0.5)
 TENSORS = (torch.zeros(2, 3), torch.ones(2, 3), torch.ones(2, 1), objective_of(grpo_params()))
 CALLS: dict[str, Callable[[], Any]] = {
     "update.loss": lambda: policy_loss("wrong:own").surrogate(*TENSORS),

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.model.scoring.scorer import scorer_for
-from tasks.objective.groups import sample_groups, samples_in
-from tasks.select.losses import Validation, coefficients_of, contrast
+from tasks.objective.groups import samples_in
+from tasks.select.losses import Validation, coefficients_of, contrast, validation_of
 from tasks.select.tracin import validation_gradient
-from tasks.select.validation_samples import validation_of
 from tasks.update.gradient import accumulate_gradient
 from tasks.update.step_plan import UpdateGroup
 from tests.support.influence import adapter, flat
 from tests.support.policies import MakeSamples, MakeTrajectory
 from tests.support.selection_params import params
 from tests.support.update_params import grpo_params
+from tests.support.updates import sample_groups
 
 rewards_of = st.lists(st.one_of(st.none(), st.sampled_from([0.0, 0.25, 1.0])), max_size=24)
 

@@ -13,44 +13,36 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.objective.token_weights import TokenWeights
 from tasks.records.selection import Selected
-from tasks.select.certificate import Certificate, certify
+from tasks.select.certificate import Certificate
 from tasks.select.losses import Validation
-from tasks.select.tracin import influences
-from tests.support.influence import BY_TOKEN
+from tests.support.influence import certificate_of, products_of
 from tests.support.policies import MakeSamples
 from tests.support.selection_params import numbers, params, run_selection
-from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
 
 Wrong = Callable[[Scorer, list[Sample], Validation], list[float]]
 
 
-def products(
-    scorer: Scorer, samples: list[Sample], validation: Validation, averaging: TokenWeights = BY_TOKEN
-) -> list[float]:
-    return [one.product or 0.0 for one in influences(scorer, samples, averaging, validation).each]
-
-
 def by_constant_prompts(scorer: Scorer, samples: list[Sample], validation: Validation) -> list[float]:
-    return products(with_constant_prompts(scorer, [*samples, *validation.samples]), samples, validation)
+    return products_of(with_constant_prompts(scorer, [*samples, *validation.samples]), samples, validation)
 
 
 def without_last_token(scorer: Scorer, samples: list[Sample], validation: Validation) -> list[float]:
     cut = [replace(s, completion=s.completion[:-1] or s.completion) for s in validation.samples]
-    return products(scorer, samples, replace(validation, samples=cut))
+    return products_of(scorer, samples, replace(validation, samples=cut))
 
 
 WRONG: dict[str, Wrong] = {
     "constant prompts": by_constant_prompts,
-    "wrong sign": lambda *given: [-x for x in products(*given)],
-    "half the size": lambda *given: [x / 2 for x in products(*given)],
-    "another temperature": lambda scorer, *given: products(replace(scorer, temperature=1.1), *given),
+    "wrong sign": lambda *given: [-x for x in products_of(*given)],
+    "half the size": lambda *given: [x / 2 for x in products_of(*given)],
+    "another temperature": lambda scorer, *given: products_of(replace(scorer, temperature=1.1), *given),
     "without the last token": without_last_token,
-    "another mean": lambda *given: products(*given, TokenWeights("grpo", longest=64)),
-    "good validation samples alone": lambda scorer, samples, validation: products(
+    "another mean": lambda *given: products_of(*given, TokenWeights("grpo", longest=64)),
+    "good validation samples alone": lambda scorer, samples, validation: products_of(
         scorer, samples, replace(validation, coefficients=[max(c, 0.0) for c in validation.coefficients])
     ),
-    "the batch for validation": lambda scorer, samples, _: products(scorer, samples, advantage_validation(samples)),
+    "the batch for validation": lambda scorer, samples, _: products_of(scorer, samples, advantage_validation(samples)),
 }
 
 
@@ -60,14 +52,13 @@ def certified(exact: Policy, make_samples: MakeSamples) -> Callable[[Wrong], Cer
         training, held_out = make_samples(problems=8, seed=1), make_samples(problems=16, seed=2)
         validation = advantage_validation(held_out)
         scorer = scorer_for(exact, [*training, *held_out], 0.7)
-        found = influence(scorer, training, validation)
-        return certify(scorer, training, found, validation, grpo_params(), 64, seed=0)
+        return certificate_of(scorer, training, influence(scorer, training, validation), validation)
 
     return run
 
 
 def test_right_influence_has_a_slope_of_minus_one(certified: Callable[[Wrong], Certificate]) -> None:
-    found = certified(products)
+    found = certified(products_of)
     assert found.slope == pytest.approx(-1, abs=1e-3)
     found.check()
 

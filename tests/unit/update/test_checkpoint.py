@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tasks.core.metrics_files import LiveRows
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.recorded_logprobs import score_samples
 from tasks.update import checkpoint
 from tasks.update.checkpoint import Checkpoint, TrainingState
 from tasks.update.metrics import Metrics
@@ -19,6 +18,7 @@ from tasks.update.step_plan import UpdateGroup, plan_steps
 from tasks.update.update import train
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.update_params import grpo_params
+from tests.support.updates import reference_scores, weights_of
 
 Run = Callable[..., tuple[torch.Tensor, list[Metrics]]]
 
@@ -31,11 +31,10 @@ def run(make_policy: MakePolicy, make_samples: MakeSamples) -> Run:
         policy, samples = make_policy(), make_samples()
         params = grpo_params(epochs=4, schedule="cosine", beta=0.1)
         scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-        with policy.model.disable_adapter():
-            reference = score_samples(scorer, samples)
+        reference = reference_scores(scorer, samples)
         groups = [UpdateGroup(f"p{n}", [s for s in samples if s.problem_id == f"p{n}"], 20) for n in range(4)]
         rows, _ = train(scorer, plan_steps(groups, 4, 2, seed=0)[0], params, reference, kept, live)
-        return torch.cat([p.detach().flatten() for p in policy.model.parameters() if p.requires_grad]), rows
+        return weights_of(policy), rows
 
     return train_policy
 

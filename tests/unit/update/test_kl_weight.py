@@ -11,16 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.recorded_logprobs import score_samples
 from tasks.update import checkpoint
 from tasks.update.checkpoint import Checkpoint, TrainingState
-from tasks.update.kl_weight import beta_after_step
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.step_plan import plan_steps
-from tasks.update.update import train
+from tasks.update.update import beta_after_step, train
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.update_params import grpo_params
-from tests.support.updates import groups_of, weights_of
+from tests.support.updates import groups_of, reference_scores, weights_of
 
 BETAS, KLS, TARGETS = st.floats(1e-6, 10), st.floats(-10, 100), st.floats(0.001, 100)
 Update = Callable[..., tuple[torch.Tensor, list[Metrics]]]
@@ -55,8 +53,7 @@ def update(make_policy: MakePolicy, make_samples: MakeSamples) -> Update:
         policy, samples = make_policy(), make_samples()
         params = grpo_params(**{"epochs": 6, "beta": 0.1, "learning_rate": 0.02} | changes)
         scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-        with policy.model.disable_adapter():
-            reference = score_samples(scorer, samples)
+        reference = reference_scores(scorer, samples)
         rows, _ = train(scorer, plan_steps(groups_of(samples), 6, 2, seed=0)[0], params, reference, kept)
         return weights_of(policy), rows
 

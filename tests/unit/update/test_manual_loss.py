@@ -16,7 +16,7 @@ from tasks.update.step_plan import UpdateGroup
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.stage_params import SHIPPED
 from tests.support.update_params import MANUAL, grpo_params
-from tests.support.updates import gradient_of
+from tests.support.updates import gradient_of, reference_scores
 
 TEMPERATURE, BETA = 0.7, 0.1
 
@@ -35,8 +35,7 @@ def step(
 def scores_of(policy: Policy, samples: list[Sample]) -> tuple[Logprobs, Logprobs]:
     """By the policy itself and by its reference, the adapter switched off."""
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE)
-    with policy.model.disable_adapter():
-        reference = score_samples(scorer, samples)
+    reference = reference_scores(scorer, samples)
     return score_samples(scorer, samples), reference
 
 

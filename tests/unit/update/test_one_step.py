@@ -22,15 +22,14 @@ from tasks.update.update import train
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.tiers import nightly_but_first
 from tests.support.update_params import grpo_params
-from tests.support.updates import groups_of, weights_of
+from tests.support.updates import groups_of, reference_scores, weights_of
 
 
 def set_up(make_policy: MakePolicy, make_samples: MakeSamples) -> tuple[Policy, Scorer, list[UpdateGroup], Logprobs]:
     """A policy that has left its reference, the adapter switched off."""
     policy, samples = make_policy(), make_samples()
     scorer = scorer_for(policy, samples, 0.7)
-    with policy.model.disable_adapter():
-        reference = score_samples(scorer, samples)
+    reference = reference_scores(scorer, samples)
     return policy, scorer, groups_of(samples), reference
 
 

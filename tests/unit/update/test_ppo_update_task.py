@@ -16,7 +16,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.groups import sample_groups, samples_in
+from tasks.objective.groups import samples_in
 from tasks.objective.recorded_logprobs import score_samples
 from tasks.params.params import Params
 from tasks.update.task import run
@@ -25,6 +25,7 @@ from tests.support.policies import MakeTrajectory
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
 from tests.support.update_params import grpo_params
+from tests.support.updates import sample_groups
 
 TOKENS = [[5, 6, 7, 1], [8, 1], [9, 9, 9]]
 REWARDS: list[float | None] = [1.0, 0.0, 0.5]

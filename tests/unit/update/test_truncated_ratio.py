@@ -9,11 +9,9 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import scorer_for, with_constant_prompts
 from tasks.objective.recorded_logprobs import score_samples
-from tasks.select.certificate import certify
-from tasks.select.tracin import influences
 from tasks.update.step_plan import plan_steps
 from tasks.update.update import train
-from tests.support.influence import BY_TOKEN, scorer_of
+from tests.support.influence import certificate_of, products_of, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.truncated_samples import drawn
 from tests.support.update_params import grpo_params
@@ -53,7 +51,6 @@ def test_influence_predicts_a_step(constant: bool, make_policy: MakePolicy, make
     scorer, validation = scorer_of(policy), advantage_validation(held_out)
     if constant:
         scorer = with_constant_prompts(scorer, [*training, *held_out])
-    found = [s.product or 0.0 for s in influences(scorer, training, BY_TOKEN, validation).each]
-    certificate = certify(scorer, training, found, validation, grpo_params(), 64, seed=0)
+    certificate = certificate_of(scorer, training, products_of(scorer, training, validation), validation)
     assert (certificate.steps, certificate.sign_agreement) == (2, 1.0)
     assert certificate.slope == pytest.approx(-1, abs=0.001)

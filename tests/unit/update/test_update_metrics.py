@@ -11,7 +11,6 @@ import torch
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.recorded_logprobs import score_samples
 from tasks.update.gradient import TokenSums
 from tasks.update.metrics import Metrics, round_metrics, step_metrics, to_csv
 from tasks.update.step_plan import UpdateGroup, plan_steps
@@ -19,6 +18,7 @@ from tasks.update.update import train
 from tests.support.policies import MakeSamples
 from tests.support.update_params import grpo_params
 from tests.support.updates import groups_of as by_problem
+from tests.support.updates import reference_scores
 
 
 def groups_of(samples: list[Sample]) -> list[UpdateGroup]:
@@ -33,8 +33,7 @@ def rows(policy: Policy, make_samples: MakeSamples) -> list[Metrics]:
     """Of an update of 6 steps that is far from where its samples come from."""
     samples = [replace(s, behaviour=(-5.5,) * len(s.completion)) for s in make_samples()]
     scorer = Scorer(policy.model, 0, 0.7)
-    with policy.model.disable_adapter():
-        reference = score_samples(scorer, samples)
+    reference = reference_scores(scorer, samples)
     params = grpo_params(epochs=3, beta=0.3, entropy=0.01, learning_rate=0.03, kl_correction=True)
     return train(scorer, plan_steps(groups_of(samples), 3, 2, seed=0)[0], params, reference)[0]
 

@@ -11,19 +11,18 @@ from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
-from tasks.objective.groups import sample_groups
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.records.policy import Lineage
 from tasks.records.selection import Selected
 from tasks.trajectories import RewardedTrajectory
-from tasks.update.groups import selected_groups
-from tasks.update.step_plan import UpdateGroup
+from tasks.update.step_plan import UpdateGroup, selected_groups
 from tasks.update.task import run
 from tests.support.groups import changed, write_round
 from tests.support.policies import MakeTrajectory
 from tests.support.selections import selected
 from tests.support.stage_params import stage_params
+from tests.support.updates import sample_groups
 
 
 def params(base: str = "scratch") -> Params:

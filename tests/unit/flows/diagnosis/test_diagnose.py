@@ -28,7 +28,6 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.advantages import advantages_of
-from tasks.objective.groups import sample_groups
 from tasks.params.fields import Baseline
 from tasks.params.params import Params
 from tasks.params.sections import UserTerm
@@ -42,6 +41,7 @@ from tests.support.groups import write_rewarded
 from tests.support.searches import make_problem
 from tests.support.selections import selected
 from tests.support.stage_params import REPOSITORY, SHIPPED
+from tests.support.updates import sample_groups
 from tests.support.writers import train_writer
 
 SCRIPT = "def solve(problem):\n    return '<script>alert(1)</script>'\n"

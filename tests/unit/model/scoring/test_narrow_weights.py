@@ -14,12 +14,9 @@ from tasks.model.sample import Sample
 from tasks.model.scoring import scorer as scorer_module
 from tasks.model.scoring.scorer import scorer_for, with_constant_prompts
 from tasks.objective.recorded_logprobs import behaviour_logprobs, sample_key, score_samples
-from tasks.select.certificate import certify
-from tasks.select.tracin import influences
-from tests.support.influence import BY_TOKEN
+from tests.support.influence import certificate_of, products_of
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples
-from tests.support.update_params import grpo_params
 from tests.support.validation import advantage_validation
 
 
@@ -114,10 +111,10 @@ def test_the_certificate_takes_steps(make_policy: MakePolicy, make_samples: Make
     policy, training = with_large_logits(make_policy, "llama"), make_samples(problems=8, seed=1)
     validation = advantage_validation(make_samples(problems=16, seed=2))
     scorer = scorer_for(policy, [*training, *validation.samples], 1.0)
-    products = [s.product or 0.0 for s in influences(scorer, training, BY_TOKEN, validation).each]
-    certificate = certify(scorer, training, products, validation, grpo_params(), 64, seed=0)
+    products = products_of(scorer, training, validation)
+    certificate = certificate_of(scorer, training, products, validation)
     assert (certificate.steps, certificate.sign_agreement) == (2, 1.0)
     assert certificate.slope == pytest.approx(-1, abs=0.05)
     certificate.check()
     with pytest.raises(GraftError, match="cannot be trusted"):
-        certify(scorer, training, [-p for p in products], validation, grpo_params(), 64, seed=0).check()
+        certificate_of(scorer, training, [-p for p in products], validation).check()

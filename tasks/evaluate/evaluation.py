@@ -29,16 +29,17 @@ def evaluate_problems(
     layout: Layout, params: Params, folder: Path, problems: Sequence[Problem], stage_id: str
 ) -> EvaluationResult:
     """Let the policy in `folder` solve the problems; `stage_id` is recorded in the usage log."""
-    asked = params.evaluation
-    rollouts = evaluate_policy(layout, params, folder, problems, stage_id, asked.samples, asked.temperature, play=True)
+    setting = params.evaluation
+    samples, temperature = setting.samples, setting.temperature
+    rollouts = evaluate_policy(layout, params, folder, problems, stage_id, samples, temperature, play=True)
     environment = environment_in(layout.root, params)
     outcomes = [
         problem_outcome(problem, written, gate_value(environment, problem, written))
         for problem, written in zip(rollouts.problems, rollouts.attempts, strict=True)
     ]
-    measured = measure_means(environment, rollouts.problems, rollouts.attempts, asked, params.seed)
+    measured = measure_means(environment, rollouts.problems, rollouts.attempts, setting, params.seed)
     measured |= named(rollouts.played)
-    numbers = summarise(outcomes, asked, params.seed) | rollouts.usage | measured
+    numbers = summarise(outcomes, setting, params.seed) | rollouts.usage | measured
     if environment.asks_siblings:
         numbers |= efficiency_means(rollouts.attempts, params.operators)
     return EvaluationResult(outcomes, with_pictures(environment, rollouts.problems, rollouts.attempts), numbers)
@@ -50,16 +51,16 @@ def efficiency_means(attempts: Sequence[Sequence[Attempt]], operators: Operators
     Operations are of the samples that are Python; calls and their cost are left out where no model serves operators,
     the cost also where `operators.price` is null.
     """
-    every = [attempt for written in attempts for attempt in written if attempt.samples]
-    known = [(a.samples, count) for a in every if (count := count_operations(a.code)) is not None]
+    sampled = [attempt for written in attempts for attempt in written if attempt.samples]
+    known = [(a.samples, count) for a in sampled if (count := count_operations(a.code)) is not None]
     numbers: dict[str, float] = {}
     if known:
         numbers["operations_per_sample"] = sum(n * count for n, count in known) / sum(n for n, _ in known)
-    if operators.backend == "none" or not every:
+    if operators.backend == "none" or not sampled:
         return numbers
-    total = sum(attempt.samples for attempt in every)
-    numbers["model_calls_per_sample"] = sum(a.samples * mean_calls([a.result]) for a in every) / total
+    total = sum(attempt.samples for attempt in sampled)
+    numbers["model_calls_per_sample"] = sum(a.samples * mean_calls([a.result]) for a in sampled) / total
     if operators.price is not None:
         price = operators.price
-        numbers["cost_per_1000_samples"] = 1000 * sum(a.samples * mean_cost([a.result], price) for a in every) / total
+        numbers["cost_per_1000_samples"] = 1000 * sum(a.samples * mean_cost([a.result], price) for a in sampled) / total
     return numbers
