@@ -11,7 +11,10 @@ from tasks.model.device import for_device
 
 def to_device(tensors: Sequence[Tensor], device: Any) -> list[Tensor]:
     """Tensors of one type on the CPU, on `device`; the CPU does not wait for a card."""
-    copy: Callable[[Sequence[Tensor], Any], list[Tensor]] = for_device(
-        device, cpu=lambda made, _: list(made), cuda=send
-    )
+    copy: Callable[[Sequence[Tensor], Any], list[Tensor]] = for_device(device, cpu=_copy_each, cuda=send)
     return copy(tensors, device)
+
+
+def _copy_each(tensors: Sequence[Tensor], device: Any) -> list[Tensor]:
+    """Nothing on a CPU, where they are."""
+    return [tensor.to(device) for tensor in tensors]
