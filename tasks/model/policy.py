@@ -52,7 +52,8 @@ class ServedModel:
 class Policy:
     """`model` is in eval mode: sampling, scoring and training have no dropout.
 
-    It is a peft model with an adapter, a plain one without, and has no weights if a server samples (vllm/serve.py).
+    It is a peft model if an adapter is trained, a plain one if all weights are, and has no weights if a server samples
+    the policy (tasks/model/sampling/vllm/serve.py).
     """
 
     model: Any
