@@ -16,7 +16,7 @@ from tasks.params.missing import fill
 from tasks.params.params import Params, contradictions
 from tasks.params.sections import MOST_ROUNDS, Section
 from tasks.params.strict_yaml import load_yaml, value_at
-from tasks.params.synonyms import synonym_of
+from tasks.params.synonyms import MOVED, synonym_of
 
 
 def load_params(path: Path) -> Params:
@@ -227,6 +227,8 @@ def section_of(annotation: Any) -> Any:
 
 def _remedy(key: str, valid: Any) -> str:
     """`; did you mean …?`: our word for another project's, or what is spelt like it."""
+    if key in MOVED:
+        return f"; did you mean {MOVED[key]!r}?"
     if ours := synonym_of(key):
         return f"; did you mean {ours}?"
     keys = keys_of(valid)

@@ -234,7 +234,6 @@ class Rewards(Section):
     correctness: Weight
     runs: Weight
     efficiency: Weight
-    environment: dict[str, Weight]
     own: Annotated[list[UserTerm], Field(max_length=100)]
 
     @field_validator("own")
