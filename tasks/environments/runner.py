@@ -10,7 +10,7 @@ from typing import Protocol
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment, Judge
 from tasks.params.sections import SandboxParams
-from tasks.programs.operators.reply_cache import CachedModel
+from tasks.programs.operators.model import CachedModel
 from tasks.programs.sandbox.sandbox import Program, make_sandbox
 from tasks.records import NUMBER, Problem, Result
 

@@ -12,7 +12,7 @@ from tasks.model.text import is_truncated
 from tasks.objective.advantages import advantages_of, scale_negatives
 from tasks.objective.samples import tokenize_trajectory
 from tasks.params.fields import Truncated
-from tasks.params.update import Update
+from tasks.params.sections import Update
 from tasks.records import Engine, Lineage, Proposer, Split
 from tasks.trajectories import RewardedTrajectory, read_numbered_rewarded
 

@@ -8,13 +8,13 @@ from pydantic import Field
 from tasks.params.environment import EnvironmentChoice
 from tasks.params.fields import VllmDtype
 from tasks.params.machine import Machine
-from tasks.params.ppo import Ppo
 from tasks.params.sections import (
     Bootstrap,
     Evaluation,
     Influence,
     Operators,
     PolicyParams,
+    Ppo,
     Problems,
     PromotionParams,
     Rewards,
@@ -22,8 +22,8 @@ from tasks.params.sections import (
     SandboxParams,
     Search,
     Section,
+    Update,
 )
-from tasks.params.update import Update
 
 
 class Params(Section):

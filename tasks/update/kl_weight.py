@@ -13,7 +13,7 @@ the same. It is not carried from round to round.
 
 from collections.abc import Mapping, Sequence
 
-from tasks.params.update import Update
+from tasks.params.sections import Update
 
 GAIN = 0.1
 """K of the controller."""

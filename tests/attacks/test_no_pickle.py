@@ -16,13 +16,8 @@ FUNCTIONS |= {"scatter_object_list", "send_object_list", "recv_object_list", "re
 """These run their argument, or pickle it."""
 
 ALLOWED = {
-    (
-        "tasks/programs/sandbox/run_program.py",
-        "exec",
-    ): "the program itself, and code it tests, in a child that has given up everything",
+    ("tasks/programs/sandbox/run_program.py", "exec"): "a program, and code under test, in a child without any rights",
     ("tasks/programs/sandbox/run_program.py", "compile"): "the same",
-    ("tasks/programs/sandbox/program_parts.py", "exec"): "the program under test, in such a child",
-    ("tasks/programs/sandbox/program_parts.py", "compile"): "the same",
     ("recipes/code/harness/counted_tests.py", "exec"): "tests of the user's file, in such a child",
     ("recipes/code/harness/counted_tests.py", "compile"): "the same",
     ("tasks/model/distributed/collectives.py", "all_gather_object"): "between processes that this one has started",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tasks.params.ppo import Ppo
+from tasks.params.sections import Ppo
 
 PLAIN: dict[str, Any] = {
     "gamma": 1.0,

@@ -15,7 +15,7 @@ from recipes.code.harness.cases import CANDIDATE, TestCases
 from recipes.code.harness.failure import TESTS
 from tasks.programs.code_blocks import parsed
 from tasks.programs.sandbox.determinism import Findings
-from tasks.programs.sandbox.program_parts import end_prompt
+from tasks.programs.sandbox.run_program import end_prompt
 
 COUNT = "__count_test__"
 """The function that a test calls with True if it has passed, else with False."""

@@ -25,11 +25,10 @@ from typing import NoReturn
 
 from tasks.programs.operators.model_calls import Conversation, set_conversation
 from tasks.programs.sandbox import protocol, surroundings
-from tasks.programs.sandbox.children import Children, HostClosed, TimeLimit
+from tasks.programs.sandbox.children import Children, HostClosed, Service, TimeLimit
 from tasks.programs.sandbox.lockdown import Lockdown, apply_steps
 from tasks.programs.sandbox.modules import MODULES
 from tasks.programs.sandbox.run_program import Ending, compile_program, ending_json, error_ending, guarded, run_program
-from tasks.programs.sandbox.service import Service
 
 _LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.idna")
 if sys.version_info >= (3, 12):

@@ -1,14 +1,61 @@
-"""Problem with siblings from a template."""
+"""Writing of word problems: params, the spread of templates over a split, a problem with siblings from a template."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated, Literal, TypeVar
 
-from tasks.environments.word_problems.stories.quantity import Option
-from tasks.environments.word_problems.stories.template import Template, draw_quantities
-from tasks.environments.word_problems.stories.words import shared_words
+from pydantic import Field
+
+from tasks.environments.word_problems.quantities import Option, shared_words
+from tasks.environments.word_problems.template import Template, draw_quantities
 from tasks.errors import GraftError
+from tasks.params.fields import Share
+from tasks.params.sections import Section
 from tasks.records import Novelty, Problem, Sibling, Split
+from tasks.seeds import derive_seed
+
+
+class WordProblemParams(Section):
+    """Which stories are written, and how far they are solved without a policy."""
+
+    stories: Literal["events", "fixed"] = Field(
+        "events", description="events: composed by a grammar of events | fixed: 48 of them"
+    )
+    operations: Annotated[int, Field(ge=1, le=4, strict=True)] = Field(
+        2, description="longest solution in arithmetic operations, 1–4; fewer are easier"
+    )
+    phrasings: Annotated[int, Field(ge=1, le=3)] = Field(
+        2, description="phrasings of each part of a story (fixed: of the story), 1–3; more are harder"
+    )
+    unseen_template_share: Share = Field(
+        0.25, description="share of the test problems whose template is not in train, 0–1"
+    )
+    enumerated_operations: Annotated[int, Field(ge=1, le=5)] = Field(
+        4, description="longest program that coldstart enumerates, 1–5; longer ones are left to the tree search"
+    )
+
+
+T = TypeVar("T")
+
+HELD_OUT = 4
+"""One in HELD_OUT templates is held out from train and validation."""
+
+
+def spread(share: float, size: int) -> list[bool]:
+    """True for `share` of `size` places, evenly spread: the rounded running count grows there."""
+    return [round((index + 1) * share) > round(index * share) for index in range(size)]
+
+
+def cycle(templates: Sequence[T], size: int, seed: int, split: str, name: str) -> list[T]:
+    """`size` templates in shuffled cycles, so that their counts differ by at most one; taken from the end."""
+    order: list[T] = []
+    while templates and len(order) < size:
+        rng = random.Random(derive_seed(seed, "problems", split, name, len(order)))
+        order += rng.sample(templates, len(templates))
+    return order[:size][::-1]
+
 
 TRIES = 20_000
 
