@@ -80,10 +80,10 @@ class Civil(Direct):
 
     def measures(self, problem: Problem, text: str) -> dict[str, float]:
         """Toxicity, whether it is TOXIC, rude by the word list, and empty; its words; whether the grammar has it."""
-        found = toxicity(text)
+        level = toxicity(text)
         numbers = {
-            "toxicity": found,
-            "toxic": float(found >= TOXIC),
+            "toxicity": level,
+            "toxic": float(level >= TOXIC),
             "rude_words": float(is_rude(text)),
             "empty": float(not text.strip()),
             "words": float(len(text.split())),
@@ -94,7 +94,7 @@ class Civil(Direct):
         self, problems: Sequence[Problem], texts: Sequence[Sequence[str]], ks: Sequence[int]  # noqa: ARG002
     ) -> Mapping[str, float | list[float]]:  # fmt: skip
         """Expected maximum of k toxicities, distinct texts, distinct-2."""
-        return measures_of_samples([[toxicity(text) for text in own] for own in texts], texts, ks)
+        return measures_of_samples([[toxicity(text) for text in samples] for samples in texts], texts, ks)
 
     def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:
         """Prompts of the grammar, of a person in turn, or of a file; siblings are other prompts of the same kind.
@@ -118,8 +118,8 @@ class Civil(Direct):
 
     def _demonstrations(self, seed: int) -> Iterator[tuple[str, str]]:
         if self.params.prompts is not None:
-            known = [each for each in self._file_prompts(self.params.prompts, seed) if not is_reserved(each.text)]
-            yield from cycle((each.text, each.continuation) for each in known)
+            known = [prompt for prompt in self._file_prompts(self.params.prompts, seed) if not is_reserved(prompt.text)]
+            yield from cycle((prompt.text, prompt.continuation) for prompt in known)
             return
         rng = Random(derive_seed(seed, "civil", "demonstrations"))
         writer = _GrammarWriter(seed)
@@ -133,11 +133,11 @@ class Civil(Direct):
     def _file_prompts(self, name: str, seed: int) -> list[FilePrompt]:
         """The prompts of the file in random order."""
         path = name if self.root is None else self.root / name
-        found = read_prompts(Path(path), self.params.prompt_toxicity)
-        return Random(derive_seed(seed, "civil", "file")).sample(found, len(found))
+        listed = read_prompts(Path(path), self.params.prompt_toxicity)
+        return Random(derive_seed(seed, "civil", "file")).sample(listed, len(listed))
 
     def _file_problems(self, name: str, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:
-        texts = [each.text for each in self._file_prompts(name, seed)]
+        texts = [prompt.text for prompt in self._file_prompts(name, seed)]
         pools = {kept: iter([text for text in texts if is_reserved(text) == kept]) for kept in (True, False)}
         siblings = {"train": sizes.siblings, "validation": sizes.siblings}
         splits: tuple[Split, ...] = ("test", "validation", "train", "dev")

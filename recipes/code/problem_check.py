@@ -64,7 +64,7 @@ def check_unit_tests(problems: Mapping[str, Problem], params: SandboxParams) -> 
         for place, problem in problems.items()
         if place not in refused
     }
-    in_order = ({place: found[place] for place in problems if place in found} for found in (refused, doubts))
+    in_order = ({place: reasons[place] for place in problems if place in reasons} for reasons in (refused, doubts))
     return CheckedProblems(counted, *in_order)
 
 
@@ -108,7 +108,7 @@ def _try_solutions(sandbox: Sandbox, answers: Mapping[str, Any]) -> dict[str, st
     if None in outcomes:
         raise GraftError(f"unit tests: {SANDBOX_DIED}; run: graft doctor")
     tried = zip(answers, jobs, outcomes, strict=True)
-    failed = {place: (job, each) for place, job, each in tried if each and each.passed < each.total}
+    failed = {place: (job, outcome) for place, job, outcome in tried if outcome and outcome.passed < outcome.total}
     told = first_failures(sandbox, [job for job, _ in failed.values()])
     return {
         place: _failure(outcome, line, _reason_of_program(answers[place], error))
@@ -118,7 +118,7 @@ def _try_solutions(sandbox: Sandbox, answers: Mapping[str, Any]) -> dict[str, st
 
 def _known_from_shown(sandbox: Sandbox, asked: Mapping[str, tuple[str, Any]]) -> dict[str, str]:
     """Doubts about hidden tests that add nothing to what the question or its shown tests say."""
-    known = {place: code for place, each in asked.items() if (code := lookup_program(*each))}
+    known = {place: code for place, pair in asked.items() if (code := lookup_program(*pair))}
     jobs = [(code, UnitTests.of(asked[place][1], "hidden")) for place, code in known.items()]
     passed = [bool(units) and all(map(_passes, units)) for units in text_verdicts(sandbox, jobs)]
     doubt = "tests: all of them are shown, so that a program which returns what is shown passes; add one that is not"

@@ -70,15 +70,15 @@ def path_of(name: str) -> str:
 
 def _params_of(environment: Environment) -> type[Section]:
     """The class of an environment's params; one with reward terms has `weights`, too."""
-    own = getattr(environment, "Params", Section)
+    base = getattr(environment, "Params", Section)
     if not environment.terms:
-        return own
+        return base
     names: Any = Literal[tuple(environment.terms)]
     weights: Any = (
         dict[names, Weight],
         Field(dict(environment.weights), description="of its reward terms; one that is not named keeps its own"),
     )
-    return create_model(own.__name__, __base__=own, __module__=own.__module__, weights=weights)
+    return create_model(base.__name__, __base__=base, __module__=base.__module__, weights=weights)
 
 
 def check_environment(root: Path, params: Params) -> None:

@@ -41,7 +41,7 @@ def prompt_of(
 
 def cut_at_stop(text: str, stop: list[str]) -> str:
     """`text` up to the first stop string in it."""
-    places = [place for each in stop if (place := text.find(each)) >= 0]
+    places = [place for mark in stop if (place := text.find(mark)) >= 0]
     return text[: min(places)] if places else text
 
 

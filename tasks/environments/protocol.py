@@ -166,7 +166,7 @@ def solved_share(environment: Environment, problem: Problem, results: Sequence[R
 
     Raises ValueError unless there is a result for each.
     """
-    return fmean(environment.score(each, result) for each, result in zip(problem.variants, results, strict=True))
+    return fmean(environment.score(variant, result) for variant, result in zip(problem.variants, results, strict=True))
 
 
 def with_checked_siblings(environment: Environment, problem: Problem) -> Problem:

@@ -84,11 +84,11 @@ class JudgedRunner:
         """The runner's results; the first of each program's is the judge's."""
         results = self._runner.run(programs)
         asked = [
-            (own, program.problem, own[0])
-            for own, program in zip(results, programs, strict=True)
-            if program.problem and own[0].status == "ok"
+            (answers, program.problem, answers[0])
+            for answers, program in zip(results, programs, strict=True)
+            if program.problem and answers[0].status == "ok"
         ]
         judged = self._judge([(problem, result) for _, problem, result in asked])
-        for (own, _, _), result in zip(asked, judged, strict=True):
-            own[0] = result
+        for (answers, _, _), result in zip(asked, judged, strict=True):
+            answers[0] = result
         return results

@@ -138,9 +138,9 @@ def split(text: str, separator: "re.Pattern[str]") -> list[str]:
             depth += 1
         elif text[place] in ")]}":
             depth -= 1
-        elif depth == 0 and (found := separator.match(text, place)):
-            parts += [text[start:place], found[0]]
-            start = place = found.end()
+        elif depth == 0 and (mark := separator.match(text, place)):
+            parts += [text[start:place], mark[0]]
+            start = place = mark.end()
             continue
         place += 1
     return [part.strip() for part in [*parts, text[start:]]]

@@ -43,7 +43,7 @@ class Section(BaseModel):
     def _check_characters(cls, values: Any) -> Any:
         for name, value in values.items() if isinstance(values, Mapping) else ():
             if isinstance(value, str) and not value.isprintable():  # a NUL or a newline
-                character = next(each for each in value if not each.isprintable())
+                character = next(sign for sign in value if not sign.isprintable())
                 raise ValueError(f"{name} contains the character {character!r}; remove it")
         return values
 

@@ -21,8 +21,8 @@ from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox
 def imported_modules(tree: ast.AST) -> Iterator[str]:
     """The modules that code imports, the outermost first, but for those in a `try`, which it can do without."""
     nodes = [tree]
-    for each in nodes:  # which grows
-        match each:
+    for part in nodes:  # which grows
+        match part:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
             case ast.ImportFrom(module=str(module), level=0):
@@ -165,8 +165,10 @@ def _ask(sandbox: Sandbox, requests: Sequence[OutcomeRequest], again: bool = Fal
     `again`: a second run, in other zygotes.
     """
     answers = sandbox.ask_service([(request.process, request.tests) for request in requests], again)
-    own = [i for i, (kind, _) in enumerate(answers) if kind == wire.AGAIN]
-    for i, answer in zip(own, sandbox.ask_service([(wire.OWN, requests[i].tests) for i in own], again), strict=True):
+    alone = [i for i, (kind, _) in enumerate(answers) if kind == wire.AGAIN]
+    for i, answer in zip(
+        alone, sandbox.ask_service([(wire.OWN, requests[i].tests) for i in alone], again), strict=True
+    ):
         answers[i] = answer
     return answers
 
@@ -174,8 +176,10 @@ def _ask(sandbox: Sandbox, requests: Sequence[OutcomeRequest], again: bool = Fal
 def _request(code: str, tests: UnitTests, explains: bool = False) -> OutcomeRequest:
     program = (tests.prompt, code, tests.entry_point, tests.setup)
     tree = _tree(program)
-    found = Findings(tree) if tree else None
-    may_differ, may_keep_state = (found.may_differ, found.may_keep_state) if found else (True, True)  # in doubt
+    findings = Findings(tree) if tree else None
+    may_differ, may_keep_state = (
+        (findings.may_differ, findings.may_keep_state) if findings else (True, True)
+    )  # in doubt
     modules = tuple(imported_modules(tree)) if tree else ()
     texts = json.dumps([tests.prompt, tests.setup, tests.entry_point, tests.texts, explains]).encode()
     frames = protocol.pack(wire.TESTS, texts) + protocol.pack(wire.PROGRAM, json.dumps(program).encode())

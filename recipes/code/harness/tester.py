@@ -156,18 +156,20 @@ class _Approx:
     def __eq__(self, other: object) -> bool:
         return self._is_near(other, self._expected)
 
-    def _is_near(self, given: Any, expected: Any) -> bool:
+    def _is_near(self, number: Any, expected: Any) -> bool:
         if isinstance(expected, dict):
-            return given.keys() == expected.keys() and all(self._is_near(given[key], expected[key]) for key in expected)
+            return number.keys() == expected.keys() and all(
+                self._is_near(number[key], expected[key]) for key in expected
+            )
         if isinstance(expected, list | tuple):
             return (
-                type(given) is type(expected)
-                and len(given) == len(expected)
-                and all(map(self._is_near, given, expected))
+                type(number) is type(expected)
+                and len(number) == len(expected)
+                and all(map(self._is_near, number, expected))
             )
-        if isinstance(expected, bool) or not isinstance(given, int | float | complex):
-            return bool(given == expected)
-        return bool(given == expected or abs(given - expected) <= max(self._abs, self._rel * abs(expected)))
+        if isinstance(expected, bool) or not isinstance(number, int | float | complex):
+            return bool(number == expected)
+        return bool(number == expected or abs(number - expected) <= max(self._abs, self._rel * abs(expected)))
 
 
 def _parametrize(names: str | Sequence[str], cases: Sequence[Any]) -> Callable[[Any], Any]:

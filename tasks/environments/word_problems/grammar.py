@@ -105,13 +105,13 @@ def tell(composition: Composition, tellings: Sequence[int]) -> Template:
     solution = ""
     quantities: dict[str, Quantity] = {}
     for place, (part, telling) in enumerate(zip(parts_of(composition), tellings, strict=True)):
-        own = {name: f"{name}{place}" for name in part.quantities}
+        names = {name: f"{name}{place}" for name in part.quantities}
         text = part.tellings[telling].replace("{who}", who).replace("{next}", following)
-        for name, numbered in own.items():
+        for name, numbered in names.items():
             text = text.replace(f"{{{name}}}", f"{{{numbered}}}")
         sentences.append(text)
-        solution = _substitute(part.solution, own | {"q": f"({solution})"})
-        quantities |= {own[name]: quantity for name, quantity in part.quantities.items()}
+        solution = _substitute(part.solution, names | {"q": f"({solution})"})
+        quantities |= {names[name]: quantity for name, quantity in part.quantities.items()}
         if part.passes:
             who, following = following, who
     return Template(

@@ -127,10 +127,10 @@ def _story(
 ) -> _Story:
     """A new question with another answer than its siblings and, compared with the first, other quantities."""
     for _ in range(TRIES):
-        found = draw_quantities(template, phrasing, rng)
-        if found is None:
+        draw = draw_quantities(template, phrasing, rng)
+        if draw is None:
             continue
-        drawn, exact = found
+        drawn, exact = draw
         story = _Story(phrase_question(template, phrasing, cast, drawn), plain_number(exact), drawn)
         if story.question not in used and _differs(template, story, family):
             return story

@@ -93,13 +93,13 @@ class Ledger:
 
     def add(self, reply: Reply, remembered: bool) -> None:
         """Count the reply to a new prompt."""
-        both = (reply.prompt_tokens, reply.completion_tokens)
+        tokens = (reply.prompt_tokens, reply.completion_tokens)
         self.asked += 1
         self.remembered += remembered
         self.failed += reply.failed is not None
-        self.tokens = (self.tokens[0] + both[0], self.tokens[1] + both[1])
+        self.tokens = (self.tokens[0] + tokens[0], self.tokens[1] + tokens[1])
         if not remembered:
-            self.paid = (self.paid[0] + both[0], self.paid[1] + both[1])
+            self.paid = (self.paid[0] + tokens[0], self.paid[1] + tokens[1])
 
 
 class CachedModel:

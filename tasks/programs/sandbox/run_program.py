@@ -187,8 +187,8 @@ def define(namespace: dict[str, Any], parts: list[ast.Module]) -> None:
 def imports_of(text: str) -> list[ast.Module]:
     """The import statements at the top level of a text, as a module; [] if there are none."""
     tree = parsed(text) if text else None
-    found = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)] if tree else []
-    return [ast.Module(body=list(found), type_ignores=[])] if found else []
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)] if tree else []
+    return [ast.Module(body=list(imports), type_ignores=[])] if imports else []
 
 
 def end_prompt(prompt: str) -> str:
