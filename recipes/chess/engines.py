@@ -31,11 +31,11 @@ _SCORE = re.compile(r" multipv (\d+) score (cp|mate) (-?\d+)(?: \w+bound)? .*? p
 
 
 class Engine(Protocol):
-    """Evaluates positions."""
+    """Evaluates the legal moves of positions."""
 
     @property
     def name(self) -> str:
-        """Name and version."""
+        """Its name and version, as problems record it."""
 
     def evaluate(self, position: Position) -> dict[str, float]:
         """Pawns for the side to move of each legal move, the best first; {} if there is none."""

@@ -76,7 +76,7 @@ class Code(UnitTested, CodeCompletions, Direct):
         return share if self.params.partial_tests or problem.evaluator != UNIT_TESTS else float(share == 1)
 
     def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:
-        """One-line functions."""
+        """Generated one-line functions with their tests."""
         return generate_functions(sizes.splits, seed)
 
     def solutions(self, problems: Sequence[Problem], sandbox: SandboxParams) -> Mapping[str, Workflow | None]:

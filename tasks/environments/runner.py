@@ -77,7 +77,7 @@ class JudgedRunner:
 
     @property
     def serves(self) -> bool:
-        """As the runner."""
+        """Whether the runner's programs may call operators that need a model."""
         return self._runner.serves
 
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:

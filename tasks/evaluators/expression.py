@@ -85,7 +85,7 @@ class Comparer:
             return _answer(self._child, self._seconds) is True
 
     def close(self) -> None:
-        """End the child."""
+        """End the child process, if this process started one."""
         if self._child is not None and self._owner == os.getpid():
             self._child.kill()
 

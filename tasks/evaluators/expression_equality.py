@@ -233,6 +233,7 @@ def _same_exactly(left: Any, right: Any) -> bool:
     names = left.free_symbols | right.free_symbols
     if not names:
         return _same_constants(left, right) is True
+    # Points decide, not sympy's `simplify`, which takes minutes for some expressions and for others never ends.
     agreed = real = 0
     is_partial = False
     for turn in range(len(_POINTS) + len(_POSITIVE)):

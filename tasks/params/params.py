@@ -27,7 +27,7 @@ from tasks.params.sections import (
 
 
 class Params(Section):
-    """All of `params.yaml`."""
+    """All params of a run: the top level of `params.yaml`."""
 
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
     environment: EnvironmentChoice

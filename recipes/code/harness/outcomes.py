@@ -42,7 +42,7 @@ def missing_modules(sandbox: Sandbox, modules: Iterable[str]) -> set[str]:
 
 
 def reason_of(module: str) -> str:
-    """The reason in words."""
+    """Why code that imports this module passes no test, in words."""
     return f"module {module} is not available in the sandbox; available: {', '.join(MODULES)}"
 
 

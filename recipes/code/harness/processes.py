@@ -47,7 +47,7 @@ class Tester(NamedTuple):
         return b""
 
     def close(self) -> None:
-        """Close the pipes."""
+        """Close the zygote's ends of the pipes."""
         for descriptor in (self.orders, self.done, self.verdicts, *(end for _, *ends in self.free for end in ends)):
             os.close(descriptor)
 

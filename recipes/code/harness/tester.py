@@ -52,7 +52,7 @@ class Report:
         self._unread = 0
 
     def write(self, data: bytes) -> None:
-        """Write some verdicts."""
+        """Write verdicts, in parts that the pipe holds."""
         for start in range(0, len(data), wire.PIPE):
             part = data[start : start + wire.PIPE]
             if self._unread + len(part) > wire.PIPE:
@@ -108,7 +108,7 @@ def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Repo
 
 
 def stand_ins() -> dict[str, types.ModuleType]:
-    """The modules by name."""
+    """Stand-ins for the modules numpy and pytest, which tests import and the sandbox has not."""
     numpy, pytest = types.ModuleType("numpy"), types.ModuleType("pytest")
     vars(numpy).update(allclose=_allclose, ndarray=_Array, float32=_Array, float64=_Array)
     vars(pytest).update(raises=_Raises, approx=_Approx, mark=types.SimpleNamespace(parametrize=_parametrize))

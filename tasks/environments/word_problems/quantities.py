@@ -36,7 +36,7 @@ class Quantity:
 
 
 def whole(low: int, high: int, step: int = 1) -> Quantity:
-    """`12` … `1,200`."""
+    """Whole numbers with thousands commas: `12` … `1,200`."""
     return Quantity(tuple((f"{value:,}", Fraction(value)) for value in range(low, high + 1, step)))
 
 
@@ -46,7 +46,7 @@ def plain(low: int, high: int) -> Quantity:
 
 
 def dollars(low: int, high: int, cents: int = 100) -> Quantity:
-    """`$15`, `$2.50`, in steps of `cents`."""
+    """Amounts of money in steps of `cents`: `$15`, `$2.50`."""
     values = [Fraction(value, 100) for value in range(low * 100, high * 100 + 1, cents)]
     return Quantity(
         tuple(
@@ -56,18 +56,18 @@ def dollars(low: int, high: int, cents: int = 100) -> Quantity:
 
 
 def decimals(low: int, high: int) -> Quantity:
-    """`2.5`, in steps of a half."""
+    """Decimals in steps of a half: `2.5`."""
     values = [Fraction(value, 2) for value in range(low * 2, high * 2 + 1)]
     return Quantity(tuple((f"{float(value):g}", value) for value in values))
 
 
 def percents(*values: int) -> Quantity:
-    """`20%`, which means 0.2."""
+    """Percentages, `20%` for instance, whose value is 0.2."""
     return Quantity(tuple((f"{value}%", Fraction(value, 100)) for value in values), ratio=True)
 
 
 def shares(*texts: str) -> Quantity:
-    """`3/4`, or `half`."""
+    """Shares as fractions or in words: `3/4`, `half`."""
     return Quantity(tuple((text, WORDS.get(text) or Fraction(text)) for text in texts), ratio=True)
 
 
@@ -86,7 +86,7 @@ T = TypeVar("T")
 
 
 def _quantity(written: Any) -> Quantity:
-    """`age`: a shared quantity; `{whole: [3, 25]}`: one of KINDS with its arguments."""
+    """A quantity as a file writes it: `age`, a shared one, or `{whole: [3, 25]}`, one of KINDS with its arguments."""
     if isinstance(written, str) and written in shared_words().quantities:
         return shared_words().quantities[written]
     if isinstance(written, dict) and len(written) == 1 and (kind := next(iter(written))) in KINDS:
@@ -95,7 +95,7 @@ def _quantity(written: Any) -> Quantity:
 
 
 def _items(written: Any) -> tuple[str, ...]:
-    """`fruit`: shared items."""
+    """The shared items of a name, `fruit` for instance."""
     if written not in shared_words().items:
         raise ValueError(f"{written!r} names no items of words.yaml")
     return shared_words().items[written]

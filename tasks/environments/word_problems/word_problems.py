@@ -14,7 +14,7 @@ from tasks.records import Problem, Split, Workflow
 
 
 class WordProblems(Environment):
-    """Stories with quantities."""
+    """Environments whose problems are stories with quantities, and whose answers are numbers."""
 
     Params = WordProblemParams
     params = WordProblemParams()

@@ -48,7 +48,7 @@ class Reply:
 
 
 class Model(Protocol):
-    """A language model."""
+    """A language model behind the operators."""
 
     @property
     def name(self) -> str:
@@ -67,7 +67,7 @@ def exception_for(failure: str) -> type[GraftError]:
 
 
 class StoredReply(Record):
-    """A cached reply."""
+    """The reply to a prompt as a file of the cache."""
 
     text: str
     prompt_tokens: int

@@ -77,7 +77,7 @@ class Zygote:
                 kind, request = self._request.read_frame(self._control)
                 answer, payload = run[kind](request)
                 protocol.write_buffer(self._control, answer, memoryview(payload))
-                self._request.clear()
+                self._request.clear()  # the next child is forked with all of this memory
                 self._endings.clear()
         except (EOFError, HostClosed, BrokenPipeError, ConnectionResetError):
             if self._service:
@@ -225,7 +225,9 @@ def _take_sockets() -> tuple[int, int]:
 def main() -> None:
     """Serve the host on standard input."""
     settings = json.loads(protocol.read_frame(0)[1])
-    service = _load_service(settings["service"])  # before the folder of these sources is closed
+    # In this order: the service is imported while the folder of these sources is open and clocks are real; free memory
+    # is filled last, as each step before it leaves gaps in which a program's objects would lie elsewhere each time.
+    service = _load_service(settings["service"])
     control, source = _take_sockets()
     _clear_environment()
     _become_subreaper()
