@@ -1,7 +1,7 @@
 """The zygote: a small Python process with all modules loaded that forks a locked-down child for each program.
 
 The host runs `main` in a fresh interpreter (zygote_client.py) and talks to it over a socket, its standard input.
-Another one, its standard output, is for the children of a service (service.py) alone. The zygote never runs a program
+Another one, its standard output, is for the children of a service (children.py) alone. The zygote never runs a program
 itself. Two more kinds of children do:
 
 - for a PROGRAM, a child that runs one program on one question and exits;
