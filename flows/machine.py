@@ -17,8 +17,8 @@ from rich.filesize import decimal
 from flows.preflight import check_temporary_folder
 from tasks.core.loopback import HOST
 from tasks.core.out_of_memory import check_address_space
+from tasks.environments.code_completions import CodeCompletions
 from tasks.environments.lookup import environment_in
-from tasks.environments.workflow import CodeCompletions
 from tasks.errors import GraftError
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import probe_tier

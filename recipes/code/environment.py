@@ -11,9 +11,9 @@ from recipes.code.formats import FORMATS
 from recipes.code.generated_functions import generate_functions
 from recipes.code.judge import known_solutions, make_judge
 from recipes.code.problem_check import check_unit_tests
+from tasks.environments.code_completions import CodeCompletions
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import CheckedProblems, Environment, Judge, solved_share
-from tasks.environments.workflow import CodeCompletions
 from tasks.evaluators.scores import score as score_by_evaluator
 from tasks.params.sections import Problems, SandboxParams, Section
 from tasks.programs.code_blocks import code_of

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from recipes.code.evaluator import UNIT_TESTS
-from tasks.environments.word_problems.problem_writer import cycle
+from tasks.environments.word_problems.spread import cycle
 from tasks.errors import GraftError
 from tasks.records import Problem, Split
 from tasks.seeds import derive_seed

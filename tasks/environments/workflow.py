@@ -1,33 +1,12 @@
-"""Environment `workflow`: the policy writes a program, the sandbox runs it on the problem and its siblings.
+"""Environment `workflow`: the policy writes a program, the sandbox runs it on the problem and its siblings."""
 
-And the base class of environments whose completions are code.
-"""
+from collections.abc import Sequence
 
-from collections.abc import Iterable, Sequence
-
-from tasks.environments.prompts import select_examples
-from tasks.environments.protocol import Environment, Solved
+from tasks.environments.code_completions import CodeCompletions
 from tasks.environments.word_problems.word_problems import WordProblems
 from tasks.evaluators.scores import score, wanted
-from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import PARTS, prompt_of
 from tasks.records import Problem, Result
-
-
-class CodeCompletions(Environment):
-    """A policy learns the code of solved problems itself; a prompt shows it between fences."""
-
-    def text(self, completion: str) -> str:
-        """The code, a workflow that defines `solve`."""
-        return code_of(completion)
-
-    def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """The code that solves each problem, from its own question: the siblings are used in the rounds."""
-        return [(problem.question, code) for problem, code in solved]
-
-    def worked_examples(self, solved: Sequence[Solved], count: int, seed: int) -> list[tuple[str, str]]:  # noqa: ARG002
-        """Codes that differ, between fences."""
-        return select_examples(solved, count, lambda code, _: f"```python\n{code}```")
 
 
 class WorkflowEnvironment(WordProblems, CodeCompletions):

@@ -8,14 +8,8 @@ from functools import cache
 from typing import get_args
 
 from tasks.environments.word_problems.grammar import Composition, compositions, name_of, parts_of, tell
-from tasks.environments.word_problems.problem_writer import (
-    HELD_OUT,
-    Position,
-    WordProblemParams,
-    cycle,
-    spread,
-    write_problem,
-)
+from tasks.environments.word_problems.problem_writer import Position, WordProblemParams, write_problem
+from tasks.environments.word_problems.spread import HELD_OUT, cycle, spread
 from tasks.environments.word_problems.template import Template, draw_quantities, templates
 from tasks.params.sections import Problems
 from tasks.records import Novelty, Problem, Split

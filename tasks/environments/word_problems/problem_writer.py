@@ -1,10 +1,9 @@
-"""Writing of word problems: params, the spread of templates over a split, a problem with siblings from a template."""
+"""Writing of word problems: their params, and a problem with siblings from a template."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,7 +13,6 @@ from tasks.errors import GraftError
 from tasks.params.fields import Share
 from tasks.params.sections import Section
 from tasks.records import Novelty, Problem, Sibling, Split
-from tasks.seeds import derive_seed
 
 
 class WordProblemParams(Section):
@@ -35,26 +33,6 @@ class WordProblemParams(Section):
     enumerated_operations: Annotated[int, Field(ge=1, le=5)] = Field(
         4, description="longest program that coldstart enumerates, 1–5; longer ones are left to the tree search"
     )
-
-
-T = TypeVar("T")
-
-HELD_OUT = 4
-"""One in HELD_OUT templates is held out from train and validation."""
-
-
-def spread(share: float, size: int) -> list[bool]:
-    """True for `share` of `size` places, evenly spread: the rounded running count grows there."""
-    return [round((index + 1) * share) > round(index * share) for index in range(size)]
-
-
-def cycle(templates: Sequence[T], size: int, seed: int, split: str, name: str) -> list[T]:
-    """`size` templates in shuffled cycles, so that their counts differ by at most one; taken from the end."""
-    order: list[T] = []
-    while templates and len(order) < size:
-        rng = random.Random(derive_seed(seed, "problems", split, name, len(order)))
-        order += rng.sample(templates, len(templates))
-    return order[:size][::-1]
 
 
 TRIES = 20_000
