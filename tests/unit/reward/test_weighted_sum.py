@@ -26,7 +26,6 @@ WORKFLOW = WorkflowEnvironment()
 OK, WRONG = Result(status="ok", value=5), Result(status="ok", value=6)
 KILLED = Result(status="failed", error=SANDBOX_DIED)
 PLAIN = {
-    "environment": {},
     "own": [],
     "efficiency": 0.0,
 }
