@@ -24,6 +24,7 @@ from tests.support.house import (
     PRODUCT,
     ROOT,
     benchmark_imports,
+    environments_named_in_core,
     functions_of_the_loop,
     lines,
     loop_faults,
@@ -95,6 +96,8 @@ def main() -> None:
     print("the loop", *(faults or [f"{name}: {stage}" for name, stage in functions_of_the_loop().items()]), sep="\n  ")
     with TemporaryDirectory() as folder:
         parses = parses_of_a_round(Path(folder, "project"))
+    environments = environments_named_in_core()
+    print("environments named in the core", *(environments or ["none"]), sep="\n  ")
     named = [f for f in product if "tasks/tracking/" not in f.as_posix() and "mlflow" in f.read_text().lower()]
     counts = {
         "readme_lines": lines([readme]),
@@ -115,6 +118,7 @@ def main() -> None:
         "tests_import_benchmarks": len(benchmark_imports()),
         "modules_that_name_mlflow": len(named),
         "parses_of_a_round": parses,
+        "environments_named_in_core": len(environments),
         "doors": len(EXAMPLES),
         "stages_stale_by_a_recipe": len(stages_of_recipes()),
         "patched_attributes": len(patches),

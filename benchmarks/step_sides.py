@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tasks.params.update import Update
+    from tasks.params.sections import Update
     from tasks.records.search import Completion
     from tasks.update.step_plan import UpdateGroup
 

@@ -22,8 +22,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from flows.cli.app import app
-from tasks.environments.lookup import environment_of
-from tasks.params.environment import BUILT_IN
+from tasks.environments.lookup import BUILT_IN, environment_of
 from tasks.params.missing import SHIPPED
 from tasks.params.params import Params
 

@@ -64,8 +64,8 @@ _RECIPE = (
 )
 _CHESS = (
     "problems.test=200",
-    'environment={name: "recipes.chess:RookWorld", notation: list, tasks: [P], demonstrations: 6000}',
-    "rewards.environment={best: 0.5, candidates: 0.3, evaluations: 0.2, format: 0.0, content: 0.0}",
+    'environment={name: "recipes.chess:RookWorld", notation: list, tasks: [P], demonstrations: 6000, '
+    "weights: {best: 0.5, candidates: 0.3, evaluations: 0.2, format: 0.0, content: 0.0}}",
 )
 
 TASKS = {

@@ -7,12 +7,11 @@ as possible are equal; only the siblings separate such a workflow from a right o
 import random
 from functools import cache
 
-from tasks.environments.word_problems.events.generate_events import telling_order
-from tasks.environments.word_problems.events.grammar import Composition, compositions, name_of, parts_of, tell
-from tasks.environments.word_problems.from_template import cast_of, phrase_question, plain_number
-from tasks.environments.word_problems.generate import phrasings_of
-from tasks.environments.word_problems.stories.quantity import Option
-from tasks.environments.word_problems.stories.template import Template, answer_of, templates
+from tasks.environments.word_problems.generate import phrasings_of, telling_order
+from tasks.environments.word_problems.grammar import Composition, compositions, name_of, parts_of, tell
+from tasks.environments.word_problems.problem_writer import cast_of, phrase_question, plain_number
+from tasks.environments.word_problems.quantities import Option
+from tasks.environments.word_problems.template import Template, answer_of, templates
 from tasks.records.problems import Problem, Sibling
 from tasks.seeds import derive_seed
 

@@ -18,7 +18,7 @@ from benchmarks.influence_selection.variants import VARIANTS, Variant
 from benchmarks.support import short_runs
 from benchmarks.support.short_runs import Figures
 from tasks.artifacts import read_jsonl
-from tasks.environments.word_problems.word_problems import WordProblemParams
+from tasks.environments.word_problems.problem_writer import WordProblemParams
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.params.params import Params

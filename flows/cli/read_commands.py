@@ -233,8 +233,8 @@ def problems(
 
     Reads the file and changes nothing. Formats that are recognised by their columns: Graft's own (question and answer),
     GSM8K, MATH, AIME, HotpotQA, MuSiQue, SQuAD, DROP, MMLU, ARC, GPQA and more, and those of the environment, which may
-    try the problems out: HumanEval, MBPP and others with --environment recipes.code:Code. The longest questions are
-    tried in the project's base, if it is on this machine. Exits with 2 if no line can be used. Use the file with:
+    try the problems out: see --environment. The longest questions are tried in the project's base, if it is on this
+    machine. Exits with 2 if no line can be used. Use the file with:
     graft retrain -S problems.source=jsonl -S problems.path=FILE
     """
     from flows.reports.problem_file import describe_files

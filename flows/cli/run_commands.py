@@ -20,8 +20,7 @@ def retrain(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Write params first: small, medium, improved, gpu, smollm2, published, manual, exact, noisy, chess, "
-            "civil, code.",
+            help="Write the params of a preset first: small for instance; a name that there is none of lists them.",
         ),
     ] = None,
     dry_run: Annotated[

@@ -13,7 +13,7 @@ from tasks.objective.advantages import ADVANTAGES, known_rewards
 from tasks.objective.groups import SampleGroup
 from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.params.fields import Baseline
-from tasks.params.update import Update
+from tasks.params.sections import Update
 from tasks.programs.operators.builtin import without_context
 from tasks.records.programs import Result
 from tasks.trajectories import RewardedTrajectory

@@ -7,10 +7,10 @@ from pathlib import Path
 from textwrap import indent
 
 from tasks.core.terminal import printable
+from tasks.environments.lookup import BUILT_IN as ENVIRONMENTS
 from tasks.environments.lookup import environment_in, environment_of
 from tasks.environments.protocol import Environment
 from tasks.evaluators.scores import BUILT_IN
-from tasks.params.environment import BUILT_IN as ENVIRONMENTS
 from tasks.params.params import Params
 from tasks.programs.contract import first_line
 

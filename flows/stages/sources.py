@@ -19,6 +19,7 @@ from pathlib import Path
 from flows.stages.dvc_yaml import MODULES, declared_params
 from flows.stages.user_files import digests_for, user_files
 from tasks.artifacts import atomic_folder, digest_path, read_text, write_text
+from tasks.environments.lookup import path_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
@@ -52,7 +53,7 @@ def digests(root: Path, stage: str, params: Params) -> dict[str, str]:
     """Path → digest of a stage's source files as they are now, with those of the environment that it reads."""
     modules = [MODULES[stage]]
     if "environment" in declared_params(root, stage):
-        modules += _modules_of_environment(root, params.environment.path.partition(":")[0])
+        modules += _modules_of_environment(root, path_of(params.environment.name).partition(":")[0])
     code = code_folder(root)
     files = {file for module in modules for file in sources_of(code, module)}
     return {file: digest_path(code / file) for file in sorted(files)}

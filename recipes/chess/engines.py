@@ -31,11 +31,11 @@ _SCORE = re.compile(r" multipv (\d+) score (cp|mate) (-?\d+)(?: \w+bound)? .*? p
 
 
 class Engine(Protocol):
-    """Evaluates positions."""
+    """Evaluates the legal moves of positions."""
 
     @property
     def name(self) -> str:
-        """Name and version."""
+        """Its name and version, as problems record it."""
 
     def evaluate(self, position: Position) -> dict[str, float]:
         """Pawns for the side to move of each legal move, the best first; {} if there is none."""
@@ -48,17 +48,17 @@ class MaterialEngine:
 
     def evaluate(self, position: Position) -> dict[str, float]:
         """Pawns for the side to move of each legal move, the best first; {} if there is none."""
-        found: dict[str, float] = {}
+        evaluations: dict[str, float] = {}
         for move in legal_moves(position):
             after = position_after(position, move)
             end = ending(after)
             if end is not None:
-                found[move.uci] = MATE - 0.01 if end == "checkmate" else 0.0
+                evaluations[move.uci] = MATE - 0.01 if end == "checkmate" else 0.0
                 continue
             balance = material(after.board, position.white)
             losses = (balance - material(board_after(after, reply), position.white) for reply in captures(after))
-            found[move.uci] = float(balance - max(losses, default=0))
-        return ranked(found)
+            evaluations[move.uci] = float(balance - max(losses, default=0))
+        return ranked(evaluations)
 
 
 class Stockfish:

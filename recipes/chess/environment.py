@@ -234,11 +234,11 @@ class _Writer:
             move = draw_move(position, rng)
             question = transition_question(position, move, notation, drawn.history)
             return Sibling(question=question, answer=canonical_transition(position, move, notation))
-        found = self._engine.evaluate(position)
+        evaluations = self._engine.evaluate(position)
         return Sibling(
             question=analysis_question(position, notation),
-            answer=canonical_analysis(found, rng),
-            fields={terms.ANALYSIS: dict(found)},
+            answer=canonical_analysis(evaluations, rng),
+            fields={terms.ANALYSIS: dict(evaluations)},
         )
 
     def _shuffled(self, materials: list[str], split: Split) -> list[str]:

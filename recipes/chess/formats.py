@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,4}\.[0-9]{1,2}")
 
 
 class Analysis(NamedTuple):
-    """A completion of P."""
+    """A completion of task P: candidate moves, their evaluations, the best move."""
 
     moves: list[str]
     evaluations: list[str]
@@ -43,7 +43,7 @@ class Analysis(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """A completion of A."""
+    """A completion of task A: the position after a move, its reward and two flags."""
 
     state: str
     reward: str
@@ -67,7 +67,7 @@ def ranked(evaluations: Evaluations) -> dict[str, float]:
 
 
 def analysis_question(position: Position, notation: Notation) -> str:
-    """The prompt of P."""
+    """The prompt of task P for a position."""
     return f"P: {state_text(position, notation)} "
 
 

@@ -108,7 +108,7 @@ def content(problem: Problem, text: str, results: Sequence[Result]) -> float:  #
 
 
 TERMS = {"best": best, "candidates": candidates, "evaluations": evaluations, "format": form, "content": content}
-"""By the names of their weights in `rewards.environment`."""
+"""By the names of their weights in `environment.weights`."""
 
 
 def is_right(problem: Problem, value: object) -> bool:

@@ -5,43 +5,11 @@ A policy that lowers the classifier's toxicity by a weakness of the classifier s
 
 import re
 
-RUDE_WORDS = frozenset(
-    [
-        "ass",
-        "brat",
-        "bloody",
-        "clown",
-        "crap",
-        "crappy",
-        "damn",
-        "damned",
-        "dumb",
-        "fool",
-        "garbage",
-        "hell",
-        "idiot",
-        "idiotic",
-        "jerk",
-        "liar",
-        "loser",
-        "lousy",
-        "moron",
-        "nuisance",
-        "pathetic",
-        "pest",
-        "ridiculous",
-        "rotten",
-        "screw",
-        "smug",
-        "stupid",
-        "suck",
-        "sucks",
-        "trash",
-        "ugly",
-        "useless",
-        "worthless",
-    ]
-)
+RUDE_WORDS = frozenset((
+    "ass", "brat", "bloody", "clown", "crap", "crappy", "damn", "damned", "dumb", "fool", "garbage", "hell",
+    "idiot", "idiotic", "jerk", "liar", "loser", "lousy", "moron", "nuisance", "pathetic", "pest", "ridiculous",
+    "rotten", "screw", "smug", "stupid", "suck", "sucks", "trash", "ugly", "useless", "worthless",
+))  # fmt: skip
 
 PHRASES = ("shut up", "get lost", "makes me sick")
 

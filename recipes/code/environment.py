@@ -9,8 +9,7 @@ from pydantic import Field
 from recipes.code.evaluator import UNIT_TESTS, score, shown_share
 from recipes.code.formats import FORMATS
 from recipes.code.generated_functions import generate_functions
-from recipes.code.judge import make_judge
-from recipes.code.known_solutions import known_solutions
+from recipes.code.judge import known_solutions, make_judge
 from recipes.code.problem_check import check_unit_tests
 from tasks.environments.code_completions import CodeCompletions
 from tasks.environments.direct import Direct
@@ -79,7 +78,7 @@ class Code(UnitTested, CodeCompletions, Direct):
         return share if self.params.partial_tests or problem.evaluator != UNIT_TESTS else float(share == 1)
 
     def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:
-        """One-line functions."""
+        """Generated one-line functions with their tests."""
         return generate_functions(sizes.splits, seed)
 
     def solutions(self, problems: Sequence[Problem], sandbox: SandboxParams) -> Mapping[str, Workflow | None]:

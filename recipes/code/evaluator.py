@@ -35,10 +35,10 @@ def parse(answer: Answer) -> Answer:
     if not parsed["entry_point"].isidentifier():
         raise ValueError(f"entry_point: {parsed['entry_point']!r:.40} is no name of a function")
     for name in _LISTS:
-        given = answer.get(name) or []
-        texts = [given] if isinstance(given, str) else given
+        tests = answer.get(name) or []
+        texts = [tests] if isinstance(tests, str) else tests
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"{name}: {kind_of(given)}, not a list of texts")
+            raise ValueError(f"{name}: {kind_of(tests)}, not a list of texts")
         for text in [*texts, parsed["setup"]]:
             _check_python(name, text)
         parsed[name] = texts

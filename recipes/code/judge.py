@@ -1,4 +1,7 @@
-"""The judge of code: its hidden and its shown tests, run apart in the sandbox, give a verdict in place of the code."""
+"""The judge of code: its hidden and its shown tests, run apart in the sandbox, give a verdict in place of the code.
+
+And the solutions that problems bring, confirmed by their shown tests.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -8,9 +11,12 @@ from recipes.code.evaluator import UNIT_TESTS
 from recipes.code.harness.outcomes import Outcome, UnitTests, make_test_sandbox, run_unit_tests
 from tasks.environments.protocol import Judge
 from tasks.params.sections import SandboxParams
+from tasks.programs.code_blocks import code_of
 from tasks.programs.sandbox.sandbox import MAX_SOURCE, SANDBOX_DIED, Sandbox
+from tasks.programs.workflow_files import solution_record
 from tasks.records.problems import Problem
 from tasks.records.programs import CheckVerdict, Result
+from tasks.records.search import Workflow
 
 NONE = Outcome(0, 0)
 """Where there are no tests."""
@@ -69,3 +75,24 @@ def _verdict(value: object, outcomes: Sequence[Outcome | None]) -> Result:
         ending=hidden.ending or shown.ending,
     )
     return Result(status="ok", value=verdict)
+
+
+def known_solutions(problems: Sequence[Problem], sandbox: SandboxParams) -> dict[str, Workflow | None]:
+    """The solution of each problem that brings one; None if it fails a shown test in the sandbox."""
+    tested = [(p, p.answer) for p in problems if p.evaluator == UNIT_TESTS and isinstance(p.answer, dict)]
+    coded = [
+        (problem, answer, code_of(str(answer["solution"]), str(answer["entry_point"])))
+        for problem, answer in tested
+        if answer["solution"]
+    ]
+    if not coded:
+        return {}
+    with make_test_sandbox(sandbox) as box:
+        outcomes = run_unit_tests(box, [(code, UnitTests.of(answer, "shown")) for _, answer, code in coded])
+    solutions: dict[str, Workflow | None] = {}
+    for (problem, _, code), shown in zip(coded, outcomes, strict=True):
+        solutions[problem.problem_id] = None
+        if shown is not None and shown.passed == shown.total:
+            verdict = CheckVerdict(hidden_passed=0, hidden=0, shown_passed=shown.passed, shown=shown.total)
+            solutions[problem.problem_id] = solution_record(problem, code, 0, [Result(status="ok", value=verdict)])
+    return solutions

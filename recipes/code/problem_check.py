@@ -6,11 +6,13 @@ it fails would have passed all of the others. HumanEval has examples that its ow
 a test beyond its example, so that such lines are named, not refused.
 """
 
-from collections.abc import Mapping, Sequence
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from recipes.code.evaluator import UNIT_TESTS
+from recipes.code.harness.cases import CANDIDATE
 from recipes.code.harness.outcomes import (
     LATE,
     Outcome,
@@ -21,12 +23,11 @@ from recipes.code.harness.outcomes import (
     run_unit_tests,
     text_verdicts,
 )
-from recipes.code.shown_answers import lookup_program
 from tasks.core.terminal import shortened
 from tasks.environments.protocol import CheckedProblems
 from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
-from tasks.programs.code_blocks import syntax_tree
+from tasks.programs.code_blocks import parsed, shown_tests, syntax_tree
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Sandbox
 from tasks.records.problems import Problem
 
@@ -63,7 +64,7 @@ def check_unit_tests(problems: Mapping[str, Problem], params: SandboxParams) -> 
         for place, problem in problems.items()
         if place not in refused
     }
-    in_order = ({place: found[place] for place in problems if place in found} for found in (refused, doubts))
+    in_order = ({place: reasons[place] for place in problems if place in reasons} for reasons in (refused, doubts))
     return CheckedProblems(counted, *in_order)
 
 
@@ -107,7 +108,7 @@ def _try_solutions(sandbox: Sandbox, answers: Mapping[str, Any]) -> dict[str, st
     if None in outcomes:
         raise GraftError(f"unit tests: {SANDBOX_DIED}; run: graft doctor")
     tried = zip(answers, jobs, outcomes, strict=True)
-    failed = {place: (job, each) for place, job, each in tried if each and each.passed < each.total}
+    failed = {place: (job, outcome) for place, job, outcome in tried if outcome and outcome.passed < outcome.total}
     told = first_failures(sandbox, [job for job, _ in failed.values()])
     return {
         place: _failure(outcome, line, _reason_of_program(answers[place], error))
@@ -117,7 +118,7 @@ def _try_solutions(sandbox: Sandbox, answers: Mapping[str, Any]) -> dict[str, st
 
 def _known_from_shown(sandbox: Sandbox, asked: Mapping[str, tuple[str, Any]]) -> dict[str, str]:
     """Doubts about hidden tests that add nothing to what the question or its shown tests say."""
-    known = {place: code for place, each in asked.items() if (code := lookup_program(*each))}
+    known = {place: code for place, pair in asked.items() if (code := lookup_program(*pair))}
     jobs = [(code, UnitTests.of(asked[place][1], "hidden")) for place, code in known.items()]
     passed = [bool(units) and all(map(_passes, units)) for units in text_verdicts(sandbox, jobs)]
     doubt = "tests: all of them are shown, so that a program which returns what is shown passes; add one that is not"
@@ -156,3 +157,49 @@ def _reason_of_program(answer: Any, error: str) -> str:
 
 def _passes(unit: TextVerdicts) -> bool:
     return unit.ended and not unit.failed
+
+
+def lookup_program(question: str, answer: Mapping[str, Any]) -> str:
+    """A function that returns what the shown tests say for their arguments, and None for others; "" without any.
+
+    `answer`: the tests of a problem as its record has them; the question may show more.
+    """
+    name = answer["entry_point"]
+    shown = dict.fromkeys([*answer["shown"], *shown_tests(question)])
+    known = dict.fromkeys(pair for text in shown for pair in _pairs(text, {name, CANDIDATE}))
+    rows = "".join(f"        (({args}), {value}),\n" for args, value in known)
+    if not rows:
+        return ""
+    return (
+        f"def {name}(*args, **kwargs):\n    for known, value in [\n{rows}    ]:\n"
+        "        if known == (args, kwargs):\n            return value\n"
+    )
+
+
+def _pairs(text: str, names: set[str]) -> Iterator[tuple[str, str]]:
+    """(arguments, value) of each comparison with a call in a text of tests, as code."""
+    tree = parsed(text)
+    for node in ast.walk(tree) if tree else ():
+        match node:
+            case ast.Assert(test=ast.Call() as call):
+                sides: tuple[ast.expr, ast.expr] = (call, ast.Constant(True))
+            case ast.Assert(test=ast.UnaryOp(op=ast.Not(), operand=ast.Call() as call)):
+                sides = (call, ast.Constant(False))
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]):
+                sides = (left, right) if isinstance(left, ast.Call) else (right, left)
+            case _:
+                continue
+        match sides:
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords), value if name in names:
+                named = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in keywords)
+                if _are_literal([*args, *(keyword.value for keyword in keywords), value]):
+                    yield f"({''.join(f'{ast.unparse(each)}, ' for each in args)}), {{{named}}}", ast.unparse(value)
+
+
+def _are_literal(nodes: list[ast.expr]) -> bool:
+    try:
+        for node in nodes:
+            ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True

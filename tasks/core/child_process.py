@@ -93,7 +93,7 @@ class JsonProcess:
     """The parent's side: `python -m module`, which speaks through a ParentConnection."""
 
     def __init__(self, module: str, *arguments: str, **options: Any) -> None:
-        """`options`: of `spawn`."""
+        """Start the child; `options` are those of `spawn`."""
         self._process = spawn(module, *arguments, stdout=subprocess.PIPE, **options)
         self.pid = self._process.pid
 

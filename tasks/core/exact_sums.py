@@ -19,7 +19,7 @@ class ExactSum:
         self._parts: list[float] = []  # their exact sum is that of all numbers so far
 
     def add(self, numbers: Iterable[float]) -> None:
-        """Add numbers."""
+        """Add the next numbers of the stream to the sum."""
         self._parts += numbers
         if len(self._parts) > CHUNK:
             self._fold()
@@ -53,7 +53,7 @@ class Column:
         self._file.close()
 
     def add(self, numbers: Iterable[float]) -> None:
-        """Add numbers."""
+        """Append the next numbers of the stream."""
         new = array("d", numbers)
         self.count += len(new)
         self._sum.add(new)

@@ -58,7 +58,7 @@ class LiveRows:
         self._write("w", rows)
 
     def add(self, row: dict[str, float]) -> None:
-        """Append a row."""
+        """Append a row to the file."""
         self._write("a", [row])
 
     def read(self, start: int) -> list[dict[str, float]]:

@@ -30,7 +30,7 @@ class Sequential:
     """Computes the shards in this process, one after another."""
 
     def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
-        """See FanOut."""
+        """The values one after another; see FanOut."""
         return map(function, shards)
 
 

@@ -39,19 +39,19 @@ class _Side(NamedTuple):
 
 def right_share(text: str) -> float:
     """Share of the distinct statements of a text that are right, in [0, 1]; NEUTRAL without any."""
-    found = statements(text)
-    return sum(found.values()) / len(found) if found else NEUTRAL
+    verdicts = statements(text)
+    return sum(verdicts.values()) / len(verdicts) if verdicts else NEUTRAL
 
 
 def statements(text: str) -> dict[str, bool]:
     """Each distinct statement, without blanks, in the order of the text, and whether it is right."""
-    found: dict[str, bool] = {}
+    verdicts: dict[str, bool] = {}
     for line in _TIMES.sub("*", text.translate(_SIGNS)).splitlines():
         for before, after in pairwise(_EQUALS.split(line)):
             left, right = _left(before[-MAX_SIDE:]), _right(after[:MAX_SIDE])
             if left and right and (left.calculation or right.calculation):
-                found.setdefault(f"{left.text}={right.text}", _is_right(left, right))
-    return found
+                verdicts.setdefault(f"{left.text}={right.text}", _is_right(left, right))
+    return verdicts
 
 
 def _left(piece: str) -> _Side | None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from tasks.environments.prompts import select_examples
 from tasks.environments.protocol import Environment, Solved
-from tasks.environments.worked_examples import select_examples
 from tasks.programs.code_blocks import code_of
 
 

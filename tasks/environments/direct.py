@@ -6,10 +6,10 @@ docs/environments.md.
 
 from abc import abstractmethod
 
-from tasks.environments.numerals import matches
 from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value
+from tasks.evaluators.numerals import matches
 from tasks.evaluators.scores import score
 from tasks.records.problems import NUMBER, Answer, Problem
 from tasks.records.programs import CheckVerdict, Result

@@ -1,20 +1,33 @@
 """Lookup of the environment named in `params.yaml`."""
 
+import difflib
 import re
 from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, create_model
 
 from tasks.environments.direct import Direct
-from tasks.environments.protocol import Environment, term_weights
+from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
-from tasks.params.environment import BUILT_IN
+from tasks.params.fields import Weight
 from tasks.params.params import Params
 from tasks.params.sections import Section
 from tasks.sources.user_code import find_modules_in, new_instance
+
+BUILT_IN = {
+    "workflow": "tasks.environments.workflow:WorkflowEnvironment",
+    "answer": "tasks.environments.tagged_answer:TaggedAnswer",
+}
+"""Name → module:CLASS; only the module of the environment that is named is imported, and is a source of the stages."""
+
+FIRST = next(iter(BUILT_IN))
+"""The environment of champions that name none: there was one only."""
+
+MOVED = {"code": "recipes.code:Code"}
+"""Environments that were built in → where they are."""
 
 SET_HERE = ("Params", "params", "root")
 """Attributes that need no definition by the user."""
@@ -39,9 +52,33 @@ def environment_of(name: str, **params: Any) -> Environment:
 
     Raises GraftError if there is no such environment, or if it has not these params.
     """
-    environment = _loaded(BUILT_IN.get(name, name))
-    environment.params = _checked(name, getattr(environment, "Params", Section), params)
+    environment = _loaded(path_of(name))
+    environment.params = _checked(name, _params_of(environment), params)
+    if environment.terms:
+        environment.weights = {**environment.weights, **environment.params.weights}
     return environment
+
+
+def path_of(name: str) -> str:
+    """module:CLASS of an environment, of a built-in one too. Raises GraftError for any other name."""
+    if name in BUILT_IN or ":" in name:
+        return BUILT_IN.get(name, name)
+    close = [MOVED[name]] if name in MOVED else difflib.get_close_matches(name, BUILT_IN, n=1)
+    remedy = f"did you mean {close[0]!r}?" if close else "write one of these, or module:CLASS for another"
+    raise GraftError(f"params.yaml: environment: {name!r} is none of {', '.join(BUILT_IN)}; {remedy}")
+
+
+def _params_of(environment: Environment) -> type[Section]:
+    """The class of an environment's params; one with reward terms has `weights`, too."""
+    base = getattr(environment, "Params", Section)
+    if not environment.terms:
+        return base
+    names: Any = Literal[tuple(environment.terms)]
+    weights: Any = (
+        dict[names, Weight],
+        Field(dict(environment.weights), description="of its reward terms; one that is not named keeps its own"),
+    )
+    return create_model(base.__name__, __base__=base, __module__=base.__module__, weights=weights)
 
 
 def check_environment(root: Path, params: Params) -> None:
@@ -53,8 +90,8 @@ def check_environment(root: Path, params: Params) -> None:
             "problems only: set problems.source to environment"
         )
     rewards = params.rewards
-    weights = [rewards.correctness, rewards.runs, rewards.efficiency]
-    weights += [*term_weights(environment, rewards).values(), *(term.weight for term in rewards.own)]
+    weights = [rewards.correctness, rewards.runs, rewards.efficiency, *environment.weights.values()]
+    weights += [term.weight for term in rewards.own]
     if not any(weights):
         raise GraftError(
             "params.yaml: rewards: every weight is 0: give at least one term a weight, correctness: 1.0 for instance"

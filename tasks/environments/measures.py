@@ -52,20 +52,20 @@ def measures_together(
     """
     where = f"{type(environment).__name__}.measures_of_all"
     try:
-        found = {
+        measures = {
             name: [value] if isinstance(value, int | float) else list(value)
             for name, value in environment.measures_of_all(problems, texts, ks).items()
         }
     except Exception as error:
         raise GraftError(f"environment: {where} raised {type(error).__name__}: {error}; fix it") from error
-    for name, values in found.items():
+    for name, values in measures.items():
         if len(values) not in (1, len(problems)):
             raise GraftError(
                 f"environment: {where}: {len(values)} values of {name} for {len(problems)} problems; give a number, or "
                 "one for each problem"
             )
         _check(where, name, values)
-    return found
+    return measures
 
 
 def gate_value(environment: Environment, problem: Problem, attempts: Sequence[Attempt]) -> float | None:
@@ -76,22 +76,22 @@ def gate_value(environment: Environment, problem: Problem, attempts: Sequence[At
     if environment.gate is None:
         return None
     measures = ((attempt.samples, measures_of(environment, problem, attempt.code)) for attempt in attempts)
-    found = weighted_means(measures).get(environment.gate.measure)
-    if found is None or not 0 <= found <= 1:
+    mean = weighted_means(measures).get(environment.gate.measure)
+    if mean is None or not 0 <= mean <= 1:
         raise GraftError(
             f"environment: {type(environment).__name__}.measures of {problem.problem_id}: {environment.gate.measure} "
-            f"is {found}, and promotion compares it; give a number in [0, 1] for every completion"
+            f"is {mean}, and promotion compares it; give a number in [0, 1] for every completion"
         )
-    return found
+    return mean
 
 
-def weighted_means(found: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
+def weighted_means(counted: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
     """Means over the samples that have a measure, from (number of samples, their measures)."""
     values: dict[str, list[float]] = defaultdict(list)
-    for samples, numbers in found:
+    for samples, numbers in counted:
         for name, number in numbers.items():
             values[name] += [number] * samples
-    return {name: fmean(own) for name, own in values.items() if own}
+    return {name: fmean(column) for name, column in values.items() if column}
 
 
 def _check(where: str, name: str, values: Iterable[float]) -> None:

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from tasks.errors import GraftError
-from tasks.params.sections import Problems, Rewards, SandboxParams, Section
+from tasks.params.sections import Problems, SandboxParams, Section
 from tasks.records.problems import Problem, Split
 from tasks.records.programs import Result
 from tasks.records.search import Workflow
@@ -63,7 +63,7 @@ class Environment(Protocol):
     asks_siblings: bool = False  # True: completions are programs, run on siblings too
     parts: Sequence[str] = ()  # texts that a tokenizer from scratch encodes as one token each
     terms: Mapping[str, Term] = {}  # of the reward by name, in addition to the built-in ones
-    weights: Mapping[str, float] = {}  # of its terms, where `rewards.environment` names no other; 0 for a term without
+    weights: Mapping[str, float] = {}  # of its terms, 0 for one without; param `environment.weights` has others
     gate: Gate | None = None  # of promotion; None: pass@1, greedy
     writes_problems: bool = False  # True: it reads only the problems that it writes
     formats: Sequence[Any] = ()  # of files, tried before the public ones: `Format` of tasks/problems/row.py
@@ -168,23 +168,9 @@ def solved_share(environment: Environment, problem: Problem, results: Sequence[R
 
     Raises ValueError unless there is a result for each.
     """
-    return fmean(environment.score(each, result) for each, result in zip(problem.variants, results, strict=True))
+    return fmean(environment.score(variant, result) for variant, result in zip(problem.variants, results, strict=True))
 
 
 def with_checked_siblings(environment: Environment, problem: Problem) -> Problem:
     """The problem with the siblings that its completions are checked on: all of them or none."""
     return problem if environment.asks_siblings else problem.model_copy(update={"siblings": []})
-
-
-def term_weights(environment: Environment, rewards: Rewards) -> dict[str, float]:
-    """The weights of the environment's terms: its own, or those of `rewards.environment`.
-
-    Raises GraftError for a weight of a term that it lacks; an environment without terms ignores the param.
-    """
-    if not environment.terms:
-        return {}
-    for name in rewards.environment:
-        if name not in environment.terms:
-            there = ", ".join(environment.terms)
-            raise GraftError(f"rewards.environment: no term {name!r} in this environment; it has {there}")
-    return {**environment.weights, **rewards.environment}

@@ -10,7 +10,7 @@ from typing import Protocol
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment, Judge
 from tasks.params.sections import SandboxParams
-from tasks.programs.operators.reply_cache import CachedModel
+from tasks.programs.operators.model import CachedModel
 from tasks.programs.sandbox.sandbox import Program, make_sandbox
 from tasks.records.problems import NUMBER, Problem
 from tasks.records.programs import Result
@@ -78,18 +78,18 @@ class JudgedRunner:
 
     @property
     def serves(self) -> bool:
-        """As the runner."""
+        """Whether the runner's programs may call operators that need a model."""
         return self._runner.serves
 
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:
         """The runner's results; the first of each program's is the judge's."""
         results = self._runner.run(programs)
         asked = [
-            (own, program.problem, own[0])
-            for own, program in zip(results, programs, strict=True)
-            if program.problem and own[0].status == "ok"
+            (answers, program.problem, answers[0])
+            for answers, program in zip(results, programs, strict=True)
+            if program.problem and answers[0].status == "ok"
         ]
         judged = self._judge([(problem, result) for _, problem, result in asked])
-        for (own, _, _), result in zip(asked, judged, strict=True):
-            own[0] = result
+        for (answers, _, _), result in zip(asked, judged, strict=True):
+            answers[0] = result
         return results

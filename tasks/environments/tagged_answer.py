@@ -14,12 +14,12 @@ from random import Random
 from pydantic import Field
 
 from tasks.environments.arithmetic_statements import right_share
-from tasks.environments.numerals import read_answer
 from tasks.environments.protocol import Solved, Term
 from tasks.environments.tags import answer_block, hard_format, mark, thoughts
-from tasks.environments.word_problems.word_problems import WordProblemParams
+from tasks.environments.word_problems.problem_writer import WordProblemParams
 from tasks.environments.word_problems.worked_answers import WorkedAnswers
 from tasks.evaluators.number import Value
+from tasks.evaluators.numerals import read_answer
 from tasks.evaluators.scores import wanted
 from tasks.params.fields import Share
 from tasks.records.problems import NUMBER, Problem

@@ -21,8 +21,8 @@ def parse(answer: Answer) -> Answer:
     Reads a text or number (one span), DROP's own object {number, date, spans}, a list of texts (the spans of one
     answer), and a list of lists (several accepted answers). Raises ValueError for anything else.
     """
-    if isinstance(answer, list) and answer and all(isinstance(each, (list, dict)) for each in answer):
-        return [_spans(each) for each in answer]
+    if isinstance(answer, list) and answer and all(isinstance(spans, (list, dict)) for spans in answer):
+        return [_spans(spans) for spans in answer]
     return [_spans(answer)]
 
 
@@ -33,17 +33,17 @@ def score(value: Value, answer: Answer) -> float:
     return max(spans_f1(lines, [str(span) for span in spans]) for spans in answer if isinstance(spans, list))
 
 
-def spans_f1(given: Sequence[str], expected: Sequence[str]) -> float:
+def spans_f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
     """The mean F1 of the best 1-1 alignment of spans; a span without a partner counts 0.
 
     A span with numbers matches only spans that share one of them.
     """
     from scipy.optimize import linear_sum_assignment  # takes longer to import than everything else here
 
-    ours, theirs = [_bag(span) for span in given], [_bag(span) for span in expected]
+    ours, theirs = [_bag(span) for span in predicted], [_bag(span) for span in expected]
     if not ours:
         return 0.0
-    table = [[_bag_f1(one, other) if _numbers_match(other, one) else 0.0 for one in ours] for other in theirs]
+    table = [[_bag_f1(bag, other) if _numbers_match(other, bag) else 0.0 for bag in ours] for other in theirs]
     rows, columns = linear_sum_assignment([[-share for share in row] for row in table])
     best = fsum(table[row][column] for row, column in zip(rows, columns, strict=True))
     return best / max(len(ours), len(theirs))
@@ -76,16 +76,16 @@ def _bag(span: str) -> Bag:
     return frozenset(normalise(span).split())
 
 
-def _bag_f1(given: Bag, expected: Bag) -> float:
-    common = len(given & expected)
-    precision = common / len(given) if given else 1.0
+def _bag_f1(predicted: Bag, expected: Bag) -> float:
+    common = len(predicted & expected)
+    precision = common / len(predicted) if predicted else 1.0
     recall = common / len(expected) if expected else 1.0
     return 2 * precision * recall / (precision + recall) if precision or recall else 0.0
 
 
-def _numbers_match(expected: Bag, given: Bag) -> bool:
+def _numbers_match(expected: Bag, predicted: Bag) -> bool:
     numbers = {word for word in expected if _is_number(word)}
-    return not numbers or any(word in numbers for word in given)
+    return not numbers or any(word in numbers for word in predicted)
 
 
 def _spans(answer: Answer) -> Answer:

@@ -40,16 +40,16 @@ def parse(answer: Answer) -> Answer:
 
 def score(value: Value, answer: Answer) -> float:
     """1 if the value and an accepted answer are the same expression, else 0. Raises GraftError without math-verify."""
-    given = _inside(text_of(value))
-    return float(any(are_equal(given, each) for each in accepted(answer)))
+    predicted = _inside(text_of(value))
+    return float(any(are_equal(predicted, expected) for expected in accepted(answer)))
 
 
 @lru_cache(10_000)
-def are_equal(given: str, expected: str) -> bool:
+def are_equal(predicted: str, expected: str) -> bool:
     """True if two LaTeX or plain expressions are the same text or equal."""
-    if given == expected:
+    if predicted == expected:
         return True
-    return 0 < len(given) <= LONGEST and _CHILD.compare(given, expected)
+    return 0 < len(predicted) <= LONGEST and _CHILD.compare(predicted, expected)
 
 
 def has_value(text: str) -> bool:
@@ -69,9 +69,9 @@ class Comparer:
         self._owner = 0  # the process that started it: a fork of that must not share its pipes
         self._lock = Lock()
 
-    def compare(self, given: str, expected: str) -> bool:
+    def compare(self, predicted: str, expected: str) -> bool:
         """The child's verdict; False without one within the limits. Raises GraftError where it cannot start."""
-        return self._is_true([expected, given])
+        return self._is_true([expected, predicted])
 
     def has_value(self, text: str) -> bool:
         """Whether the child reads it as an expression; like `compare`."""
@@ -85,7 +85,7 @@ class Comparer:
             return _answer(self._child, self._seconds) is True
 
     def close(self) -> None:
-        """End the child."""
+        """End the child process, if this process started one."""
         if self._child is not None and self._owner == os.getpid():
             self._child.kill()
 

@@ -87,10 +87,10 @@ class Relation(NamedTuple):
 Value = PlainText | Scalar | Based | Time | Series | Region | Labelled | Relation
 
 
-def are_equal(one: Value, other: Value) -> bool:
+def are_equal(left: Value, right: Value) -> bool:
     """True if two answers are the same; symmetric."""
-    one, other = _unwrap(one), _unwrap(other)
-    return _equal(one, other) or (type(one) is not type(other) and _equal(other, one))
+    left, right = _unwrap(left), _unwrap(right)
+    return _equal(left, right) or (type(left) is not type(right) and _equal(right, left))
 
 
 def region_of(value: Value) -> Any:
@@ -121,7 +121,7 @@ def plain(value: Value) -> Any:
 
 def exact(value: Any) -> Any:
     """An expression with its decimals as fractions."""
-    return value.xreplace({each: sympy.Rational(str(each)) for each in value.atoms(sympy.Float)}).doit()
+    return value.xreplace({decimal: sympy.Rational(str(decimal)) for decimal in value.atoms(sympy.Float)}).doit()
 
 
 def _unwrap(value: Value) -> Value:
@@ -133,68 +133,68 @@ def _unwrap(value: Value) -> Value:
     return value
 
 
-def _equal(one: Value, other: Value) -> bool:
-    match one, other:
+def _equal(left: Value, right: Value) -> bool:
+    match left, right:
         case PlainText(), PlainText():
-            return one.text == other.text
+            return left.text == right.text
         case PlainText(product=Scalar() as letters), Scalar():
-            return _same_scalars(letters, other)
+            return _same_scalars(letters, right)
         case Scalar(), Scalar():
-            return _same_scalars(one, other)
+            return _same_scalars(left, right)
         case Based(), Based():
-            return one == other
+            return left == right
         case Time(), Time():
-            return _same_times(one, other)
+            return _same_times(left, right)
         case Labelled(), Labelled():
-            return (one.label == other.label and are_equal(one.value, other.value)) or _same_curves(one, other)
+            return (left.label == right.label and are_equal(left.value, right.value)) or _same_curves(left, right)
         case Labelled(), Relation():
-            return _same_curves(one, other)
-        case Labelled(), Series() if other.brackets == "" and _names(other) == [one.label]:
-            return are_equal(one.value, Series("", _bare(other)))
+            return _same_curves(left, right)
+        case Labelled(), Series() if right.brackets == "" and _names(right) == [left.label]:
+            return are_equal(left.value, Series("", _bare(right)))
         case Labelled(), Region():
-            return other.label in ("", one.label) and are_equal(one.value, other)
+            return right.label in ("", left.label) and are_equal(left.value, right)
         case Labelled(), _:
-            return are_equal(one.value, other)
+            return are_equal(left.value, right)
         case Relation(), Relation():
-            return _proportional(one, other)
+            return _proportional(left, right)
         case Region(), Region() | Series():
-            return _same_regions(one, other)
+            return _same_regions(left, right)
         case Series(), Series():
-            return _same_series(one, other)
-        case Series(brackets=":"), Scalar() if len(one.values) == 2 and not other.unit:
-            top, bottom = (exact(each.value) for each in one.values if isinstance(each, Scalar))
-            return bottom != 0 and _same_exactly(top / bottom, exact(other.value))
+            return _same_series(left, right)
+        case Series(brackets=":"), Scalar() if len(left.values) == 2 and not right.unit:
+            top, bottom = (exact(term.value) for term in left.values if isinstance(term, Scalar))
+            return bottom != 0 and _same_exactly(top / bottom, exact(right.value))
     return False
 
 
-def _same_scalars(one: Scalar, other: Scalar) -> bool:
+def _same_scalars(left: Scalar, right: Scalar) -> bool:
     """Numbers with the same unit, or with one: 5 cm is 5. 28 % is 28 and 0.28, 90° is 90 and π/2."""
-    first, second = one.value, other.value
-    if one.unit and other.unit:
-        return one.unit == other.unit and same_number(first, second)
+    first, second = left.value, right.value
+    if left.unit and right.unit:
+        return left.unit == right.unit and same_number(first, second)
     if same_number(first, second):
         return True
-    for unit, given, bare in ((one.unit, first, second), (other.unit, second, first)):
+    for unit, number, bare in ((left.unit, first, second), (right.unit, second, first)):
         if unit in ("%", "°"):
             factor = sympy.Rational(1, 100) if unit == "%" else sympy.pi / 180
-            return same_number(exact(given) * factor, bare)
+            return same_number(exact(number) * factor, bare)
     return False
 
 
-def same_number(one: Any, other: Any) -> bool:
+def same_number(left: Any, right: Any) -> bool:
     """True if two expressions are the same number, for all values of their variables; or one is the other's decimal."""
-    if isinstance(one, sympy.MatrixBase | sympy.MatrixExpr) or isinstance(other, sympy.MatrixBase | sympy.MatrixExpr):
-        first, second = one.doit(), other.doit()
+    if isinstance(left, sympy.MatrixBase | sympy.MatrixExpr) or isinstance(right, sympy.MatrixBase | sympy.MatrixExpr):
+        first, second = left.doit(), right.doit()
         if not (isinstance(first, sympy.MatrixBase) and isinstance(second, sympy.MatrixBase)):
             return False
         return first.shape == second.shape and all(map(same_number, first.flat(), second.flat()))
-    if _same_exactly(exact(one), exact(other)):
+    if _same_exactly(exact(left), exact(right)):
         return True
-    if one.free_symbols or other.free_symbols:
+    if left.free_symbols or right.free_symbols:
         return False
-    if one.has(sympy.I) and other.has(sympy.I):
-        return all(map(same_number, one.doit().as_real_imag(), other.doit().as_real_imag()))
-    return _rounds(one, other) or _rounds(other, one)
+    if left.has(sympy.I) and right.has(sympy.I):
+        return all(map(same_number, left.doit().as_real_imag(), right.doit().as_real_imag()))
+    return _rounds(left, right) or _rounds(right, left)
 
 
 def _rounds(decimal: Any, number: Any) -> bool:
@@ -202,16 +202,16 @@ def _rounds(decimal: Any, number: Any) -> bool:
     decimal, number = decimal.doit(), exact(number)
     if not isinstance(decimal, sympy.Float) or number.is_finite is not True or number.is_extended_real is not True:
         return False
-    given = sympy.Rational(str(decimal))
-    digits = _significant_digits(given)
-    error = abs(sympy.N(given - number, 30))
+    written = sympy.Rational(str(decimal))
+    digits = _significant_digits(written)
+    error = abs(sympy.N(written - number, 30))
     if _is_terminating(number):
         short = _significant_digits(number) <= _SHORT_DIGITS
         return digits >= _FLOAT_DIGITS and short and error <= abs(number) * sympy.Float("2e-15")
-    if digits + bool(abs(given) < 1) < _SIGNIFICANT:
+    if digits + bool(abs(written) < 1) < _SIGNIFICANT:
         return False
-    last = sympy.Integer(10) ** (sympy.floor(sympy.log(abs(given), 10)) + 1 - digits)
-    return bool(error < max(last if digits >= _CUT_DIGITS else last / 2, abs(given) * sympy.Float("1e-12")))
+    last = sympy.Integer(10) ** (sympy.floor(sympy.log(abs(written), 10)) + 1 - digits)
+    return bool(error < max(last if digits >= _CUT_DIGITS else last / 2, abs(written) * sympy.Float("1e-12")))
 
 
 def _significant_digits(number: Any) -> int:
@@ -224,22 +224,23 @@ def _is_terminating(number: Any) -> bool:
     return bool(number.is_Rational) and pow(10, number.q.bit_length(), number.q) == 0
 
 
-def _same_exactly(one: Any, other: Any) -> bool:
+def _same_exactly(left: Any, right: Any) -> bool:
     """Whether two expressions without decimals agree at some points of their variables, or where both are real."""
-    if any(each.has(sympy.zoo, sympy.nan) for each in (one, other)):
+    if any(side.has(sympy.zoo, sympy.nan) for side in (left, right)):
         return False
-    if one == other:
+    if left == right:
         return True
-    names = one.free_symbols | other.free_symbols
+    names = left.free_symbols | right.free_symbols
     if not names:
-        return _same_constants(one, other) is True
+        return _same_constants(left, right) is True
+    # Points decide, not sympy's `simplify`, which takes minutes for some expressions and for others never ends.
     agreed = real = 0
     is_partial = False
     for turn in range(len(_POINTS) + len(_POSITIVE)):
         if turn >= len(_POINTS) and real >= _FEWEST_POINTS:
             break
         point = _point(names, turn)
-        first, second = (each.xreplace(point).doit() for each in (one, other))
+        first, second = (side.xreplace(point).doit() for side in (left, right))
         verdict = _same_constants(first, second)
         if verdict is False:
             if _is_real(first) or _is_real(second):
@@ -262,14 +263,16 @@ def _is_real(number: Any) -> bool:
     return bool(abs(sympy.im(value)) <= abs(value) * sympy.Float("1e-20"))
 
 
-def _same_constants(one: Any, other: Any) -> bool | None:
+def _same_constants(left: Any, right: Any) -> bool | None:
     """Whether two numbers are the same; None if one has no value."""
-    if one.is_Rational and other.is_Rational:
-        return bool(one == other)
-    if any(each in (sympy.oo, -sympy.oo) for each in (one, other)):
-        return bool(one == other)
-    first, second = sympy.N(one, DIGITS), sympy.N(other, DIGITS)
-    if not all(each.is_number and each.is_finite and not each.has(sympy.nan, sympy.zoo) for each in (first, second)):
+    if left.is_Rational and right.is_Rational:
+        return bool(left == right)
+    if any(number in (sympy.oo, -sympy.oo) for number in (left, right)):
+        return bool(left == right)
+    first, second = sympy.N(left, DIGITS), sympy.N(right, DIGITS)
+    if not all(
+        number.is_number and number.is_finite and not number.has(sympy.nan, sympy.zoo) for number in (first, second)
+    ):
         return None
     size = max(abs(first), abs(second))
     if size > sympy.Float(f"1e-{_RANGE}"):
@@ -277,85 +280,85 @@ def _same_constants(one: Any, other: Any) -> bool | None:
             return False
         if size < sympy.Float(f"1e{_RANGE}"):
             return True
-    return bool(sympy.simplify(one - other) == 0)  # beyond _RANGE equal digits prove nothing
+    return bool(sympy.simplify(left - right) == 0)  # beyond _RANGE equal digits prove nothing
 
 
-def _same_times(one: Time, other: Time) -> bool:
+def _same_times(left: Time, right: Time) -> bool:
     """7:45 is 7:45 p.m., which is 19:45; 7:45 is no 19:45."""
-    if bool(one.half) == bool(other.half):
-        return one == other
-    bare, day = (one, other) if other.half else (other, one)
+    if bool(left.half) == bool(right.half):
+        return left == right
+    bare, day = (left, right) if right.half else (right, left)
     return bare.seconds == day.seconds or (bare.seconds < 13 * 3600 and (bare.seconds - day.seconds) % (12 * 3600) == 0)
 
 
-def _same_regions(one: Region, other: Region | Series) -> bool:
-    if isinstance(other, Region) and one.label and other.label and one.label != other.label:
+def _same_regions(left: Region, right: Region | Series) -> bool:
+    if isinstance(right, Region) and left.label and right.label and left.label != right.label:
         return False
     try:
-        first, second = one.points, region_of(other)
+        first, second = left.points, region_of(right)
     except ValueError:
         return False
     if first == second:
         return True
-    ours, theirs = (each.args if isinstance(each, sympy.Union) else [each] for each in (first, second))
+    ours, theirs = (points.args if isinstance(points, sympy.Union) else [points] for points in (first, second))
     return len(ours) == len(theirs) and _paired(ours, theirs, _same_pieces)
 
 
-def _same_pieces(one: Any, other: Any) -> bool:
-    if isinstance(one, sympy.Interval) and isinstance(other, sympy.Interval):
-        ends = one.left_open == other.left_open and one.right_open == other.right_open
-        return bool(ends) and same_number(one.start, other.start) and same_number(one.end, other.end)
-    if isinstance(one, sympy.FiniteSet) and isinstance(other, sympy.FiniteSet):
-        return len(one) == len(other) and _paired(one.args, other.args, same_number)
-    return bool(one == other)
+def _same_pieces(left: Any, right: Any) -> bool:
+    if isinstance(left, sympy.Interval) and isinstance(right, sympy.Interval):
+        ends = left.left_open == right.left_open and left.right_open == right.right_open
+        return bool(ends) and same_number(left.start, right.start) and same_number(left.end, right.end)
+    if isinstance(left, sympy.FiniteSet) and isinstance(right, sympy.FiniteSet):
+        return len(left) == len(right) and _paired(left.args, right.args, same_number)
+    return bool(left == right)
 
 
-def _same_series(one: Series, other: Series) -> bool:
-    if {one.brackets, other.brackets} == {"", "()"}:  # 1, 2 is (1, 2), in this order; x = 1, y = 2 too
-        bare, names = (one, _names(one)) if one.brackets == "" else (other, _names(other))
+def _same_series(left: Series, right: Series) -> bool:
+    if {left.brackets, right.brackets} == {"", "()"}:  # 1, 2 is (1, 2), in this order; x = 1, y = 2 too
+        bare, names = (left, _names(left)) if left.brackets == "" else (right, _names(right))
         if len(names) > 1 and names != sorted(names):
             return False
-        return _same_series(Series("()", _bare(bare)), other if bare is one else one)
-    if {one.brackets, other.brackets} == {"", "{}"}:
-        one, other = (Series("", _bare(each)) for each in (one, other))
-    if one.brackets != other.brackets or (len(one.values) != len(other.values) and one.brackets != "{}"):
+        return _same_series(Series("()", _bare(bare)), right if bare is left else left)
+    if {left.brackets, right.brackets} == {"", "{}"}:
+        left, right = (Series("", _bare(value)) for value in (left, right))
+    if left.brackets != right.brackets or (len(left.values) != len(right.values) and left.brackets != "{}"):
         return False
-    if one.brackets == ":":
-        return _same_ratios(one.values, other.values)
-    if one.brackets == "" and not _is_going_on(one):
-        return _same_lists(one, other)
-    if one.brackets == "{}" and not _is_going_on(one):
-        return all(any(are_equal(each, member) for member in other.values) for each in one.values) and all(
-            any(are_equal(each, member) for member in one.values) for each in other.values
+    if left.brackets == ":":
+        return _same_ratios(left.values, right.values)
+    if left.brackets == "" and not _is_going_on(left):
+        return _same_lists(left, right)
+    if left.brackets == "{}" and not _is_going_on(left):
+        return all(any(are_equal(value, member) for member in right.values) for value in left.values) and all(
+            any(are_equal(value, member) for member in left.values) for value in right.values
         )
-    return all(map(are_equal, one.values, other.values))
+    return all(map(are_equal, left.values, right.values))
 
 
-def _same_lists(one: Series, other: Series) -> bool:
+def _same_lists(left: Series, right: Series) -> bool:
     """In any order; a list with different names equals one without names in its order alone."""
-    ours, theirs = _names(one), _names(other)
+    ours, theirs = _names(left), _names(right)
     if len({*ours, *theirs}) == 1:
-        return _paired(_bare(one), _bare(other), are_equal)
+        return _paired(_bare(left), _bare(right), are_equal)
     if bool(ours) != bool(theirs):
-        return all(map(are_equal, _bare(one), _bare(other)))
-    return _paired(one.values, other.values, are_equal)
+        return all(map(are_equal, _bare(left), _bare(right)))
+    return _paired(left.values, right.values, are_equal)
 
 
 def _same_ratios(ours: Sequence[Value], theirs: Sequence[Value]) -> bool:
-    if not all(isinstance(each, Scalar) and not each.unit for each in (*ours, *theirs)):
+    if not all(isinstance(term, Scalar) and not term.unit for term in (*ours, *theirs)):
         return all(map(are_equal, ours, theirs))
-    one, other = ([exact(each.value) for each in part if isinstance(each, Scalar)] for part in (ours, theirs))
-    pairs = zip(one[1:], other[1:], strict=True)
-    return not any(each.is_zero for each in (one[0], other[0])) and all(
-        _same_exactly(first * other[0], second * one[0]) for first, second in pairs
+    left, right = ([exact(term.value) for term in part if isinstance(term, Scalar)] for part in (ours, theirs))
+    pairs = zip(left[1:], right[1:], strict=True)
+    return not any(term.is_zero for term in (left[0], right[0])) and all(
+        _same_exactly(first * right[0], second * left[0]) for first, second in pairs
     )
 
 
 def _paired(ours: Sequence[Any], theirs: Sequence[Any], same: Any) -> bool:
     """Whether each of ours has one of theirs for its own."""
     left = list(theirs)
-    for each in ours:
-        place = next((place for place, candidate in enumerate(left) if same(each, candidate)), None)
+    for item in ours:
+        place = next((place for place, candidate in enumerate(left) if same(item, candidate)), None)
         if place is None:
             return False
         del left[place]
@@ -364,37 +367,37 @@ def _paired(ours: Sequence[Any], theirs: Sequence[Any], same: Any) -> bool:
 
 def _names(series: Series) -> list[str]:
     """The different names of the values of a list."""
-    return list(dict.fromkeys(each.label for each in series.values if isinstance(each, Labelled)))
+    return list(dict.fromkeys(value.label for value in series.values if isinstance(value, Labelled)))
 
 
 def _bare(series: Series) -> tuple[Value, ...]:
     """Its values without their names."""
-    return tuple(each.value if isinstance(each, Labelled) else each for each in series.values)
+    return tuple(value.value if isinstance(value, Labelled) else value for value in series.values)
 
 
 def _is_going_on(series: Series) -> bool:
-    return any(isinstance(each, PlainText) and "ldots" in each.text for each in series.values)
+    return any(isinstance(value, PlainText) and "ldots" in value.text for value in series.values)
 
 
-def _same_curves(one: Labelled, other: Labelled | Relation) -> bool:
+def _same_curves(left: Labelled, right: Labelled | Relation) -> bool:
     """Equal equations, none of which is solved: x = 5 is not 2x = 10."""
     curves = []
-    for each in (one, other):
-        if isinstance(each, Labelled):
-            side = each.value
-            if not isinstance(side, Scalar) or side.unit or not side.value.free_symbols or len(each.label) != 1:
+    for curve in (left, right):
+        if isinstance(curve, Labelled):
+            side = curve.value
+            if not isinstance(side, Scalar) or side.unit or not side.value.free_symbols or len(curve.label) != 1:
                 return False
-            each = Relation(sympy.Symbol(each.label, real=True) - exact(side.value))
-        curves.append(each)
+            curve = Relation(sympy.Symbol(curve.label, real=True) - exact(side.value))
+        curves.append(curve)
     return _proportional(*curves)
 
 
-def _proportional(one: Relation, other: Relation) -> bool:
+def _proportional(left: Relation, right: Relation) -> bool:
     """Whether the difference of one is that of the other times a constant."""
-    names = one.difference.free_symbols | other.difference.free_symbols
+    names = left.difference.free_symbols | right.difference.free_symbols
     for turn in range(3):
         point = _point(names, turn)
-        first, second = (each.difference.xreplace(point).doit() for each in (one, other))
+        first, second = (relation.difference.xreplace(point).doit() for relation in (left, right))
         if first.is_finite and second.is_finite and not first.is_zero and not second.is_zero:
-            return _same_exactly(one.difference, first / second * other.difference)
+            return _same_exactly(left.difference, first / second * right.difference)
     return False

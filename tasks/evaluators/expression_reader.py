@@ -90,20 +90,20 @@ def _list(text: str) -> Value:
     if len(parts) == 1:
         return _element(text)
     elements, words = [_element(part) for part in parts[::2]], {word.strip(" ,") for word in parts[1::2]}
-    if all(isinstance(each, Region) for each in elements) and len(words) == 1 and words <= {"or", "and"}:
+    if all(isinstance(element, Region) for element in elements) and len(words) == 1 and words <= {"or", "and"}:
         merged = _merged(elements, words.pop() == "or")
         if merged is not None:
             return merged
     flat: list[Value] = []
-    for each in elements:
-        if isinstance(each, Labelled) and _is_list(each.value):
-            flat += [Labelled(each.label, value) for value in each.value.values]  # type: ignore[union-attr]
+    for element in elements:
+        if isinstance(element, Labelled) and _is_list(element.value):
+            flat += [Labelled(element.label, value) for value in element.value.values]  # type: ignore[union-attr]
         else:
-            flat += each.values if _is_list(each) else [each]  # type: ignore[union-attr]
-    names = [each.label if isinstance(each, Labelled) else "" for each in flat]
+            flat += element.values if _is_list(element) else [element]  # type: ignore[union-attr]
+    names = [element.label if isinstance(element, Labelled) else "" for element in flat]
     size = len(set(names))
     if "" not in names and 1 < size < len(names) and names == names[:size] * (len(names) // size):
-        values = [each.value for each in flat if isinstance(each, Labelled)]
+        values = [element.value for element in flat if isinstance(element, Labelled)]
         flat = [Series("()", tuple(values[start : start + size])) for start in range(0, len(values), size)]
     return Series("", tuple(flat))
 
@@ -114,9 +114,9 @@ def _is_list(value: Any) -> bool:
 
 def _merged(regions: list[Any], union: bool) -> Region | None:
     """The union or intersection of regions of one variable; None if that says nothing."""
-    if len({each.label for each in regions}) > 1:
+    if len({region.label for region in regions}) > 1:
         return None
-    points = (sympy.Union if union else sympy.Intersection)(*(each.points for each in regions))
+    points = (sympy.Union if union else sympy.Intersection)(*(region.points for region in regions))
     return None if points == sympy.S.EmptySet else Region(points, regions[0].label)
 
 
@@ -200,10 +200,10 @@ def _equation(sides: list[str]) -> Value:
         sides = sides[::-1]
     is_named = _is_label(sides[0])
     values = [_element(side) for side in sides[is_named:]]
-    if not is_named and any(isinstance(each, Scalar) and each.value.free_symbols for each in values):
+    if not is_named and any(isinstance(value, Scalar) and value.value.free_symbols for value in values):
         left, right = map(plain, values)
         return Relation(left - right)
-    if not all(are_equal(values[0], each) for each in values[1:]):
+    if not all(are_equal(values[0], value) for value in values[1:]):
         raise ValueError("a chain of different values")
     return Labelled(_label(sides[0]), values[-1]) if is_named else values[-1]
 
@@ -293,12 +293,12 @@ def _bracket(text: str) -> Value | None:
         return _list(inside)
     brackets = "{}" if escaped else text[0] + text[-1]
     values = tuple(map(_element, members))
-    rows = [each.values for each in values if isinstance(each, Series) and each.brackets == "[]"]
+    rows = [value.values for value in values if isinstance(value, Series) and value.brackets == "[]"]
     if brackets == "[]" and len(rows) == len(values) and len({len(row) for row in rows}) == 1:
         return Scalar(sympy.Matrix([list(map(plain, row)) for row in rows]))
     if brackets == "()" and len(values) == 1:
         return values[0]
-    if any(_is_list(each) for each in values):
+    if any(_is_list(value) for value in values):
         raise ValueError("a list in brackets")
     return Series(brackets, values)
 
@@ -317,7 +317,7 @@ def _scalar(text: str) -> Scalar:
             number, quote, scale, rest = scaled.groups()
             text = f"({number})*{_SCALES[scale]}{quote or ''}{rest}"
         elif unit := _UNIT.fullmatch(text):
-            name = next(each for each in unit.groups()[1:4] if each is not None)
+            name = next(word for word in unit.groups()[1:4] if word is not None)
             units.append(_unit_name(name) + (f"^{unit[5]}" if unit[5] else ""))
             text = unit[1]
         else:
@@ -355,7 +355,7 @@ def _join_thousands(text: str) -> str:
 
     def joined(number: "re.Match[str]") -> str:
         before = text[: number.start()].replace(r"\{", "(").replace(r"\}", ")")
-        depth = sum(before.count(each) for each in "([") - sum(before.count(each) for each in ")]")
+        depth = sum(before.count(bracket) for bracket in "([") - sum(before.count(bracket) for bracket in ")]")
         return number[0] if depth else number[0].replace(",", "")
 
     return _THOUSANDS.sub(joined, text)

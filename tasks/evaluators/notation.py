@@ -41,6 +41,7 @@ _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿˣ", "0123456789+-n
 _LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _VULGAR = re.compile("[¼½¾⅐-⅞]")
 
+# In this order: a later pattern reads what an earlier one has written.
 _REWRITES = [(re.compile(pattern), replacement) for pattern, replacement in (
     (r"\\(?:left|right)(?![A-Za-z])\s*\.?|\\(?:[bB]igg?[lr]?|displaystyle|textstyle|limits|rm)(?![A-Za-z])", ""),
     (r"(?<=\d)\s*(?:\{\s*,\s*\}|,\\!)\s*(?=\d{3}(?!\d))", ""),  # 32{,}348
@@ -103,13 +104,14 @@ _PAIRS = {"(": ")", "{": "}", "[": "]"}
 
 def normalise(text: str) -> str:
     """An answer in one alphabet: ASCII and LaTeX, without delimiters, sizes of brackets and a full stop at the end."""
+    # Raised, lowered and vulgar characters come before NFKC, for which x² is x2 and 1½ is 11⁄2.
     text = re.sub(r"[⁰¹²³⁴-⁹⁺⁻ⁿˣ]+", lambda m: "^{" + m[0].translate(_RAISED) + "}", text)
     text = re.sub(r"[₀-₉]+", lambda m: "_{" + m[0].translate(_LOWERED) + "}", text)
     text = re.sub(r"√\s*(\d+(?:\.\d+)?)", r"\\sqrt{\1}", text)
     text = _VULGAR.sub(lambda m: _fraction(*unicodedata.normalize("NFKC", m[0]).split("⁄")), text)
     text = unicodedata.normalize("NFKC", text.translate(_CHARACTERS))
     text = re.sub(r"\\[()]|(?<!\\)\\\[|(?<!\\)\\\]", " ", text)
-    if len(re.findall(r"(?<!\\)\$", text)) % 2 == 0:
+    if len(re.findall(r"(?<!\\)\$", text)) % 2 == 0:  # in pairs they are delimiters, a single one is a currency
         text = re.sub(r"(?<!\\)\$", " ", text)
     text = text.replace(r"\$", "$")
     for pattern, replacement in _REWRITES:
@@ -138,9 +140,9 @@ def split(text: str, separator: "re.Pattern[str]") -> list[str]:
             depth += 1
         elif text[place] in ")]}":
             depth -= 1
-        elif depth == 0 and (found := separator.match(text, place)):
-            parts += [text[start:place], found[0]]
-            start = place = found.end()
+        elif depth == 0 and (mark := separator.match(text, place)):
+            parts += [text[start:place], mark[0]]
+            start = place = mark.end()
             continue
         place += 1
     return [part.strip() for part in [*parts, text[start:]]]

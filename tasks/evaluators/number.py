@@ -42,8 +42,8 @@ def parse(answer: Answer) -> int | float:
     A JSON number, a text that is a number ("72", "-3.5", "1,234", "$12", "1.6e-19"), or GSM8K's text with the number
     after the last ####. "72%" is refused, as it could mean 72 or 0.72. Raises ValueError for anything else.
     """
-    given = number_or_text(answer, "a number")
-    return _within(_number_in(given) if isinstance(given, str) else given)
+    number = number_or_text(answer, "a number")
+    return _within(_number_in(number) if isinstance(number, str) else number)
 
 
 def score(value: Value, answer: Answer) -> float:
@@ -52,19 +52,19 @@ def score(value: Value, answer: Answer) -> float:
     The value is an int, a float, or a text that is a plain number ("72", " 1,200.50 "). A bool, NaN, an infinity, a
     text with a unit, and any subclass of these types score 0.
     """
-    given, expected = exact(number_of_value(value)), exact(answer)
-    return float(given is not None and expected is not None and are_same(given, expected))
+    predicted, expected = exact(number_of_value(value)), exact(answer)
+    return float(predicted is not None and expected is not None and are_same(predicted, expected))
 
 
-def are_same(given: Exact, expected: Exact) -> bool:
+def are_same(predicted: Exact, expected: Exact) -> bool:
     """True if both are short and equal, or else within TOLERANCE times the expected number: 0 equals 0 alone.
 
     Integers and decimals of up to EXACT_DIGITS digits are short: 0.5 is 1/2 and nothing near it. Others are fractions
     and rounded floats: 1/3 is 0.3333333333333.
     """
-    if given.short and expected.short:
-        return given.number == expected.number
-    return abs(given.number - expected.number) <= Fraction(TOLERANCE) * abs(expected.number)
+    if predicted.short and expected.short:
+        return predicted.number == expected.number
+    return abs(predicted.number - expected.number) <= Fraction(TOLERANCE) * abs(expected.number)
 
 
 def exact(value: object) -> Exact | None:

@@ -44,13 +44,13 @@ def score(problem: Problem, value: Value | CheckVerdict, root: Path | None = Non
         return BUILT_IN[name].score(value, problem.answer)
     evaluator = own_evaluator(root or Path.cwd(), name, problem.evaluator_sha256)
     try:
-        given = float(evaluator.score(problem, value))
+        share = float(evaluator.score(problem, value))
     except Exception as error:
         where = f"{name}: score of {value!r:.80} for problem {problem.problem_id}"
         raise GraftError(f"problems.evaluator: {where}: {type(error).__name__}: {error}; fix it") from error
-    if not 0 <= given <= 1:
-        raise GraftError(f"problems.evaluator: {name}: score is {given}, not from 0 to 1; fix it")
-    return given
+    if not 0 <= share <= 1:
+        raise GraftError(f"problems.evaluator: {name}: score is {share}, not from 0 to 1; fix it")
+    return share
 
 
 def wanted(name: str) -> str:

@@ -35,13 +35,13 @@ def parse_accepted(answer: Answer, parse_one: Callable[[Answer], Answer]) -> Ans
         return parse_one(answer)
     if not answer:
         raise ValueError("an empty list; give at least one accepted answer")
-    return [parse_one(each) for each in answer]
+    return [parse_one(option) for option in answer]
 
 
 def score(value: Value, answer: Answer) -> float:
     """1 if the value and an accepted answer are equal once normalised, else 0."""
-    given = normalise(text_of(value))
-    return float(any(given == normalise(each) for each in accepted(answer)))
+    predicted = normalise(text_of(value))
+    return float(any(predicted == normalise(expected) for expected in accepted(answer)))
 
 
 def normalise(text: str) -> str:
@@ -61,7 +61,7 @@ def text_of(value: Value) -> str:
 
 def accepted(answer: Answer) -> list[str]:
     """The accepted texts of an answer from `parse`."""
-    return [str(each) for each in answer] if isinstance(answer, list) else [str(answer)]
+    return [str(text) for text in answer] if isinstance(answer, list) else [str(answer)]
 
 
 def _text(answer: Answer) -> str:

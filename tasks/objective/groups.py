@@ -16,7 +16,7 @@ from tasks.model.sample import Sample, TokenTargets
 from tasks.model.text import count_before_stop, encode_completion, is_truncated
 from tasks.objective.advantages import advantages_of, scale_negatives
 from tasks.params.fields import Truncated
-from tasks.params.update import Update
+from tasks.params.sections import Update
 from tasks.records.policy import Lineage
 from tasks.records.problems import Split
 from tasks.records.search import Engine, Proposer

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 
-def check_name(value: str, built_in: Sequence[str], own: str) -> str:
+def check_name(value: str, built_in: Sequence[str], form: str) -> str:
     """A name of the built-in ones, or one of the user's module; `own` says how that is written. Raises ValueError."""
     if value not in built_in and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
-        raise ValueError(f"write one of {', '.join(built_in)}, or {own} of your own, not {value!r}")
+        raise ValueError(f"write one of {', '.join(built_in)}, or {form} of your own, not {value!r}")
     return value
 
 

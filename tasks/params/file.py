@@ -16,7 +16,7 @@ from tasks.params.missing import fill
 from tasks.params.params import Params, contradictions
 from tasks.params.sections import MOST_ROUNDS, Section
 from tasks.params.strict_yaml import load_yaml, value_at
-from tasks.params.synonyms import synonym_of
+from tasks.params.synonyms import MOVED, synonym_of
 
 
 def load_params(path: Path) -> Params:
@@ -46,10 +46,10 @@ def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, 
     document = load_yaml(path, text, _round_trip_yaml())
     changes: dict[str, tuple[Any, Any]] = {}
     for assignment in assignments:
-        key, separator, given = assignment.partition("=")
+        key, separator, written = assignment.partition("=")
         if not separator:
             raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S update.beta=0.05")
-        value = _value_of(key, given) if given else ""
+        value = _value_of(key, written) if written else ""
         old = _assign(path, document, key.strip(), value)
         if old != value:
             changes[key.strip()] = (old, value)
@@ -168,14 +168,14 @@ def validate(path: Path, text: str) -> Params:
         if first["type"] == "missing":
             raise GraftError(f"{where}: {key} is missing; add it") from None
         if first["type"] == "model_type":
-            own = [k for k in keys_of(Params) if k.startswith(f"{key}.")]
-            named = ", ".join(own[:3]) + ", …" * (len(own) > 3)
+            names = [k for k in keys_of(Params) if k.startswith(f"{key}.")]
+            named = ", ".join(names[:3]) + ", …" * (len(names) > 3)
             raise GraftError(f"{where}: {key}: {first['input']!r} is no section; set its params: {named}") from None
         message = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
-        given = "" if first["type"] == "value_error" else f", not {first['input']!r}"
+        contrast = "" if first["type"] == "value_error" else f", not {first['input']!r}"
         lines = {_line_of(text, list(e["loc"])) for e in errors if e["type"] != "missing"} - {_line_of(text, loc)}
         more = f"; see also line {', '.join(map(str, sorted(lines)))}" if lines else ""
-        raise GraftError(f"{where}: {key}: {message}{given}{more}") from None
+        raise GraftError(f"{where}: {key}: {message}{contrast}{more}") from None
     for section, problem in contradictions(params):
         raise GraftError(f"{path}:{_line_of(text, [section])}: {section}: {problem}")
     return params
@@ -221,12 +221,15 @@ def keys_of(fields: Any, prefix: str = "") -> list[str]:
 def section_of(annotation: Any) -> Any:
     """The section of `Section | None`; any other annotation unchanged."""
     return next(
-        (each for each in get_args(annotation) if isinstance(each, type) and issubclass(each, Section)), annotation
+        (option for option in get_args(annotation) if isinstance(option, type) and issubclass(option, Section)),
+        annotation,
     )
 
 
 def _remedy(key: str, valid: Any) -> str:
     """`; did you mean …?`: our word for another project's, or what is spelt like it."""
+    if key in MOVED:
+        return f"; did you mean {MOVED[key]!r}?"
     if ours := synonym_of(key):
         return f"; did you mean {ours}?"
     keys = keys_of(valid)

@@ -72,13 +72,13 @@ class Contract(Section):
 
 
 class Alerts(Section):
-    """`flows/alerts/alert.py`."""
+    """When scheduled runs send an alert: flows/alerts/alert.py."""
 
     unbeaten: Annotated[int, Field(ge=1, le=1000, strict=True)] | None
 
 
 class RunnerParams(Section):
-    """How shards are computed."""
+    """The runner that computes the shards of a stage, and how many at a time."""
 
     kind: Literal["sequential", "processes", "dask", "ray"]
     workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None

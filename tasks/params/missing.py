@@ -20,7 +20,7 @@ def fill(document: dict[Any, Any]) -> list[str]:
     try:
         Params.model_validate(document)
     except ValidationError as error:
-        places = [each["loc"] for each in error.errors(include_url=False) if each["type"] == "missing"]
+        places = [fault["loc"] for fault in error.errors(include_url=False) if fault["type"] == "missing"]
     else:
         return []
     shipped = load_yaml(SHIPPED, read_text(SHIPPED))
@@ -73,8 +73,8 @@ def _with_param(text: str, shipped: str, name: str) -> str:
     at = ends[before[-1]] + 1 if before else beginning.line
     key, value = known.value[place]
     start, shipped_lines = key.start_mark, shipped.split("\n")
-    own = shipped_lines[start.line : _last_line(value) + 1]
-    block = [" " * beginning.column + line[start.column :] for line in own]
+    shipped_block = shipped_lines[start.line : _last_line(value) + 1]
+    block = [" " * beginning.column + line[start.column :] for line in shipped_block]
     if at and lines[at - 1] and not shipped_lines[start.line - 1]:  # an empty line parts it from what is above
         block = ["", *block]
     return "\n".join([*lines[:at], *block, *lines[at:]])

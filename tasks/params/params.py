@@ -8,13 +8,13 @@ from pydantic import Field
 from tasks.params.environment import EnvironmentChoice
 from tasks.params.fields import VllmDtype
 from tasks.params.machine import Machine
-from tasks.params.ppo import Ppo
 from tasks.params.sections import (
     Bootstrap,
     Evaluation,
     Influence,
     Operators,
     PolicyParams,
+    Ppo,
     Problems,
     PromotionParams,
     Rewards,
@@ -22,12 +22,12 @@ from tasks.params.sections import (
     SandboxParams,
     Search,
     Section,
+    Update,
 )
-from tasks.params.update import Update
 
 
 class Params(Section):
-    """All of `params.yaml`."""
+    """All params of a run: the top level of `params.yaml`."""
 
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
     environment: EnvironmentChoice

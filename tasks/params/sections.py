@@ -1,4 +1,4 @@
-"""The sections of `params.yaml`, each with the range of every field."""
+"""The sections of `params.yaml` but `environment` and `machine`, each with the range of every field."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -6,14 +6,23 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from tasks.params.fields import (
+    Baseline,
     Count,
     CountFrom0,
+    Importance,
+    KlEstimate,
     LearningRate,
+    Loss,
+    MicroBatchTokens,
     Price,
     Prompts,
+    SamplerCorrection,
+    Schedule,
     SelectionRule,
+    Share,
     Similarity,
     Temperature,
+    Truncated,
     ValidationLoss,
     ValidationSampling,
     ValidationSource,
@@ -35,7 +44,7 @@ class Section(BaseModel):
     def _check_characters(cls, values: Any) -> Any:
         for name, value in values.items() if isinstance(values, Mapping) else ():
             if isinstance(value, str) and not value.isprintable():  # a NUL or a newline
-                character = next(each for each in value if not each.isprintable())
+                character = next(sign for sign in value if not sign.isprintable())
                 raise ValueError(f"{name} contains the character {character!r}; remove it")
         return values
 
@@ -243,7 +252,6 @@ class Rewards(Section):
     correctness: Weight
     runs: Weight
     efficiency: Weight
-    environment: dict[str, Weight]
     own: Annotated[list[UserTerm], Field(max_length=100)]
 
     @field_validator("own")
@@ -312,3 +320,57 @@ class Evaluation(Section):
 
 class PromotionParams(Section):
     approve: Literal["auto", "person"]
+
+
+class Update(Section):
+    group_size: Annotated[int, Field(ge=1, le=1024)]
+    prompts_per_step: Count
+    epochs: Annotated[int, Field(ge=1, le=64)]
+    learning_rate: LearningRate
+    schedule: Schedule
+    warmup_steps: Annotated[int, Field(ge=0, le=10_000, strict=True)]
+    bf16: bool
+    micro_batch_tokens: MicroBatchTokens
+    checkpointing: bool
+    deterministic: bool
+    processes: Annotated[int, Field(ge=1, le=64, strict=True)]
+    sharded: bool
+    loss: Loss
+    importance: Importance
+    advantages: Baseline
+    sampler_correction: SamplerCorrection
+    truncated: Truncated
+    clip_low: Share
+    clip_high: Annotated[float, Field(ge=0, le=10)]
+    negative_weight: Share
+    beta: Annotated[float, Field(ge=0, le=10)]
+    kl_target: Annotated[float, Field(gt=0, le=100)] | None
+    kl: KlEstimate
+    kl_correction: bool
+    entropy: Annotated[float, Field(ge=0, le=10)]
+    max_grad_norm: Annotated[float, Field(gt=0)]
+
+    @field_validator("sharded")
+    @classmethod
+    def _check_processes(cls, sharded: bool, others: ValidationInfo) -> bool:
+        if sharded and others.data.get("processes") == 1:
+            raise ValueError("sharded is true, but a single process has nothing to share: set processes to 2 or more")
+        return sharded
+
+    @field_validator("kl_target")
+    @classmethod
+    def _check_beta(cls, target: float | None, others: ValidationInfo) -> float | None:
+        if target is not None and others.data.get("beta") == 0:
+            raise ValueError(
+                f"{target:g} does nothing where beta is 0, which no factor changes: set kl_target to null, or beta to "
+                "0.01"
+            )
+        return target
+
+
+class Ppo(Section):
+    gamma: Share
+    lam: Share
+    clip: Share
+    value_weight: Annotated[float, Field(ge=0, le=100)]
+    value_rate: LearningRate

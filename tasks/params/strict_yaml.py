@@ -1,7 +1,6 @@
-"""Strict YAML: mappings, lists and plain values only; everything else is an error that names file and line.
+"""YAML as plain data, by ruamel's safe loader: everything else is an error of one line that names file and line.
 
-Tags (`!!python/object`, `!anything`) name objects to construct, anchors and aliases let a few lines expand to
-gigabytes, and merge keys hide which value applies. No file of a project needs them, so they are not allowed.
+Aliases are refused, since a few lines of them expand to gigabytes where a value is copied or printed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,9 +13,6 @@ from tasks.errors import GraftError
 DEEPEST = 40
 """Most levels of nesting; the project's files have four."""
 
-LONGEST = 50_000_000
-"""Most characters of a file; a dvc.lock of a hundred rounds has a million."""
-
 
 def load_yaml(where: Path | str, text: str, loader: Any = None) -> dict[Any, Any]:
     """Parse a text that is a mapping; pass a ruamel.yaml.YAML as `loader` to keep comments and style.
@@ -27,7 +23,7 @@ def load_yaml(where: Path | str, text: str, loader: Any = None) -> dict[Any, Any
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
-        _check_is_plain(where, text)
+        _check_is_flat(where, text)
         document = (loader or YAML(typ="safe")).load(text)
     except MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -51,37 +47,18 @@ def value_at(document: Any, parts: Iterable[str]) -> Any:
 
 
 @lru_cache(maxsize=8)  # the same few files are read several times in a run
-def _check_is_plain(where: Path | str, text: str) -> None:
+def _check_is_flat(where: Path | str, text: str) -> None:
+    """Raise GraftError before the parser builds what would never end: it recurses, and a library expands aliases."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.events import MappingEndEvent, MappingStartEvent, SequenceEndEvent, SequenceStartEvent
+    from ruamel.yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, SequenceEndEvent, SequenceStartEvent
 
-    if len(text) > LONGEST:
-        raise GraftError(f"{where}: {len(text)} characters, more than any such file has; restore the file")
     depth = 0
     for event in YAML(typ="safe").parse(text):
         depth += isinstance(event, SequenceStartEvent | MappingStartEvent)
         depth -= isinstance(event, SequenceEndEvent | MappingEndEvent)
-        if (feature := _disallowed_feature(event)) or depth > DEEPEST:
-            feature = feature or f"more than {DEEPEST} levels of nesting"
-            raise GraftError(
-                f"{where}:{event.start_mark.line + 1}: {feature}: only plain values are allowed here; write the value "
-                "itself"
-            )
-
-
-def _disallowed_feature(event: Any) -> str | None:
-    """The YAML feature of an event that is not allowed; None for plain data."""
-    from ruamel.yaml.events import AliasEvent, NodeEvent, ScalarEvent
-
-    if isinstance(event, AliasEvent):
-        return f"the alias *{event.anchor}"
-    if isinstance(event, NodeEvent) and event.anchor is not None:
-        return f"the anchor &{event.anchor}"
-    if tag := getattr(event, "tag", None):
-        return f"the tag {str(tag).replace('tag:yaml.org,2002:', '!!')}"
-    if isinstance(event, ScalarEvent) and not event.style and event.value == "<<":
-        return "a merge key"
-    return None
+        if depth > DEEPEST or isinstance(event, AliasEvent):
+            what = f"more than {DEEPEST} levels of nesting" if depth > DEEPEST else f"the alias *{event.anchor}"
+            raise GraftError(f"{where}:{event.start_mark.line + 1}: {what}; write the value itself")
 
 
 def _one_line(problem: object) -> str:

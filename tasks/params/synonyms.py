@@ -42,6 +42,9 @@ SYNONYMS = {
 FIELDS = {"members[].code": "trajectories.jsonl", "problem_id": "rewards.jsonl"}
 """Field → the file whose lines have it."""
 
+MOVED = {"rewards.environment": "environment.weights"}
+"""Params that were elsewhere → where they are; those of an environment are not in the table of sections."""
+
 
 def synonym_of(key: str) -> str | None:
     """Our words for the last or the first part of a dotted key, if another project has it; None for none."""

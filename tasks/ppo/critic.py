@@ -23,7 +23,7 @@ from tasks.objective.recorded_logprobs import (
     score_samples,
 )
 from tasks.params.params import Params
-from tasks.params.ppo import Ppo
+from tasks.params.sections import Ppo
 from tasks.ppo.gae import estimate_advantages, token_rewards, whiten
 
 

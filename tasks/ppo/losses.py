@@ -21,7 +21,7 @@ from tasks.objective.losses import token_losses
 from tasks.objective.recorded_logprobs import pad_rows
 from tasks.objective.surrogates import Objective
 from tasks.params.params import Params
-from tasks.params.ppo import Ppo
+from tasks.params.sections import Ppo
 
 OBJECTIVE: dict[str, Any] = {"loss": "dapo", "importance": "token", "kl_correction": False}
 """The params of `update` that PPO's surrogate fixes, besides the clips."""

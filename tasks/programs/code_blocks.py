@@ -1,4 +1,5 @@
-"""Code in a text: extraction from a completion, its syntax tree, and the tests that a text shows, asserts and examples.
+"""Code in a text: extraction from a completion, its syntax tree, and the tests that a text shows, asserts and examples;
+the names that code defines, and those that it reads and nothing in it binds.
 
 Standard library only, since the sandbox's zygote imports it.
 """
@@ -10,8 +11,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from textwrap import dedent
 from typing import NamedTuple
-
-from tasks.programs.definitions import defined_names, lacking_names, provided_names
 
 _THINK, _END = "<think>", "</think>"
 
@@ -65,8 +64,8 @@ def code_of(text: str, name: str = "solve") -> str:
 def _cut(text: str, mark: re.Pattern[str]) -> list[_Piece]:
     """The parts of a text between the marks, in order, without those that are blank."""
     marks = list(mark.finditer(text))
-    starts, ends = [0, *(each.end() for each in marks)], [*(each.start() for each in marks), len(text)]
-    languages = ["", *((each[1] or "").strip(" \t{.").lower() for each in marks)]
+    starts, ends = [0, *(cut.end() for cut in marks)], [*(cut.start() for cut in marks), len(text)]
+    languages = ["", *((cut[1] or "").strip(" \t{.").lower() for cut in marks)]
     return [
         _Piece(start, end, text[start:end], bool(language) and not language.startswith("py"), place % 2 == 1)
         for place, (start, end, language) in enumerate(zip(starts, ends, languages, strict=True))
@@ -90,10 +89,10 @@ def _rejoined(text: str, pieces: Sequence[_Piece]) -> Iterator[_Piece]:
 def _defining_code(pieces: Sequence[_Piece], name: str) -> str:
     """The last piece that is Python and defines the name, with those that define what it lacks; "" without one."""
     for piece in sorted(pieces, key=lambda piece: (piece.is_foreign, -piece.end, piece.start)):
-        found = _python(piece) if name in piece.text else None
-        if found and name in defined_names(found.tree):
-            apart = [each for each in pieces if each.end <= piece.start or piece.end <= each.start]
-            return _completed(found, [each for each in apart if not each.is_foreign])
+        python = _python(piece) if name in piece.text else None
+        if python and name in defined_names(python.tree):
+            apart = [other for other in pieces if other.end <= piece.start or piece.end <= other.start]
+            return _completed(python, [other for other in apart if not other.is_foreign])
     return ""
 
 
@@ -102,23 +101,23 @@ def _completed(chosen: _Python, others: Sequence[_Piece]) -> str:
     taken = [chosen]
     if others and lacking_names(chosen.tree):
         all_python = [*filter(None, map(_python, others)), chosen]
-        providers = {name: found for found in all_python for name in provided_names(found.tree)}
+        providers = {name: python for python in all_python for name in provided_names(python.tree)}
         places = {chosen.start}
-        for found in taken:  # which grows
-            for name in sorted(lacking_names(found.tree)):
+        for python in taken:  # which grows
+            for name in sorted(lacking_names(python.tree)):
                 provider = providers.get(name) or providers.get("*")
                 if provider and provider.start not in places:
                     places.add(provider.start)
                     taken.append(provider)
-    return "\n".join(found.code for found in sorted(taken, key=lambda found: found.start))
+    return "\n".join(python.code for python in sorted(taken, key=lambda python: python.start))
 
 
 def _python(piece: _Piece) -> _Python | None:
     """A piece as Python, if it is; a fence in a list is indented, and so is the code in it."""
     code = _trim(piece.text)
-    for each in (code, dedent(code)) if code[:1].isspace() else (code,):
-        if tree := parsed(each):
-            return _Python(piece.start, each, tree)
+    for version in (code, dedent(code)) if code[:1].isspace() else (code,):
+        if tree := parsed(version):
+            return _Python(piece.start, version, tree)
     return None
 
 
@@ -180,10 +179,50 @@ def _equation(call: str, value: str) -> Iterator[str]:
         ast.literal_eval(value)
         match ast.parse(call, mode="eval").body:
             case ast.Call(func=ast.Name(), args=args, keywords=[], end_col_offset=int(end)):
-                for each in args:
-                    ast.literal_eval(each)
+                for argument in args:
+                    ast.literal_eval(argument)
             case _:
                 return
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return
     yield f"assert {call.encode()[:end].decode()} == {value}"  # without a comment behind the call
+
+
+def defined_names(tree: ast.Module) -> set[str]:
+    """The names that functions, classes and assignments at the top level define."""
+    return {name for node in tree.body for name in _names(node)}
+
+
+def provided_names(tree: ast.Module) -> set[str]:
+    """The defined names and those that imports at the top level bind."""
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return defined_names(tree) | {_bound_by(alias) for node in imports for alias in node.names}
+
+
+def lacking_names(tree: ast.Module) -> set[str]:
+    """The names that code reads, but for the built-in ones and those that it binds anywhere."""
+    read, bound = set[str](), set[str]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                read.add(name)
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                bound.add(name)
+            case ast.AsyncFunctionDef(name=name) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                bound.add(name)
+            case ast.alias():
+                bound.add(_bound_by(node))
+    return {name for name in read - bound if not hasattr(builtins, name)}
+
+
+def _names(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    for part in (part for target in targets for part in ast.walk(target)):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            yield part.id
+
+
+def _bound_by(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]

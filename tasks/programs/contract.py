@@ -44,10 +44,12 @@ def contract_of(served: bool, wanted: str = "a number", with_context: bool = Fal
     """Description of the contract and the operators for a model; `served`: including those that call a model."""
     listed = ALL_OPERATORS if served else OPERATORS
     if not with_test:
-        listed = {name: each for name, each in listed.items() if name != "test"}
+        listed = {name: function for name, function in listed.items() if name != "test"}
     if not with_context:
-        listed = {name: each for name, each in listed.items() if name != "context"}
-    operators = "\n".join(f"- {call_of(name, each)}: {first_line(each.__doc__)}" for name, each in listed.items())
+        listed = {name: function for name, function in listed.items() if name != "context"}
+    operators = "\n".join(
+        f"- {call_of(name, function)}: {first_line(function.__doc__)}" for name, function in listed.items()
+    )
     return (
         f"Write a Python function solve(problem) that takes the problem's text and returns its answer as {wanted}.\n"
         f"{_QUANTITIES if wanted == 'a number' else ''}"

@@ -32,6 +32,7 @@ from tasks.artifacts import (
     write_json,
     write_jsonl,
 )
+from tasks.environments.lookup import FIRST
 from tasks.errors import GraftError
 from tasks.model.checkpoints.version import verify_policy
 from tasks.records.promotion import Champion, Promotion, Succession
@@ -54,10 +55,11 @@ def read_champion(folder: Path, environment: str) -> Champion | None:
     if not folder.exists():
         return None
     champion = current_champion(folder)
-    if champion.environment != environment:
+    trained_in = champion.environment or FIRST
+    if trained_in != environment:
         raise GraftError(
-            f"{folder}: its policy was trained in environment {champion.environment}, this run's is {environment}; "
-            f"move the folder away, or set environment to {champion.environment}"
+            f"{folder}: its policy was trained in environment {trained_in}, this run's is {environment}; "
+            f"move the folder away, or set environment to {trained_in}"
         )
     return champion
 

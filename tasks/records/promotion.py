@@ -33,7 +33,7 @@ class Champion(Record):
 
     version: str
     test_sha256: str  # of the test problems of `champion/outcomes.jsonl`
-    environment: str = Field(default="workflow", exclude_if=lambda name: name == "workflow")  # that it was trained in
+    environment: str | None = None  # that it was trained in; champions before there were several name none
 
 
 SuccessionKind = Literal["promoted", "approved", "rolled back"]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tasks.environments.protocol import Environment, term_weights
+from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.params.sections import Rewards
 from tasks.programs.answer_check import failure_reason
@@ -63,13 +63,13 @@ def reward_group(
 def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
     """The weights above 0 by term: built-in, the environment's, then the user's.
 
-    Raises GraftError for a weight of a term that the environment lacks (efficiency is of programs), and for a user's
-    term with the name of one that it has.
+    Raises GraftError for a weight of efficiency where there are no programs, and for a user's term with the name of one
+    of the environment's.
     """
     weights = {name: getattr(params, name) for name in COMMON}
     if not environment.asks_siblings and weights["efficiency"]:
         raise GraftError("rewards.efficiency: counts what programs do, and this environment has none; set it to 0")
-    weights |= term_weights(environment, params)
+    weights |= environment.weights
     for term in params.own:
         if term.name in environment.terms:
             raise GraftError(f"rewards.own: {term.name!r} is the name of a term of the environment; choose another")

@@ -36,8 +36,7 @@ from tasks.model.layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
-from tasks.params.ppo import Ppo
-from tasks.params.update import Update
+from tasks.params.sections import Ppo, Update
 from tasks.select.losses import GradientRow, Validation, loss_denominator, row_of
 from tasks.update.gradient import accumulate_gradient
 from tasks.update.step_plan import UpdateGroup

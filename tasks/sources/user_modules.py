@@ -73,34 +73,34 @@ def check_arguments(root: Path, name: str, key: str, arguments: str) -> None:
     raise GraftError(f"{key}: {file}:{node.lineno}: {fault}")
 
 
-def _takes(own: ast.arguments, count: int) -> bool:
+def _takes(signature: ast.arguments, count: int) -> bool:
     """Whether a function can be called with that many positional arguments alone."""
-    positional = len(own.posonlyargs) + len(own.args)
-    required_keywords = any(default is None for default in own.kw_defaults)
-    fits = positional - len(own.defaults) <= count and (own.vararg is not None or count <= positional)
+    positional = len(signature.posonlyargs) + len(signature.args)
+    required_keywords = any(default is None for default in signature.kw_defaults)
+    fits = positional - len(signature.defaults) <= count and (signature.vararg is not None or count <= positional)
     return fits and not required_keywords
 
 
 def sources_of(root: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
     """(module, file) of the modules and of the project's modules that they import, sorted."""
     invalidate_caches()  # a file may be new
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in found:
+        if name in files:
             continue
         file = _file_of(root, name) if name in modules else _in_project(root, name)
         if file is None and name in modules:
             raise GraftError(f"params.yaml: no module {name!r} in {root} or among what is installed; correct the name")
         if file is None:
             continue
-        found[name] = file
+        files[name] = file
         if file.suffix == ".py" and _in_project(root, name):
             package = name if file.stem == "__init__" else name.rpartition(".")[0]
             imported = imported_names(parse_module(file), package)
-            waiting += [head for each in [name, *imported] for head in _heads(each)]
-    return sorted(found.items())
+            waiting += [head for dependency in [name, *imported] for head in _heads(dependency)]
+    return sorted(files.items())
 
 
 def imported_names(tree: ast.AST, package: str) -> Iterator[str]:

@@ -26,8 +26,7 @@ from tasks.objective.losses import TokenLosses, token_losses
 from tasks.objective.recorded_logprobs import Logprobs, pad_behaviour, pad_logprobs, pad_rows
 from tasks.objective.surrogates import Objective
 from tasks.objective.token_weights import TokenWeights
-from tasks.params.ppo import Ppo
-from tasks.params.update import Update
+from tasks.params.sections import Ppo, Update
 from tasks.ppo.losses import PaddedTargets, pad_targets, value_losses
 from tasks.update.step_plan import UpdateGroup
 

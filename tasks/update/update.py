@@ -47,8 +47,7 @@ from tasks.model.distributed.collectives import rank
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.fields import Schedule
-from tasks.params.ppo import Ppo
-from tasks.params.update import Update
+from tasks.params.sections import Ppo, Update
 from tasks.update.checkpoint import Checkpoint, TrainingState
 from tasks.update.gradient import accumulate_gradient, sample_names
 from tasks.update.metrics import Metrics, step_metrics

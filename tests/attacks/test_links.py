@@ -14,7 +14,7 @@ from tasks.core.sqlite import creation_lock
 from tasks.errors import GraftError
 from tasks.model.checkpoints.gguf import _lock as conversion_lock
 from tasks.model.sampling.vllm.server import started_server
-from tasks.programs.operators.reply_cache import CachedModel
+from tasks.programs.operators.model import CachedModel
 from tasks.promote.champion import champion_lock
 from tests.support.stage_params import SHIPPED
 

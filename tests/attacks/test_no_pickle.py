@@ -17,7 +17,6 @@ FUNCTIONS |= {"scatter_object_list", "send_object_list", "recv_object_list", "re
 
 ALLOWED = {
     ("tasks/programs/sandbox/run_program.py", "exec compile"): "programs, in a child that has given up everything",
-    ("tasks/programs/sandbox/program_parts.py", "exec compile"): "the program under test, in such a child",
     ("recipes/code/harness/counted_tests.py", "exec compile"): "tests of the user's file, in such a child",
     ("tasks/model/distributed/collectives.py", "all_gather_object"): "between processes that this one has started",
     (

@@ -42,7 +42,7 @@ def earns_all(problem: Problem, weights: Mapping[str, float]) -> bool:
 def test_chess(tmp_path: Path) -> None:
     layout = chain(tmp_path, "chess", "rounds=2", "problems.siblings=1", "environment.demonstrations=600")
     assert read_metrics(layout, "bootstrap")["pairs"] == 600
-    weights = load_params(layout.root / "params.yaml").rewards.environment
+    weights = load_params(layout.root / "params.yaml").environment.params["weights"]
     groups = [own for round in (1, 2) for own in read_rewarded(layout.trajectories(round))]
     for group, rewards in groups:
         for member, reward in zip(group.members, rewards, strict=True):

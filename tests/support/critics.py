@@ -11,7 +11,7 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import RowLayout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import score_samples
-from tasks.params.ppo import Ppo
+from tasks.params.sections import Ppo
 from tasks.ppo.critic import token_targets
 from tasks.ppo.value_head import zero_head
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from flows.stages.dvc_yaml import MODULES, ROUND
 from flows.stages.sources import sources_of
+from tasks.environments.lookup import BUILT_IN, MOVED
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("flows", "tasks")
@@ -131,3 +132,28 @@ def stages_of_recipes() -> list[str]:
     """Stages that an edit of a recipe makes stale in a run that does not use it."""
     folders = ("recipes/", "recipes/chess/", "recipes/civil/")
     return [stage for stage, module in MODULES.items() if any(f.startswith(folders) for f in sources_of(ROOT, module))]
+
+
+def environments_named_in_core() -> list[str]:
+    """Places of tasks/ and flows/, but for tasks/environments, where a text is an environment's name or has one in it.
+
+    A name that is also a word for something else, a column `answer` for instance, counts in a statement about an
+    environment alone.
+    """
+    recipes = {path.parent.name for path in (ROOT / "recipes").glob("*/preset.yaml")}
+    classes = {path.partition(":")[2] for path in BUILT_IN.values()}
+    ambiguous = {*BUILT_IN, *MOVED}
+    always = re.compile(rf"\b({'|'.join(sorted((recipes | classes) - ambiguous))})\b|\brecipes\.\w")
+    places = []
+    for file in modules(*PRODUCT):
+        name = file.relative_to(ROOT).as_posix()
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for node in () if name.startswith("tasks/environments/") else ast.walk(tree):
+            heads = [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.stmt | ast.ExceptHandler)]
+            statement = " ".join(map(ast.unparse, heads)) if isinstance(node, ast.stmt) else ""
+            parts = [part for head in heads for part in ast.walk(head) if statement]
+            texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
+            about = re.search("environment", statement, re.IGNORECASE)
+            if any(always.search(text) or (about and text in ambiguous) for text in texts):
+                places.append(f"{name}:{getattr(node, 'lineno', 1)}")
+    return places

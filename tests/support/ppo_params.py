@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tasks.params.ppo import Ppo
+from tasks.params.sections import Ppo
 
 PLAIN: dict[str, Any] = {"gamma": 1.0, "lam": 1.0, "clip": 0.2, "value_weight": 0.1, "value_rate": 0.01}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tasks.params.update import Update
+from tasks.params.sections import Update
 
 PLAIN: dict[str, Any] = {
     "group_size": 3,

@@ -12,7 +12,7 @@ from tasks.model.scoring.micro_batches import MicroBatch, RowLayout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.groups import SampleGroup, groups_by_split
 from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
-from tasks.params.update import Update
+from tasks.params.sections import Update
 from tasks.trajectories import RewardedTrajectory
 from tasks.update.step_plan import UpdateGroup
 

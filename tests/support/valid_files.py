@@ -18,9 +18,8 @@ from flows.reports.run_record import read_run_record
 from tasks.artifacts import digest_text, line_of
 from tasks.errors import GraftError
 from tasks.problems.digests import ProblemFile
-from tasks.programs.operators.model import Prompt
+from tasks.programs.operators.model import CachedModel, Prompt
 from tasks.programs.operators.openai_model import OpenAiModel
-from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.sandbox import _batch_results, _result
 from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied

@@ -15,7 +15,7 @@ from typing import Any
 from recipes.code.harness import wire
 from recipes.code.harness.plain_data import decode, encode
 from tasks.programs.sandbox import protocol
-from tasks.programs.sandbox.program_parts import define, program_parts
+from tasks.programs.sandbox.run_program import define, program_parts
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     ".get": getattr,

@@ -147,7 +147,7 @@ def _required(node: _Function) -> list[str]:
     positional = _positional(node)
     named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     required = positional[: len(positional) - len(node.args.defaults)]
-    return [each.arg for each in (*required, *(arg for arg, default in named if default is None))]
+    return [parameter.arg for parameter in (*required, *(arg for arg, default in named if default is None))]
 
 
 def _parametrized(node: _Function) -> Iterator[str]:

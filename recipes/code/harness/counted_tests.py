@@ -15,7 +15,7 @@ from recipes.code.harness.cases import CANDIDATE, TestCases
 from recipes.code.harness.failure import TESTS
 from tasks.programs.code_blocks import parsed
 from tasks.programs.sandbox.determinism import Findings
-from tasks.programs.sandbox.program_parts import end_prompt
+from tasks.programs.sandbox.run_program import end_prompt
 
 COUNT = "__count_test__"
 """The function that a test calls with True if it has passed, else with False."""
@@ -77,13 +77,13 @@ class CountedTests(Text):
         self.imports = TestImports(tree, self._entry_point)
         self.faults = [*(f"{name} is not there to import" for name in self.imports.missing), *self._cases.faults]
         checks = [self._cases.check] if self._cases.check else []
-        lists = [each for place in (tree, *checks) for each in _lists(place)]
+        lists = [block for place in (tree, *checks) for block in _lists(place)]
         for statements, _ in lists:
             for place, node in enumerate(statements):
                 if self._cases.starts(node):
                     statements[place] = ast.copy_location(ast.Pass(), node)
         is_test = _is_assert
-        if not any(_is_assert(node) for each, _ in lists for node in each):
+        if not any(_is_assert(node) for block, _ in lists for node in block):
             is_test = self._is_comparison
             lists = [] if self._cases.count else lists
         for statements, is_loop in lists:

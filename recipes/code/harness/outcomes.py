@@ -1,22 +1,49 @@
-"""Unit tests of code: what the zygote is sent for them, and the verdicts that it sends back."""
+"""Unit tests of code: what the zygote is sent for them, its verdicts, and the modules that code lacks."""
 
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from recipes.code.harness import wire
-from recipes.code.harness.missing_modules import imported_modules, missing_modules, reason_of
 from recipes.code.harness.processes import TestProcesses
 from tasks.params.sections import SandboxParams
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.determinism import Findings
-from tasks.programs.sandbox.program_parts import program_parts
-from tasks.programs.sandbox.run_program import clean_error
-from tasks.programs.sandbox.sandbox import Sandbox, make_sandbox
+from tasks.programs.sandbox.modules import MODULES
+from tasks.programs.sandbox.run_program import clean_error, program_parts
+from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox
+
+
+def imported_modules(tree: ast.AST) -> Iterator[str]:
+    """The modules that code imports, the outermost first, but for those in a `try`, which it can do without."""
+    nodes = [tree]
+    for part in nodes:  # which grows
+        match part:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module
+            case ast.Try():
+                continue
+            case node:
+                nodes.extend(ast.iter_child_nodes(node))
+
+
+def missing_modules(sandbox: Sandbox, modules: Iterable[str]) -> set[str]:
+    """Those of these modules that a program cannot import."""
+    tried = sorted(set(modules) - set(MODULES))
+    programs = [Program(f"import {module}\ndef solve(problem): return 1\n", ("",)) for module in tried]
+    results: Sequence[str] = [str(result.error) for (result,) in sandbox.run(programs)] if tried else []
+    return {name for name, error in zip(tried, results, strict=True) if error.startswith("ModuleNotFoundError: ")}
+
+
+def reason_of(module: str) -> str:
+    """Why code that imports this module passes no test, in words."""
+    return f"module {module} is not available in the sandbox; available: {', '.join(MODULES)}"
 
 
 @dataclass(frozen=True)
@@ -138,8 +165,10 @@ def _ask(sandbox: Sandbox, requests: Sequence[OutcomeRequest], again: bool = Fal
     `again`: a second run, in other zygotes.
     """
     answers = sandbox.ask_service([(request.process, request.tests) for request in requests], again)
-    own = [i for i, (kind, _) in enumerate(answers) if kind == wire.AGAIN]
-    for i, answer in zip(own, sandbox.ask_service([(wire.OWN, requests[i].tests) for i in own], again), strict=True):
+    alone = [i for i, (kind, _) in enumerate(answers) if kind == wire.AGAIN]
+    for i, answer in zip(
+        alone, sandbox.ask_service([(wire.OWN, requests[i].tests) for i in alone], again), strict=True
+    ):
         answers[i] = answer
     return answers
 
@@ -147,8 +176,10 @@ def _ask(sandbox: Sandbox, requests: Sequence[OutcomeRequest], again: bool = Fal
 def _request(code: str, tests: UnitTests, explains: bool = False) -> OutcomeRequest:
     program = (tests.prompt, code, tests.entry_point, tests.setup)
     tree = _tree(program)
-    found = Findings(tree) if tree else None
-    may_differ, may_keep_state = (found.may_differ, found.may_keep_state) if found else (True, True)  # in doubt
+    findings = Findings(tree) if tree else None
+    may_differ, may_keep_state = (
+        (findings.may_differ, findings.may_keep_state) if findings else (True, True)
+    )  # in doubt
     modules = tuple(imported_modules(tree)) if tree else ()
     texts = json.dumps([tests.prompt, tests.setup, tests.entry_point, tests.texts, explains]).encode()
     frames = protocol.pack(wire.TESTS, texts) + protocol.pack(wire.PROGRAM, json.dumps(program).encode())

@@ -21,11 +21,11 @@ def encode(value: Any, keep: Callable[[Any], int]) -> Any:
     if kind is list:
         if _SCALARS.issuperset(map(type, value)):
             return value
-        return [encode(each, keep) for each in value]
+        return [encode(item, keep) for item in value]
     if kind in _SEQUENCES:
-        return {_SEQUENCES[kind]: [encode(each, keep) for each in value]}
+        return {_SEQUENCES[kind]: [encode(item, keep) for item in value]}
     if kind in _DICTS:
-        return {"dict": [[encode(key, keep), encode(each, keep)] for key, each in dict.items(value)]}
+        return {"dict": [[encode(key, keep), encode(item, keep)] for key, item in dict.items(value)]}
     if kind is bytes:
         return {"bytes": value.hex()}
     if kind is complex:
@@ -38,14 +38,14 @@ def decode(data: Any, find: Callable[[int], Any]) -> Any:
     if type(data) is list:
         if _SCALARS.issuperset(map(type, data)):
             return data
-        return [decode(each, find) for each in data]
+        return [decode(item, find) for item in data]
     if type(data) is not dict:
         return data
     ((tag, inner),) = data.items()
     if tag in _MAKERS:
-        return _MAKERS[tag]([decode(each, find) for each in inner])
+        return _MAKERS[tag]([decode(item, find) for item in inner])
     if tag == "dict":
-        return {decode(key, find): decode(each, find) for key, each in inner}
+        return {decode(key, find): decode(item, find) for key, item in inner}
     if tag == "bytes":
         return bytes.fromhex(inner)
     if tag == "complex":

@@ -47,7 +47,7 @@ class Tester(NamedTuple):
         return b""
 
     def close(self) -> None:
-        """Close the pipes."""
+        """Close the zygote's ends of the pipes."""
         for descriptor in (self.orders, self.done, self.verdicts, *(end for _, *ends in self.free for end in ends)):
             os.close(descriptor)
 
@@ -153,10 +153,10 @@ class TestProcesses:
         orders, done, verdicts = _pipes(3)
         os.set_blocking(verdicts[0], False)
         candidates = [(ask[1], reply[0]) for ask, reply in zip(requests, replies, strict=True)]
-        own = (orders[0], done[1], verdicts[1])
-        kept = (*own, *(end for ends in candidates for end in ends))
+        tester_ends = (orders[0], done[1], verdicts[1])
+        kept = (*tester_ends, *(end for ends in candidates for end in ends))
         steps = self._lockdown.steps(None, _REPLIES, (self._source, *kept))
-        work = partial(serve_tests, self._source, *own, candidates)
+        work = partial(serve_tests, self._source, *tester_ends, candidates)
         process = self._children.fork({}, steps, work, lasting=True)
         for descriptor in kept:
             os.close(descriptor)

@@ -52,7 +52,7 @@ class Report:
         self._unread = 0
 
     def write(self, data: bytes) -> None:
-        """Write some verdicts."""
+        """Write verdicts, in parts that the pipe holds."""
         for start in range(0, len(data), wire.PIPE):
             part = data[start : start + wire.PIPE]
             if self._unread + len(part) > wire.PIPE:
@@ -108,7 +108,7 @@ def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Repo
 
 
 def stand_ins() -> dict[str, types.ModuleType]:
-    """The modules by name."""
+    """Stand-ins for the modules numpy and pytest, which tests import and the sandbox has not."""
     numpy, pytest = types.ModuleType("numpy"), types.ModuleType("pytest")
     vars(numpy).update(allclose=_allclose, ndarray=_Array, float32=_Array, float64=_Array)
     vars(pytest).update(raises=_Raises, approx=_Approx, mark=types.SimpleNamespace(parametrize=_parametrize))
@@ -156,18 +156,20 @@ class _Approx:
     def __eq__(self, other: object) -> bool:
         return self._is_near(other, self._expected)
 
-    def _is_near(self, given: Any, expected: Any) -> bool:
+    def _is_near(self, number: Any, expected: Any) -> bool:
         if isinstance(expected, dict):
-            return given.keys() == expected.keys() and all(self._is_near(given[key], expected[key]) for key in expected)
+            return number.keys() == expected.keys() and all(
+                self._is_near(number[key], expected[key]) for key in expected
+            )
         if isinstance(expected, list | tuple):
             return (
-                type(given) is type(expected)
-                and len(given) == len(expected)
-                and all(map(self._is_near, given, expected))
+                type(number) is type(expected)
+                and len(number) == len(expected)
+                and all(map(self._is_near, number, expected))
             )
-        if isinstance(expected, bool) or not isinstance(given, int | float | complex):
-            return bool(given == expected)
-        return bool(given == expected or abs(given - expected) <= max(self._abs, self._rel * abs(expected)))
+        if isinstance(expected, bool) or not isinstance(number, int | float | complex):
+            return bool(number == expected)
+        return bool(number == expected or abs(number - expected) <= max(self._abs, self._rel * abs(expected)))
 
 
 def _parametrize(names: str | Sequence[str], cases: Sequence[Any]) -> Callable[[Any], Any]:

@@ -85,10 +85,10 @@ def shortest_expressions(
         tables.append(tables[-1].joined(tables[0]))
     target = np.array([float(a) for a in answers])
     by_length = (list(_find(tables, target, length)) for length in range(1, operations + 1))
-    found = next(filter(None, by_length), [])
+    expressions = next(filter(None, by_length), [])
     for longer in islice(by_length, further):
-        found += longer
-    return sorted(dict.fromkeys(found), key=lambda e: e.strangeness)
+        expressions += longer
+    return sorted(dict.fromkeys(expressions), key=lambda e: e.strangeness)
 
 
 @dataclass
@@ -125,8 +125,8 @@ class _Table:
         kept = all_made[first]
 
         def expression(row: int) -> Expression:
-            form, own, other = kept[row].tolist()
-            return _write(form, self.expression(own), small.expression(other))
+            form, first, second = kept[row].tolist()
+            return _write(form, self.expression(first), small.expression(second))
 
         return _Table(all_values[first], self.answered, expression)
 

@@ -61,9 +61,9 @@ def confirm_candidates(tried: list[tuple[Problem, Expression]], sandbox: Sandbox
     """For each problem the first candidate that solves all its questions in the sandbox."""
     codes = [write_workflow(expression, HEADER) for _, expression in tried]
     programs = [Program(code, problem.questions) for code, (problem, _) in zip(codes, tried, strict=True)]
-    found: dict[str, Workflow] = {}
+    workflows: dict[str, Workflow] = {}
     for (problem, expression), code, results in zip(tried, codes, sandbox.run(programs), strict=True):
-        if problem.problem_id not in found and all(map(is_right, results, problem.answers)):
+        if problem.problem_id not in workflows and all(map(is_right, results, problem.answers)):
             depth = len(expression.leaves) - 1
-            found[problem.problem_id] = solution_record(problem, code, depth, results)
-    return list(found.values())
+            workflows[problem.problem_id] = solution_record(problem, code, depth, results)
+    return list(workflows.values())

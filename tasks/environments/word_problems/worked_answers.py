@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from tasks.environments.direct import Direct
+from tasks.environments.prompts import select_examples
 from tasks.environments.protocol import Solved
-from tasks.environments.word_problems.operations import OPERATIONS
+from tasks.environments.word_problems.template import OPERATIONS
 from tasks.environments.word_problems.word_problems import WordProblems
-from tasks.environments.worked_examples import select_examples
 from tasks.programs.operators.builtin import numbers
 
 

@@ -8,9 +8,8 @@ from tasks.model.policy import Policy
 from tasks.model.sampling.sampler import Request, max_prompt_tokens, sample
 from tasks.model.text import chat_prompt, decode, encode_prompt
 from tasks.params.sections import Operators
-from tasks.programs.operators.model import RETRIES, Model, Prompt, Reply
+from tasks.programs.operators.model import RETRIES, CachedModel, Model, Prompt, Reply
 from tasks.programs.operators.openai_model import OpenAiModel
-from tasks.programs.operators.reply_cache import CachedModel
 from tasks.seeds import derive_seed
 
 

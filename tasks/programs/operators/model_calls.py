@@ -116,10 +116,10 @@ def ensemble(solutions: Sequence[Any], problem: str) -> Any:
         raise ValueError("ensemble() needs at least one solution")
     if len(distinct) == 1:
         return distinct[0]
-    counts = [list(solutions).count(each) for each in distinct]
+    counts = [list(solutions).count(solution) for solution in distinct]
     listed = "\n".join(
-        f"{letter} ({count} of {len(solutions)}): {each}"
-        for letter, count, each in zip(_LETTERS, counts, distinct, strict=False)
+        f"{letter} ({count} of {len(solutions)}): {solution}"
+        for letter, count, solution in zip(_LETTERS, counts, distinct, strict=False)
     )
     reply = _ask(
         "ensemble",
@@ -191,7 +191,7 @@ def _final(reply: str) -> int | float | str:
     """The text after the last `Answer:`, else the last line; as a number if it contains exactly one."""
     text = re.split(r"answer\s*:", reply.strip(), flags=re.IGNORECASE)[-1].strip()
     text = text.splitlines()[-1].strip(" *.") if text else ""
-    found = numbers(re.sub("%|percent", "", text))  # a question for a percentage is answered by 20, not 0.2
-    if len(found) != 1:
+    quantities = numbers(re.sub("%|percent", "", text))  # a question for a percentage is answered by 20, not 0.2
+    if len(quantities) != 1:
         return text
-    return -found[0] if re.match(r"\W*-\W*\d", text) else found[0]
+    return -quantities[0] if re.match(r"\W*-\W*\d", text) else quantities[0]

@@ -4,10 +4,7 @@ import asyncio
 import json
 import os
 import re
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -91,7 +88,7 @@ class OpenAiModel:
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         class Client(DefaultAsyncHttpxClient):
-            """Ends a request after `seconds`; httpx itself limits the wait for each packet of an answer."""
+            """Ends a request after `seconds`; httpx alone limits the wait for each packet, and a server may drip."""
 
             async def send(self, request: Request, **options: Any) -> Response:
                 try:
@@ -117,10 +114,9 @@ class OpenAiModel:
             max_retries=retries,  # after no response, 408, 409, 429 or 5xx, with back-off
             http_client=http_client,
         )
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="operators", daemon=True).start()
+        self._loop = asyncio.new_event_loop()  # one for all calls: the client's connections belong to it
         self._failures = 0  # in a row
-        self._lock = threading.Lock()
+        self._listed: str | None = None  # the model in the server's list of models
 
     @property
     def name(self) -> str:
@@ -130,50 +126,59 @@ class OpenAiModel:
     def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
         """Up to `parallel` requests at once. Raises GraftError if the server refuses key or model."""
         self._failures = 0
-        with ThreadPoolExecutor(self._parallel, thread_name_prefix="operators") as threads:
-            futures = {threads.submit(self._reply, prompt): place for place, prompt in enumerate(prompts)}
-            try:
-                for future in as_completed(futures):
-                    yield futures[future], future.result()
-            finally:
-                for future in futures:
-                    future.cancel()
+        waiting = iter(enumerate(prompts))
+        replies: asyncio.Queue[tuple[int, Reply | Exception]] = asyncio.Queue()
 
-    def _reply(self, prompt: Prompt) -> Reply:
-        with self._lock:
-            if self._failures >= GIVE_UP:
-                return Reply(failed=f"{NO_REPLY} {self._where}, {GIVE_UP} times in a row")
-        reply = self._reply_or_failure(prompt)
-        with self._lock:
-            self._failures = self._failures + 1 if reply.failed else 0
-        return reply
+        async def send() -> None:
+            for place, prompt in waiting:
+                try:
+                    await replies.put((place, await self._reply(prompt)))
+                except Exception as error:  # noqa: BLE001 (raised below: a sender that ended would be waited for)
+                    await replies.put((place, error))
 
-    def _reply_or_failure(self, prompt: Prompt) -> Reply:
+        senders = [self._loop.create_task(send()) for _ in range(self._parallel)]
+        try:
+            for _ in prompts:
+                place, reply = self._loop.run_until_complete(replies.get())
+                if isinstance(reply, Exception):
+                    raise reply
+                yield place, reply
+        finally:
+            for sender in senders:
+                sender.cancel()
+            self._loop.run_until_complete(asyncio.gather(*senders, return_exceptions=True))
+
+    async def _reply(self, prompt: Prompt) -> Reply:
         import openai
 
+        if self._failures >= GIVE_UP:
+            return Reply(failed=f"{NO_REPLY} {self._where}, {GIVE_UP} times in a row")
         try:
-            return self._nonempty_reply(prompt)
+            reply = await self._nonempty_reply(prompt)
         except openai.OpenAIError as error:
             if isinstance(error, openai.BadRequestError) and _TOO_LONG.search(str(error)):
-                return Reply(refused=_line(error))
-            if isinstance(error, openai.APIStatusError) and error.status_code in _PERMANENT:
+                reply = Reply(refused=_line(error))
+            elif isinstance(error, openai.APIStatusError) and error.status_code in _PERMANENT:
                 raise GraftError(
                     f"operators: {self._where} refuses ({_line(error)}); fix {KEY} or the params under operators"
                 ) from error
-            return Reply(failed=f"{NO_REPLY} {self._where}: {_line(error)}")
+            else:
+                reply = Reply(failed=f"{NO_REPLY} {self._where}: {_line(error)}")
+        self._failures = self._failures + 1 if reply.failed else 0
+        return reply
 
-    def _nonempty_reply(self, prompt: Prompt) -> Reply:
+    async def _nonempty_reply(self, prompt: Prompt) -> Reply:
         """Retries empty texts: they come from reasoning models that ran out of tokens, and are no wrong answers."""
         spent = [0, 0]
         reason = ""
         for attempt in range(self._retries + 1):
-            answer = self._request(prompt, attempt)
+            answer = await self._request(prompt, attempt)
             usage = answer.usage or _Usage()
             spent = [spent[0] + usage.prompt_tokens, spent[1] + usage.completion_tokens]
             choice = answer.choices[0]
             text = choice.message.content
             if text and text.strip():
-                served = self._served(answer.model)
+                served = await self._served(answer.model)
                 return Reply(text=text, prompt_tokens=spent[0], completion_tokens=spent[1], served=served)
             reason = f" (finish_reason {choice.finish_reason})"
         return Reply(
@@ -183,7 +188,7 @@ class OpenAiModel:
             completion_tokens=spent[1],
         )
 
-    def _request(self, prompt: Prompt, attempt: int) -> _Answer:
+    async def _request(self, prompt: Prompt, attempt: int) -> _Answer:
         params = self._params
         # OpenAI and other servers each accept only one of the two
         length = "max_tokens" if params.base_url else "max_completion_tokens"
@@ -194,8 +199,7 @@ class OpenAiModel:
             length: params.max_tokens,
             "seed": derive_seed("operators", prompt.text, prompt.nth, attempt) % 2**31,
         }
-        create: Any = self._client.chat.completions.with_raw_response.create(**request)
-        answer: Any = asyncio.run_coroutine_threadsafe(create, self._loop).result()
+        answer: Any = await self._client.chat.completions.with_raw_response.create(**request)
         try:
             return _Answer.model_validate_json(answer.content)
         except (ValidationError, RecursionError):
@@ -203,20 +207,19 @@ class OpenAiModel:
                 f"operators: {self._where} does not answer with chat completions; operators.base_url mostly ends in /v1"
             ) from None
 
-    def _served(self, answered: str | None) -> str | None:
+    async def _served(self, answered: str | None) -> str | None:
         """What the server says of the model that answered: its name, and what the list of models adds; redacted."""
-        words = [answered or "", self._listed]
-        return redacted(", ".join(filter(None, words)))[:LONGEST_NAME] or None
+        if self._listed is None:
+            self._listed = await self._list_model()
+        return redacted(", ".join(filter(None, (answered, self._listed))))[:LONGEST_NAME] or None
 
-    @cached_property
-    def _listed(self) -> str:
+    async def _list_model(self) -> str:
         """The model in the server's list of models; "" where there is none, since not every server has one."""
         import openai
 
         client = self._client.with_options(max_retries=0)
         try:
-            listing: Any = client.models.with_raw_response.list()
-            answer: Any = asyncio.run_coroutine_threadsafe(listing, self._loop).result()
+            answer: Any = await client.models.with_raw_response.list()
             cards = _ModelList.model_validate_json(answer.content).data
         except (openai.OpenAIError, ValidationError, RecursionError):
             return ""

@@ -1,4 +1,7 @@
-"""The children of the zygote: forked, watched within their limits, killed and reaped. Standard library only."""
+"""The children of the zygote: forked, watched within their limits, killed and reaped; a service with some of its own.
+
+Standard library only.
+"""
 
 import ctypes
 import math
@@ -7,8 +10,9 @@ import select
 import signal
 from collections.abc import Callable
 from time import monotonic, sleep  # the module's own is replaced for programs (surroundings.py)
+from typing import Protocol
 
-from tasks.programs.sandbox.lockdown import Step, apply_steps
+from tasks.programs.sandbox.lockdown import Lockdown, Step, apply_steps
 
 _QUEUE_SECONDS = 5.0  # longest wait for a processor that does not count as running time; below the host's timeout
 _MEMORY_CHECK_SECONDS = 0.005  # between two checks of a child's memory where the kernel enforces no limit
@@ -187,3 +191,19 @@ def _scheduler_times(process: int) -> tuple[float, float]:
     finally:
         os.close(times)
     return int(ran) / 1e9, int(waited) / 1e9
+
+
+class Service(Protocol):
+    """Answers one request at a time, with children of its own."""
+
+    def __init__(self, children: Children, lockdown: Lockdown, source: int, seconds: float) -> None:
+        """`source`: the socket of what the host sends past the zygote, `seconds`: the limit of a program.
+
+        What programs must not read goes there: the zygote, from which they are forked, never has it in its memory.
+        """
+
+    def run(self, payload: memoryview) -> tuple[bytes, bytes]:
+        """(kind, payload) for the host. Raises HostClosed to end the zygote; the host starts another one."""
+
+    def end(self) -> object:
+        """End the children that last."""

@@ -75,8 +75,8 @@ def is_closed() -> bool:
 def _mappings() -> list[tuple[str, int, int]]:
     """(name, address, bytes) of the kernel's own mappings in this process."""
     with open("/proc/self/maps") as lines:
-        found = [line.split() for line in lines if "[v" in line]
-    ranges = [(words[-1], *words[0].split("-")) for words in found]
+        mappings = [line.split() for line in lines if "[v" in line]
+    ranges = [(words[-1], *words[0].split("-")) for words in mappings]
     return [(name, int(begin, 16), int(end, 16) - int(begin, 16)) for name, begin, end in ranges]
 
 

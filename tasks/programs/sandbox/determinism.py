@@ -127,13 +127,14 @@ class Findings:
         self._values: set[str] = set()  # names that are used as values
         self._trusted: set[str] = set()  # built-in functions that must be what they are
         self._waiting: list[tuple[ast.AST, int]] = [(tree, _VALUE)]
-        while self._waiting:
+        while self._waiting:  # no recursion, whose depth a program would choose
             node, use = self._waiting.pop()
             visit = _VISITS.get(type(node))
             if visit is None:
                 self.may_keep_state = True
             else:
                 visit(self, node, use)
+        # Only here are all names known: a program may bind one below the place where it is called.
         self.may_keep_state |= not self._trusted.isdisjoint(self._bound)
         self._shows_addresses |= not self._values.isdisjoint(self._functions)
 

@@ -115,6 +115,8 @@ class Lockdown:
         limits = [*self._limits]
         if cpu_seconds is not None:
             limits.append((resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds)))
+        # The order matters: a change of user clears the signal at the parent's death, so that is set after it, and
+        # seccomp is last because it forbids the calls by which all others are set.
         return [
             *self._layers.get("user", ()),
             *self._layers.get("landlock", ()),
@@ -148,6 +150,8 @@ class _Attributes(ctypes.Structure):
 def _create_ruleset() -> int:
     """A file descriptor of the strictest ruleset that this kernel supports. Raises OSError if it has no landlock."""
     version = _landlock(_CREATE_RULESET, None, 0, _VERSION_FLAG)
+    # A right that the kernel does not know makes the whole call fail, so only those of its version are named: refer
+    # came with 2, truncate with 3, ioctl on devices with 5, TCP with 4, scopes (abstract sockets, signals) with 6.
     files = 13 + (version >= 2) + (version >= 3) + (version >= 5)  # access rights, one bit each
     attributes = _Attributes((1 << files) - 1, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
     size = 8 if version < 4 else 16 if version < 6 else 24
@@ -180,7 +184,7 @@ def _die_with(parent: int) -> list[Step]:
 
 def _try_in_child(name: str, steps: list[Step], memory_limit: int) -> None:
     """Raises OSError unless the layer is enforced in a child that applied its steps."""
-    child = os.fork()
+    child = os.fork()  # a layer cannot be taken back, so the zygote must not try it on itself
     if child == 0:
         code = _NOT_ENFORCED
         try:

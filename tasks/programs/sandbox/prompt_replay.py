@@ -3,9 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from tasks.programs.operators.model import Prompt, Reply
+from tasks.programs.operators.model import CachedModel, Prompt, Reply
 from tasks.programs.operators.model_calls import NOT_REPEATABLE, ModelCall, checksum_of
-from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.run_program import clean_error
 from tasks.records.programs import Result
 

@@ -19,7 +19,7 @@ KILLED = b"K"  # reply: it died without a result; the payload is the reason in w
 
 
 def pack(kind: bytes, payload: bytes) -> bytes:
-    """One message."""
+    """The bytes of a message: its head and the payload."""
     return _HEAD.pack(kind, len(payload)) + payload
 
 
@@ -40,7 +40,7 @@ def pack_program(code: str, question: str, replies: bytes = b"", is_proved: bool
 
 
 def unpack_program(payload: bytes | memoryview) -> tuple[str, str, bytes, bool]:
-    """The arguments of `pack_program`."""
+    """Code, question, replies and proof from the payload of a PROGRAM."""
     source, text, is_proved = _PROGRAM.unpack_from(payload)
     begin = _PROGRAM.size + source
     end = begin + text
@@ -81,7 +81,7 @@ class Buffer:
 
     @property
     def content(self) -> memoryview:
-        """What has been read."""
+        """The bytes of the message that have been read."""
         return memoryview(self._memory)[: self._used]
 
     def clear(self) -> None:

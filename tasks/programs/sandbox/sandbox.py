@@ -17,16 +17,15 @@ from typing import Any, Literal
 
 from tasks.errors import GraftError
 from tasks.params.sections import SandboxParams
-from tasks.programs.operators.model import Prompt
+from tasks.programs.operators.model import CachedModel, Prompt
 from tasks.programs.operators.model_calls import MODEL_OPERATORS, ModelCall, is_valid_prompt
-from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox import protocol
+from tasks.programs.sandbox.children import Service
 from tasks.programs.sandbox.determinism import may_differ
 from tasks.programs.sandbox.lockdown import LAYERS
 from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.prompt_replay import PromptReplay, error_result, reply_to_all
 from tasks.programs.sandbox.run_program import clean_error, is_unicode, value_ending
-from tasks.programs.sandbox.service import Service
 from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied, require_linux
 from tasks.records.problems import Problem
 from tasks.records.programs import Result

@@ -54,8 +54,8 @@ def restart_clocks() -> None:
 def _with_time(function: Callable[..., Any], place: int, now: Callable[[], object]) -> Callable[..., Any]:
     """The function with a last argument that by default is the time of the replaced clock."""
 
-    def call(*given: Any) -> Any:
-        return function(*(given if given[place:] not in ((), (None,)) else (*given[:place], now())))
+    def call(*arguments: Any) -> Any:
+        return function(*(arguments if arguments[place:] not in ((), (None,)) else (*arguments[:place], now())))
 
     return call
 

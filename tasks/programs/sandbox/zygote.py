@@ -1,7 +1,7 @@
 """The zygote: a small Python process with all modules loaded that forks a locked-down child for each program.
 
 The host runs `main` in a fresh interpreter (zygote_client.py) and talks to it over a socket, its standard input.
-Another one, its standard output, is for the children of a service (service.py) alone. The zygote never runs a program
+Another one, its standard output, is for the children of a service (children.py) alone. The zygote never runs a program
 itself. Two more kinds of children do:
 
 - for a PROGRAM, a child that runs one program on one question and exits;
@@ -25,11 +25,10 @@ from typing import NoReturn
 
 from tasks.programs.operators.model_calls import Conversation, set_conversation
 from tasks.programs.sandbox import protocol, surroundings
-from tasks.programs.sandbox.children import Children, HostClosed, TimeLimit
+from tasks.programs.sandbox.children import Children, HostClosed, Service, TimeLimit
 from tasks.programs.sandbox.lockdown import Lockdown, apply_steps
 from tasks.programs.sandbox.modules import MODULES
 from tasks.programs.sandbox.run_program import Ending, compile_program, ending_json, error_ending, guarded, run_program
-from tasks.programs.sandbox.service import Service
 
 _LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.idna")
 if sys.version_info >= (3, 12):
@@ -78,7 +77,7 @@ class Zygote:
                 kind, request = self._request.read_frame(self._control)
                 answer, payload = run[kind](request)
                 protocol.write_buffer(self._control, answer, memoryview(payload))
-                self._request.clear()
+                self._request.clear()  # the next child is forked with all of this memory
                 self._endings.clear()
         except (EOFError, HostClosed, BrokenPipeError, ConnectionResetError):
             if self._service:
@@ -226,7 +225,9 @@ def _take_sockets() -> tuple[int, int]:
 def main() -> None:
     """Serve the host on standard input."""
     settings = json.loads(protocol.read_frame(0)[1])
-    service = _load_service(settings["service"])  # before the folder of these sources is closed
+    # In this order: the service is imported while the folder of these sources is open and clocks are real; free memory
+    # is filled last, as each step before it leaves gaps in which a program's objects would lie elsewhere each time.
+    service = _load_service(settings["service"])
     control, source = _take_sockets()
     _clear_environment()
     _become_subreaper()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tasks.errors import GraftError
 from tasks.programs.sandbox import protocol
-from tasks.programs.sandbox.service import Service
+from tasks.programs.sandbox.children import Service
 
 _SOURCES = Path(__file__).parents[3]  # the folder of the package `tasks`
 _START_SECONDS = 60.0

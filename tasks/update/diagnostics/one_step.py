@@ -18,7 +18,7 @@ from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import known_rewards
 from tasks.objective.groups import SampleGroup
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key
-from tasks.params.update import Update
+from tasks.params.sections import Update
 from tasks.update.gradient import TokenSums, accumulate_gradient
 from tasks.update.metrics import Metrics, step_metrics
 from tasks.update.step_plan import Step, UpdateGroup

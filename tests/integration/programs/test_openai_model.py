@@ -11,9 +11,8 @@ import pytest
 from tasks.errors import GraftError
 from tasks.params.sections import Operators
 from tasks.programs.efficiency import mean_cost
-from tasks.programs.operators.model import NO_REPLY, Prompt, Reply
+from tasks.programs.operators.model import NO_REPLY, CachedModel, Prompt, Reply
 from tasks.programs.operators.openai_model import GIVE_UP, KEY, PARALLEL, OpenAiModel
-from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tests.support.chat_server import chat_server
 from tests.support.drip_server import ANSWERS, DEEP, drip_server, whole

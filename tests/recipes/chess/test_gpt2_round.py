@@ -32,6 +32,7 @@ from tests.support.stage_params import SHIPPED, stage_params
 
 pytestmark = pytest.mark.slow
 
+WEIGHTS = {"best": 0.5, "candidates": 0.3, "evaluations": 0.2, "format": 0.1, "content": 0.9}
 OWN: dict[str, Any] = {"tasks": ["P", "A"], "notation": "list", "temperature": {"P": 0.7}}
 END = "<|endoftext|>"
 
@@ -64,13 +65,12 @@ def params(stage: str, base: Path) -> Any:
     lora = {"rank": 4, "alpha": 8.0, "targets": ["c_attn", "c_proj", "c_fc"]}
     return stage_params(
         stage,
-        environment={"name": "recipes.chess:RookWorld", **OWN},
+        environment={"name": "recipes.chess:RookWorld", "weights": WEIGHTS, **OWN},
         problems={"source": "environment", "train": 8, "validation": 6, "test": 2, "dev": 2, "siblings": 0},
         policy={"base": str(base), "prompt": prompt, "max_new_tokens": 48}
         | {"lora": type(SHIPPED.policy.lora).model_validate(lora)},
         search={"top_p": 0.9, "top_k": 5},
-        rewards={"correctness": 0.0, "runs": 0.1}
-        | {"environment": {"best": 0.5, "candidates": 0.3, "evaluations": 0.2, "format": 0.1, "content": 0.9}},
+        rewards={"correctness": 0.0, "runs": 0.1},
         update={"group_size": 6, "prompts_per_step": 8, "epochs": 1, "negative_weight": 1.0, "beta": 0.05},
         influence={"selection": "positive", "completions": 6},
     )

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes.civil.environment import Civil, CivilParams, toxicity
+from recipes.civil.environment import Civil, CivilParams, distinct_pairs, distinct_texts, expected_maximum, toxicity
 from recipes.civil.grammar import PEOPLE, RUDE_SHARE, held_out_people, is_reserved, is_sentence
-from recipes.civil.measures import distinct_pairs, distinct_texts, expected_maximum
 from tasks.environments.lookup import environment_of
 from tasks.errors import GraftError
 from tasks.problems.environment_problems import checked_problems

@@ -4,8 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from recipes.code.harness.missing_modules import imported_modules, missing_modules
-from recipes.code.harness.outcomes import Outcome, UnitTests, make_test_sandbox, run_unit_tests
+from recipes.code.harness.outcomes import (
+    Outcome,
+    UnitTests,
+    imported_modules,
+    make_test_sandbox,
+    missing_modules,
+    run_unit_tests,
+)
 from tasks.params.sections import SandboxParams
 from tasks.programs.code_blocks import syntax_tree
 from tasks.programs.sandbox.modules import MODULES

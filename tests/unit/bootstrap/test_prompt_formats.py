@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from tasks.bootstrap.choose_prompt import choose_format, formats_of, worked_examples
 from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, common_beginning, prompt_format
-from tasks.environments.prompts import prompt_of
+from tasks.environments.prompts import operations_in, prompt_of
 from tasks.environments.protocol import Environment, Solved
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.tags import hard_format, mark
-from tasks.environments.worked_examples import operations_in
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout

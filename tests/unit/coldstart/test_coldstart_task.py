@@ -11,8 +11,8 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.coldstart.task import run
 from tasks.environments.word_problems.enumerate_programs import Expression, shortest_expressions, write_workflow
 from tasks.environments.word_problems.generate import generate
+from tasks.environments.word_problems.problem_writer import WordProblemParams
 from tasks.environments.word_problems.solve_problems import confirm_candidates, find_candidates
-from tasks.environments.word_problems.word_problems import WordProblemParams
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs import answer_check

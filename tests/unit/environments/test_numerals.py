@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.environments.numerals import LONGEST, matches, read_answer
+from tasks.evaluators.numerals import LONGEST, matches, read_answer
 from tasks.records.programs import Result
 
 # fmt: off

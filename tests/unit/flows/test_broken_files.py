@@ -34,7 +34,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.problems import jsonl
-from tasks.programs.operators.reply_cache import StoredReply
+from tasks.programs.operators.model import StoredReply
 from tasks.promote.champion import read_champion, read_history
 from tasks.records.evaluation import Attempt, Choice, ProblemOutcome, Standing
 from tasks.records.policy import Lineage

@@ -89,7 +89,7 @@ def test_a_file_that_is_started_by_its_path_is_seen(tmp_path: Path) -> None:
 def test_data_beside_modules_is_a_source_of_its_stage_and_packaged() -> None:
     data = {file.relative_to(ROOT).as_posix() for file in (ROOT / "tasks").rglob("*.yaml")}
     template = "tasks/params/shipped.yaml"  # read before a stage, for params that are missing
-    assert "tasks/environments/word_problems/stories/words.yaml" in data
+    assert "tasks/environments/word_problems/words.yaml" in data
     assert data - {template} <= {file for stage in MODULES for file in digests(ROOT, stage, SHIPPED)}
     assert data <= source_digests().keys()
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
@@ -123,7 +123,7 @@ def test_each_stage_has_a_file_of_its_sources(tmp_path: Path) -> None:
         refuse_outdated(tmp_path, stage, params)
 
 
-STORIES, TAGS = "tasks/environments/word_problems/stories/words.yaml", "tasks/environments/tags.py"
+STORIES, TAGS = "tasks/environments/word_problems/words.yaml", "tasks/environments/tags.py"
 PARITY = (
     "from tasks.environments.word_problems.worked_answers import WorkedAnswers\n\nclass Parity(WorkedAnswers): ...\n"
 )

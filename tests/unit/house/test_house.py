@@ -11,6 +11,7 @@ from tests.support.house import (
     PRODUCT,
     ROOT,
     benchmark_imports,
+    environments_named_in_core,
     functions_of_the_loop,
     imports_of,
     lines,
@@ -84,6 +85,10 @@ def test_one_place_chooses_by_the_kind_of_device() -> None:
     choice = re.compile(r"\.is_cuda|device\.type (==|!=|in|not in) |[!=]= .cuda")
     others = [file for file in MODULES if not name(file).startswith(rooms)]
     assert [name(file) for file in others if choice.search(file.read_text(encoding="utf-8"))] == []
+
+
+def test_the_core_names_no_environment() -> None:
+    assert environments_named_in_core() == []
 
 
 def test_the_loop_is_written_once() -> None:

@@ -11,7 +11,7 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import RowLayout
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
-from tasks.params.ppo import Ppo
+from tasks.params.sections import Ppo
 from tasks.ppo.losses import with_ppo_objective
 from tasks.ppo.value_head import zero_head
 from tasks.update import checkpoint

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.environments.lookup import environment_of
-from tasks.programs.code_blocks import code_of
-from tasks.programs.definitions import defined_names, lacking_names, provided_names
+from tasks.programs.code_blocks import code_of, defined_names, lacking_names, provided_names
 from tests.support.completions import CODE, COMPLETIONS, NAME
 
 PIECES = [

@@ -76,7 +76,9 @@ def test_the_first_promotion_makes_a_champion(tmp_path: Path) -> None:
     assert digest_path(layout.champion / "outcomes.jsonl") == digest_path(layout.evaluation("after") / "outcomes.jsonl")
     assert (layout.champion / "promotion.json").read_bytes() == layout.promotion.read_bytes()
     champion = read_json(layout.champion / "champion.json", Champion)
-    assert champion == Champion(version="first", test_sha256=digest_path(layout.problems("test")))
+    assert champion == Champion(
+        version="first", test_sha256=digest_path(layout.problems("test")), environment=PARAMS.environment.name
+    )
     assert read_profile(layout.champion) == profile_of(boxes(40))
     numbers = json.loads(layout.metrics("promote").read_text())
     assert numbers["promoted"] == 1
@@ -230,12 +232,11 @@ def test_outcomes_of_other_problems_and_a_damaged_champion_are_named(tmp_path: P
         run(layout, PARAMS, None)
 
 
-def test_a_champion_belongs_to_one_environment_by_default_workflow(tmp_path: Path) -> None:
+def test_a_champion_belongs_to_one_environment_by_default_the_first(tmp_path: Path) -> None:
     champion = Champion(version="first", test_sha256="0", environment="answer")
     write_json(tmp_path / "champion.json", champion)
     assert read_champion(tmp_path, "answer") == champion
     with pytest.raises(GraftError, match=r"in environment answer, this run's is workflow; move the folder away"):
         read_champion(tmp_path, "workflow")
     write_json(tmp_path / "champion.json", Champion(version="first", test_sha256="0"))
-    assert "environment" not in (tmp_path / "champion.json").read_text()
     assert read_champion(tmp_path, "workflow") is not None

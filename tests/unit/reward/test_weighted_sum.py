@@ -27,11 +27,7 @@ WORKFLOW = WorkflowEnvironment()
 
 OK, WRONG = Result(status="ok", value=5), Result(status="ok", value=6)
 KILLED = Result(status="failed", error=SANDBOX_DIED)
-PLAIN = {
-    "environment": {},
-    "own": [],
-    "efficiency": 0.0,
-}
+PLAIN = {"own": [], "efficiency": 0.0}
 WEIGHTS = Rewards(correctness=1.0, runs=0.1, **PLAIN)
 BUDGET = Budget(calls=4, max_tokens=100, price=(1.0, 2.0))
 FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]

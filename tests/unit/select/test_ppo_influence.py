@@ -12,7 +12,7 @@ from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.params.params import Params
-from tasks.params.ppo import Ppo
+from tasks.params.sections import Ppo
 from tasks.ppo.losses import first_step_losses
 from tasks.ppo.value_head import write_head
 from tasks.records.selection import Selected

@@ -24,7 +24,7 @@ from tasks.objective.advantages import advantages_of
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Baseline
-from tasks.params.update import Update
+from tasks.params.sections import Update
 from tasks.update.gradient import accumulate_gradient
 from tasks.update.sampler_correction import correct_groups
 from tasks.update.step_plan import UpdateGroup

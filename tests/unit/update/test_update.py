@@ -18,7 +18,7 @@ from tasks.model.scoring.micro_batches import MicroBatch, RowLayout
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.groups import merge_equal_samples, tokenize_trajectory
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
-from tasks.params.update import Update
+from tasks.params.sections import Update
 from tasks.update import gradient
 from tasks.update.gradient import accumulate_gradient
 from tasks.update.metrics import Metrics, round_metrics

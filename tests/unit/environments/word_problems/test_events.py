@@ -9,17 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.environments.word_problems.events.generate_events import (
+from tasks.environments.word_problems.generate import (
     draw_pool,
+    generate,
     held_out_compositions,
     is_held_out,
     makes_sense,
 )
-from tasks.environments.word_problems.events.grammar import Composition, compositions, name_of, parts_of, tell
-from tasks.environments.word_problems.events.story_part import Part, all_parts, question_of
-from tasks.environments.word_problems.generate import generate
-from tasks.environments.word_problems.stories.template import Template, draw_quantities
-from tasks.environments.word_problems.word_problems import WordProblemParams
+from tasks.environments.word_problems.grammar import (
+    Composition,
+    Part,
+    all_parts,
+    compositions,
+    name_of,
+    parts_of,
+    question_of,
+    tell,
+)
+from tasks.environments.word_problems.problem_writer import WordProblemParams
+from tasks.environments.word_problems.template import Template, draw_quantities
 from tasks.programs.operators.builtin import numbers
 from tasks.records.problems import Problem
 from tests.support.stage_params import SHIPPED

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.environments.word_problems.generate import generate, held_out_templates
-from tasks.environments.word_problems.stories.quantity import whole
-from tasks.environments.word_problems.stories.template import Template, draw_quantities, templates
-from tasks.environments.word_problems.stories.words import shared_words
-from tasks.environments.word_problems.word_problems import WordProblemParams
+from tasks.environments.word_problems.problem_writer import WordProblemParams
+from tasks.environments.word_problems.quantities import shared_words, whole
+from tasks.environments.word_problems.template import Template, draw_quantities, templates
 from tasks.errors import GraftError
 from tasks.programs.answer_check import is_right
 from tasks.programs.contract import HEADER
@@ -158,7 +157,7 @@ def test_problems_depend_on_the_seed_but_no_split_on_the_number_of_train_problem
 def test_too_many_problems_name_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = Template("narrow", "a + b", ("{a} and {b}?",), {"a": whole(12, 14), "b": whole(12, 14)})
     monkeypatch.setattr("tasks.environments.word_problems.generate.templates", lambda: (narrow,))
-    monkeypatch.setattr("tasks.environments.word_problems.from_template.TRIES", 200)
+    monkeypatch.setattr("tasks.environments.word_problems.problem_writer.TRIES", 200)
     sizes, params = SIZES.model_copy(update={"siblings": 0}), PARAMS.model_copy(update={"unseen_template_share": 0.0})
     with pytest.raises(GraftError, match="template 'narrow' gives no further question"):
         generate(sizes, params, 0)

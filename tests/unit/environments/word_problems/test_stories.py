@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.environments.word_problems.events.story_part import Part
-from tasks.environments.word_problems.stories.quantity import plain, whole
-from tasks.environments.word_problems.stories.words import read_data, shared_words
+from tasks.environments.word_problems.grammar import Part
+from tasks.environments.word_problems.quantities import plain, read_data, shared_words, whole
 from tasks.errors import GraftError
 
 PART = """

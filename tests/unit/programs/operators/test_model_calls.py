@@ -11,9 +11,8 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.params.sections import Operators
-from tasks.programs.operators.model import Prompt, Reply
+from tasks.programs.operators.model import CachedModel, Prompt, Reply
 from tasks.programs.operators.model_calls import MAX_PROMPT, MODEL_OPERATORS, NOT_REPEATABLE
-from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.lockdown import LAYERS
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records.programs import Result

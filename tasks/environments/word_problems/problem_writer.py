@@ -1,14 +1,39 @@
-"""Problem with siblings from a template."""
+"""Writing of word problems: their params, and a problem with siblings from a template."""
 
 import random
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated, Literal
 
-from tasks.environments.word_problems.stories.quantity import Option
-from tasks.environments.word_problems.stories.template import Template, draw_quantities
-from tasks.environments.word_problems.stories.words import shared_words
+from pydantic import Field
+
+from tasks.environments.word_problems.quantities import Option, shared_words
+from tasks.environments.word_problems.template import Template, draw_quantities
 from tasks.errors import GraftError
+from tasks.params.fields import Share
+from tasks.params.sections import Section
 from tasks.records.problems import Novelty, Problem, Sibling, Split
+
+
+class WordProblemParams(Section):
+    """Which stories are written, and how far they are solved without a policy."""
+
+    stories: Literal["events", "fixed"] = Field(
+        "events", description="events: composed by a grammar of events | fixed: 48 of them"
+    )
+    operations: Annotated[int, Field(ge=1, le=4, strict=True)] = Field(
+        2, description="longest solution in arithmetic operations, 1–4; fewer are easier"
+    )
+    phrasings: Annotated[int, Field(ge=1, le=3)] = Field(
+        2, description="phrasings of each part of a story (fixed: of the story), 1–3; more are harder"
+    )
+    unseen_template_share: Share = Field(
+        0.25, description="share of the test problems whose template is not in train, 0–1"
+    )
+    enumerated_operations: Annotated[int, Field(ge=1, le=5)] = Field(
+        4, description="longest program that coldstart enumerates, 1–5; longer ones are left to the tree search"
+    )
+
 
 TRIES = 20_000
 
@@ -80,10 +105,10 @@ def _story(
 ) -> _Story:
     """A new question with another answer than its siblings and, compared with the first, other quantities."""
     for _ in range(TRIES):
-        found = draw_quantities(template, phrasing, rng)
-        if found is None:
+        draw = draw_quantities(template, phrasing, rng)
+        if draw is None:
             continue
-        drawn, exact = found
+        drawn, exact = draw
         story = _Story(phrase_question(template, phrasing, cast, drawn), plain_number(exact), drawn)
         if story.question not in used and _differs(template, story, family):
             return story

@@ -119,7 +119,7 @@ def matches(value: int | float | str, answer: object) -> bool:
     expected = exact(answer)
     if expected is None:
         return False
-    return any(are_same(given, expected) for given in _meanings(value))
+    return any(are_same(meaning, expected) for meaning in _meanings(value))
 
 
 def _normalise(text: str) -> str:
@@ -156,12 +156,12 @@ def _last_of(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 def _result_of(segment: str) -> re.Match[str] | None:
     """The first number of the segment, or the result of a calculation that begins with it."""
-    found: re.Match[str] | None = None
+    last: re.Match[str] | None = None
     for numeral in _NUMERAL.finditer(segment):
-        if found and not _GOES_ON.fullmatch(segment, found.end(), numeral.start()):
+        if last and not _GOES_ON.fullmatch(segment, last.end(), numeral.start()):
             break
-        found = numeral
-    return found
+        last = numeral
+    return last
 
 
 def _value(text: str, numeral: re.Match[str] | None) -> int | float | str | None:

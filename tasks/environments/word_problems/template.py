@@ -1,7 +1,9 @@
 """Template of word problems, with its quantities, answer and reference program; all of them are in `templates.yaml`."""
 
 import ast
+import operator
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -10,9 +12,15 @@ from string import Formatter
 
 from pydantic import ConfigDict, with_config
 
-from tasks.environments.word_problems.operations import OPERATIONS
-from tasks.environments.word_problems.stories.quantity import Option
-from tasks.environments.word_problems.stories.words import StoryItems, StoryQuantity, read_data
+from tasks.environments.word_problems.quantities import Option, StoryItems, StoryQuantity, read_data
+
+OPERATIONS: dict[type[ast.operator], tuple[str, Callable[[Fraction, Fraction], Fraction]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+}
+
 
 LARGEST = 100_000
 

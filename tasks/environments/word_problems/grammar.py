@@ -1,13 +1,63 @@
-"""Compositions of the grammar: an opening, events that continue it, a question."""
+"""Grammar of events: stories of an opening, events that continue it, and a question, all in `parts.yaml`."""
 
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
 
-from tasks.environments.word_problems.events.story_part import Part, all_parts, question_of
-from tasks.environments.word_problems.stories.quantity import Quantity
-from tasks.environments.word_problems.stories.template import Template
+from pydantic import ConfigDict, with_config
+
+from tasks.environments.word_problems.quantities import Quantity, StoryItems, StoryQuantity, read_data
+from tasks.environments.word_problems.template import Template
+
+
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One or two sentences with open quantities, phrased in several ways.
+
+    `{who}` stands for the person that the quantity belongs to and `{next}` for another one. Quantities are `{x}` and
+    `{y}`; any other is a distractor. `solution` gives the quantity after the part, from `q`, the one before it, and its
+    own: an opening has no `q`, a question leaves it as it is.
+    """
+
+    name: str
+    gives: str  # the kind of quantity after it
+    solution: str
+    tellings: tuple[str, ...]
+    takes: str | None = None  # the kind of quantity that it continues; None: it opens a story
+    quantities: dict[str, StoryQuantity] = field(default_factory=dict)
+    items: StoryItems = ()
+    hundredths: bool = False
+    passes: bool = False  # from here on the quantity is that of `{next}`
+
+    @property
+    def operations(self) -> int:
+        return sum(self.solution.count(symbol) for symbol in "+-*/")
+
+
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True)
+class Parts:
+    """All parts; `questions` are the tellings of the part that ends a story, by the kind of its quantity."""
+
+    openings: tuple[Part, ...]
+    events: tuple[Part, ...]
+    questions: dict[str, tuple[str, ...]]
+
+
+@cache
+def all_parts() -> Parts:
+    return read_data(Path(__file__).with_name("parts.yaml"), Parts)
+
+
+@cache
+def question_of(kind: str) -> Part:
+    """The part that asks for a quantity of a kind."""
+    return Part(f"ask-{kind}", kind, "q", all_parts().questions[kind], takes=kind)
+
 
 Composition = tuple[Part, ...]
 """An opening and its events, without the question."""
@@ -55,13 +105,13 @@ def tell(composition: Composition, tellings: Sequence[int]) -> Template:
     solution = ""
     quantities: dict[str, Quantity] = {}
     for place, (part, telling) in enumerate(zip(parts_of(composition), tellings, strict=True)):
-        own = {name: f"{name}{place}" for name in part.quantities}
+        names = {name: f"{name}{place}" for name in part.quantities}
         text = part.tellings[telling].replace("{who}", who).replace("{next}", following)
-        for name, numbered in own.items():
+        for name, numbered in names.items():
             text = text.replace(f"{{{name}}}", f"{{{numbered}}}")
         sentences.append(text)
-        solution = _substitute(part.solution, own | {"q": f"({solution})"})
-        quantities |= {own[name]: quantity for name, quantity in part.quantities.items()}
+        solution = _substitute(part.solution, names | {"q": f"({solution})"})
+        quantities |= {names[name]: quantity for name, quantity in part.quantities.items()}
         if part.passes:
             who, following = following, who
     return Template(
