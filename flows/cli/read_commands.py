@@ -161,7 +161,7 @@ def suspects(
     """List the problems whose key looks wrong: what most completions answer, in how many rounds, how probable it is.
 
     Counts the independent completions of all rounds and evaluations of this project that are in DVC's cache, on the
-    problems that there are now. Drops nothing: mend the keys, or set problems.exclude to the file of --write.
+    problems that there are now. Drops nothing: correct the keys, or set problems.exclude to the file of --write.
     """
     from flows.preflight import checked_params, project_root
     from flows.suspects.suspects import find_suspects, print_findings, write_excluded, write_page

@@ -1,4 +1,4 @@
-"""What the completions of all recorded rounds answered, question by question, from the files that DVC's cache has."""
+"""Answers of the completions of all recorded rounds, question by question, from the files that DVC's cache has."""
 
 import json
 import re

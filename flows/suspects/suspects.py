@@ -55,7 +55,7 @@ class Suspect(Record):
         )
 
 
-class Findings(Record):
+class SuspectList(Record):
     """The suspects, the most doubtful first."""
 
     suspects: list[Suspect]
@@ -77,7 +77,7 @@ class Doubt(NamedTuple):
     variant: Problem
 
 
-def find_suspects(root: Path, params: Params, above: float) -> Findings:
+def find_suspects(root: Path, params: Params, above: float) -> SuspectList:
     """The problems whose key is wrong with a probability of `above` or more, by all rounds at hand.
 
     Those of `problems.path` as it is now, or that the environment wrote for the last run.
@@ -122,7 +122,7 @@ def find_suspects(root: Path, params: Params, above: float) -> Findings:
                 near=near.get(places[place].problem_id, ""),
             )
         )
-    return Findings(suspects=suspects, read=read, missing=gone)
+    return SuspectList(suspects=suspects, read=read, missing=gone)
 
 
 def doubts_of(places: Mapping[str, Problem], ballots: Ballots) -> dict[str, Doubt]:
@@ -136,7 +136,7 @@ def doubts_of(places: Mapping[str, Problem], ballots: Ballots) -> dict[str, Doub
     return worst
 
 
-def print_findings(found: Findings, most: int, console: Console) -> None:
+def print_findings(found: SuspectList, most: int, console: Console) -> None:
     """Print the most doubtful ones, and what was read."""
     console.width = console.width if console.is_terminal else WIDTH
     table = make_table("p", "key", "most answer", "of samples", "key's", "rounds", "where", wrap="where")
@@ -150,7 +150,7 @@ def print_findings(found: Findings, most: int, console: Console) -> None:
     print_text(found.summary)
 
 
-def write_page(path: Path, found: Findings) -> None:
+def write_page(path: Path, found: SuspectList) -> None:
     """Write all suspects as one HTML file without scripts or external resources."""
     folder = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=folder, autoescape=True, undefined=StrictUndefined)

@@ -61,7 +61,7 @@ class Series(NamedTuple):
     """Values in brackets, or without in a list, or between colons in a ratio."""
 
     brackets: str  # "()", "[)", "{}", "" for a list, ":" for a ratio
-    values: "tuple[Value, ...]"
+    values: "tuple[ExpressionValue, ...]"
 
 
 class Region(NamedTuple):
@@ -75,7 +75,7 @@ class Labelled(NamedTuple):
     """A value with its name: x = 5."""
 
     label: str
-    value: "Value"
+    value: "ExpressionValue"
 
 
 class Relation(NamedTuple):
@@ -84,16 +84,16 @@ class Relation(NamedTuple):
     difference: Any
 
 
-Value = PlainText | Scalar | Based | Time | Series | Region | Labelled | Relation
+ExpressionValue = PlainText | Scalar | Based | Time | Series | Region | Labelled | Relation
 
 
-def are_equal(left: Value, right: Value) -> bool:
+def are_equal(left: ExpressionValue, right: ExpressionValue) -> bool:
     """True if two answers are the same; symmetric."""
     left, right = _unwrap(left), _unwrap(right)
     return _equal(left, right) or (type(left) is not type(right) and _equal(right, left))
 
 
-def region_of(value: Value) -> Any:
+def region_of(value: ExpressionValue) -> Any:
     """The set of real numbers that a value denotes, as sympy's. Raises ValueError if it is none."""
     value = _unwrap(value)
     if isinstance(value, Labelled):
@@ -112,7 +112,7 @@ def region_of(value: Value) -> Any:
     raise ValueError("no set of numbers")
 
 
-def plain(value: Value) -> Any:
+def plain(value: ExpressionValue) -> Any:
     """The exact expression of a scalar without a unit. Raises ValueError for any other value."""
     if not isinstance(value, Scalar) or value.unit:
         raise ValueError("no number")
@@ -124,7 +124,7 @@ def exact(value: Any) -> Any:
     return value.xreplace({decimal: sympy.Rational(str(decimal)) for decimal in value.atoms(sympy.Float)}).doit()
 
 
-def _unwrap(value: Value) -> Value:
+def _unwrap(value: ExpressionValue) -> ExpressionValue:
     """The only member of a list, or of a set of no sets: {5} is 5, and {∅} is no ∅."""
     if isinstance(value, Series) and value.brackets in ("", "{}") and len(value.values) == 1:
         (member,) = value.values
@@ -133,7 +133,7 @@ def _unwrap(value: Value) -> Value:
     return value
 
 
-def _equal(left: Value, right: Value) -> bool:
+def _equal(left: ExpressionValue, right: ExpressionValue) -> bool:
     match left, right:
         case PlainText(), PlainText():
             return left.text == right.text
@@ -344,7 +344,7 @@ def _same_lists(left: Series, right: Series) -> bool:
     return _paired(left.values, right.values, are_equal)
 
 
-def _same_ratios(ours: Sequence[Value], theirs: Sequence[Value]) -> bool:
+def _same_ratios(ours: Sequence[ExpressionValue], theirs: Sequence[ExpressionValue]) -> bool:
     if not all(isinstance(term, Scalar) and not term.unit for term in (*ours, *theirs)):
         return all(map(are_equal, ours, theirs))
     left, right = ([exact(term.value) for term in part if isinstance(term, Scalar)] for part in (ours, theirs))
@@ -370,7 +370,7 @@ def _names(series: Series) -> list[str]:
     return list(dict.fromkeys(value.label for value in series.values if isinstance(value, Labelled)))
 
 
-def _bare(series: Series) -> tuple[Value, ...]:
+def _bare(series: Series) -> tuple[ExpressionValue, ...]:
     """Its values without their names."""
     return tuple(value.value if isinstance(value, Labelled) else value for value in series.values)
 

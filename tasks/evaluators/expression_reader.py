@@ -13,6 +13,7 @@ from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 
 from tasks.evaluators.expression_equality import (
     Based,
+    ExpressionValue,
     Labelled,
     PlainText,
     Region,
@@ -20,7 +21,6 @@ from tasks.evaluators.expression_equality import (
     Scalar,
     Series,
     Time,
-    Value,
     are_equal,
     plain,
     region_of,
@@ -74,7 +74,7 @@ _ANGLE = re.compile("sin|cos|tan|sec|csc|cot")  # of degrees
 _GRAMMAR = ConversionConfig(lowercase_symbols=False)
 
 
-def read(text: str) -> Value:
+def read(text: str) -> ExpressionValue:
     """The answer that a text gives; `Text` where no more is known."""
     text = _STATED.sub("", text.strip())
     text = normalise(text[2:-2] if text.startswith("**") and text.endswith("**") else text)
@@ -84,7 +84,7 @@ def read(text: str) -> Value:
         return PlainText(_words(text))
 
 
-def _list(text: str) -> Value:
+def _list(text: str) -> ExpressionValue:
     """Values between commas, semicolons, "and" or "or"; with names that recur, p = 5, q = 2, p = 7, q = 2, tuples."""
     parts = split(text, _COMMA)
     if len(parts) == 1:
@@ -94,7 +94,7 @@ def _list(text: str) -> Value:
         merged = _merged(elements, words.pop() == "or")
         if merged is not None:
             return merged
-    flat: list[Value] = []
+    flat: list[ExpressionValue] = []
     for element in elements:
         if isinstance(element, Labelled) and _is_list(element.value):
             flat += [Labelled(element.label, value) for value in element.value.values]  # type: ignore[union-attr]
@@ -120,7 +120,7 @@ def _merged(regions: list[Any], union: bool) -> Region | None:
     return None if points == sympy.S.EmptySet else Region(points, regions[0].label)
 
 
-def _element(text: str) -> Value:
+def _element(text: str) -> ExpressionValue:
     """One value of a list."""
     text = text.strip()
     if not text:
@@ -161,7 +161,7 @@ def _time(hours: str, minutes: str | None, seconds: str | None, half: str | None
     return Time(hour * 3600 + int(minutes or 0) * 60 + int(seconds or 0), f"{half.lower()}m" if half else "")
 
 
-def _based(digits: str, base: str) -> Value:
+def _based(digits: str, base: str) -> ExpressionValue:
     number = int(base) if base.isdigit() else _BASES.get(base, 0)
     if not 2 <= number <= 16 or any(int(digit, 16) >= number for digit in digits):
         raise ValueError("no numeral")
@@ -179,7 +179,7 @@ def _prose(text: str) -> PlainText:
     return PlainText(_words(text), Scalar(_parsed(letters)) if letters else None)
 
 
-def _relation(parts: list[str]) -> Value:
+def _relation(parts: list[str]) -> ExpressionValue:
     sides, signs = parts[::2], parts[1::2]
     if signs == [r"\in"]:
         return Labelled(_label(sides[0]), _as_region(_element(sides[1])))
@@ -188,13 +188,13 @@ def _relation(parts: list[str]) -> Value:
     return _inequality(sides, signs)
 
 
-def _as_region(value: Value) -> Value:
+def _as_region(value: ExpressionValue) -> ExpressionValue:
     """An interval after "x ∈" is no point."""
     is_interval = isinstance(value, Series) and value.brackets in ("()", "[)", "(]", "[]")
     return Region(region_of(value)) if is_interval else value
 
 
-def _equation(sides: list[str]) -> Value:
+def _equation(sides: list[str]) -> ExpressionValue:
     """A named value, the value of a chain of equal ones, or an equation in variables."""
     if len(sides) == 2 and _is_label(sides[1]) and not _is_label(sides[0]):
         sides = sides[::-1]
@@ -228,7 +228,7 @@ def _label(text: str) -> str:
     return re.sub(r"[\s{}]", "", text).lower()
 
 
-def _inequality(sides: list[str], signs: list[str]) -> Value:
+def _inequality(sides: list[str], signs: list[str]) -> ExpressionValue:
     """A region of one variable."""
     if r"\in" in signs or "=" in signs or (r"\ne" in signs and len(signs) > 1):
         raise ValueError("a chain of different relations")
@@ -269,7 +269,7 @@ def _union(parts: list[str]) -> Region:
     return Region(points)
 
 
-def _bracket(text: str) -> Value | None:
+def _bracket(text: str) -> ExpressionValue | None:
     """A tuple, an interval, a set, a matrix in plain text or a bracketed value; None if it is none as a whole."""
     if text == r"\emptyset":
         return Region(sympy.S.EmptySet)

@@ -11,13 +11,13 @@ from tasks.records.problems import Problem
 from tasks.records.programs import Result
 from tasks.records.search import AskedProblem, Engine, TreeNode, Workflow
 
-Part = tuple[Iterable[AskedProblem], Iterable[Workflow], Iterable[TreeNode]]
+SearchedPart = tuple[Iterable[AskedProblem], Iterable[Workflow], Iterable[TreeNode]]
 """Some problems, their workflows and the nodes of their trees."""
 
 ENGINE = "engine.json"
 
 
-def write_workflows(folder: Path, parts: Iterable[Part], engine: Engine | None = None) -> None:
+def write_workflows(folder: Path, parts: Iterable[SearchedPart], engine: Engine | None = None) -> None:
     """Write the parts one by one, so that only one must be in memory. The folder is written atomically.
 
     `engine`: what sampled the policy, in a file of its own; None: Graft itself, without a file.

@@ -22,7 +22,7 @@ from tasks.objective.advantages import has_signal
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.contract import workflow_id
-from tasks.programs.workflow_files import Part
+from tasks.programs.workflow_files import SearchedPart
 from tasks.records.problems import Problem
 from tasks.records.search import AskedProblem, TreeNode, Workflow
 from tasks.search.answer_support import count_support, run_perturbed_questions
@@ -66,7 +66,7 @@ class SearchTotals:
         self._support: Counter[str] = Counter()
         self._all_vary = True
 
-    def collect(self, shards: Iterable[SearchShard]) -> Iterator[Part]:
+    def collect(self, shards: Iterable[SearchShard]) -> Iterator[SearchedPart]:
         """Problems, workflows and nodes of each shard, to be written."""
         for shard in shards:
             self._tally.close_all([asked.problem_id for asked in shard.asked], shard.solved)

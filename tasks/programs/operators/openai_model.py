@@ -32,7 +32,7 @@ LONGEST_NAME = 1000
 _PERMANENT = (400, 401, 403, 404, 422)  # a retry gives the same
 _TOO_LONG = re.compile(r"context.?length|maximum context|too long|too many tokens", re.IGNORECASE)
 
-Count = Annotated[int, Field(ge=0, le=2**53)]
+TokenCount = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class _Message(BaseModel):
@@ -45,8 +45,8 @@ class _Choice(BaseModel):
 
 
 class _Usage(BaseModel):
-    prompt_tokens: Count = 0
-    completion_tokens: Count = 0
+    prompt_tokens: TokenCount = 0
+    completion_tokens: TokenCount = 0
 
 
 class _Answer(BaseModel):

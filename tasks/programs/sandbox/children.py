@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import monotonic, sleep  # the module's own is replaced for programs (surroundings.py)
 from typing import Protocol
 
-from tasks.programs.sandbox.lockdown import Lockdown, Step, apply_steps
+from tasks.programs.sandbox.lockdown import Lockdown, Restriction, apply_steps
 
 _QUEUE_SECONDS = 5.0  # longest wait for a processor that does not count as running time; below the host's timeout
 _MEMORY_CHECK_SECONDS = 0.005  # between two checks of a child's memory where the kernel enforces no limit
@@ -46,7 +46,7 @@ class Children:
         self._lasting: set[int] = set()
 
     def fork(
-        self, descriptors: dict[int, int], steps: list[Step], work: Callable[[], None], lasting: bool = False
+        self, descriptors: dict[int, int], steps: list[Restriction], work: Callable[[], None], lasting: bool = False
     ) -> int:
         """Process id of a child that locks itself down, calls `work` and exits.
 

@@ -25,7 +25,7 @@ _DESCRIPTORS = 256  # more than the zygote ever has open
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
-Step = Callable[[], object]
+Restriction = Callable[[], object]
 """Restricts this process for good. Raises OSError or returns a true value on failure.
 
 Built in the zygote, with its arguments as C types already, so that a child does as little as possible: every page
@@ -33,7 +33,7 @@ that a child writes to, even for a reference count, must be copied.
 """
 
 
-def prepare_user() -> list[Step]:
+def prepare_user() -> list[Restriction]:
     """Programs of a host that is root run as `nobody`: no process limit applies to root, and it may signal all."""
     if os.geteuid() != 0:
         raise OSError(errno.EPERM, "the host is not root; its programs keep its user")
@@ -44,28 +44,28 @@ def prepare_user() -> list[Step]:
     ]
 
 
-def prepare_landlock() -> list[Step]:
+def prepare_landlock() -> list[Restriction]:
     """No file, no TCP, no abstract socket. (Modes and times of this user's own files are not covered.)"""
     return [partial(_LIBC.syscall, *map(ctypes.c_long, (_RESTRICT_SELF, _create_ruleset(), 0)))]
 
 
-def prepare_memory(limit: int) -> list[Step]:
+def prepare_memory(limit: int) -> list[Restriction]:
     """At most `limit` bytes of address space."""
     return [partial(resource.setrlimit, resource.RLIMIT_AS, (limit, limit))]
 
 
-def prepare_clock() -> list[Step]:
+def prepare_clock() -> list[Restriction]:
     """No clock without a system call, here and in all children."""
     clocks.use_system_calls()
     return []
 
 
-def prepare_seccomp() -> list[Step]:
+def prepare_seccomp() -> list[Restriction]:
     """No system calls except for memory, pauses, open pipes and exit."""
     return [load_step(build_filter())]
 
 
-def preparations(memory_limit: int) -> dict[str, Callable[[], list[Step]]]:
+def preparations(memory_limit: int) -> dict[str, Callable[[], list[Restriction]]]:
     """Layer → the function that prepares it, in the order of application: the last one forbids the others."""
     return {
         "user": prepare_user,
@@ -92,7 +92,7 @@ class Lockdown:
         stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
         self._limits = [*((name, (0, 0)) for name in zero), (resource.RLIMIT_STACK, (stack, stack))]
         forbid_new_privileges()
-        self._layers: dict[str, list[Step]] = {}
+        self._layers: dict[str, list[Restriction]] = {}
         self.reasons: dict[str, str] = {}
         prepare = preparations(memory_mb << 20)
         for name in [name for name in prepare if name in set(wanted)]:
@@ -108,7 +108,7 @@ class Lockdown:
         """Names of the layers that are enforced."""
         return list(self._layers)
 
-    def steps(self, cpu_seconds: int | None, keep: int, others: Iterable[int] = ()) -> list[Step]:
+    def steps(self, cpu_seconds: int | None, keep: int, others: Iterable[int] = ()) -> list[Restriction]:
         """The steps for a child, which then has the descriptors below `keep` and the `others`, and dies with this
         process.
         """
@@ -128,7 +128,7 @@ class Lockdown:
         ]
 
 
-def apply_steps(steps: Iterable[Step]) -> None:
+def apply_steps(steps: Iterable[Restriction]) -> None:
     """Raises OSError if a step fails or the parent is dead: the caller must then exit without running anything."""
     for step in steps:
         if step():
@@ -170,19 +170,19 @@ def _last_error() -> OSError:
     return OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _close_all_but(keep: int, others: Iterable[int]) -> list[Step]:
+def _close_all_but(keep: int, others: Iterable[int]) -> list[Restriction]:
     """Close the descriptors from `keep` on, but not the others."""
     ends = [keep - 1, *sorted(others), _DESCRIPTORS]
     return [partial(os.closerange, low + 1, high) for low, high in pairwise(ends)]
 
 
-def _die_with(parent: int) -> list[Step]:
+def _die_with(parent: int) -> list[Restriction]:
     """The kernel kills a child when its parent dies. Applied after the change of user, which clears the setting."""
     death = (ctypes.c_int(_PR_SET_PDEATHSIG), *(ctypes.c_ulong(argument) for argument in (_SIGKILL, 0, 0, 0)))
     return [partial(_LIBC.prctl, *death), lambda: os.getppid() != parent]
 
 
-def _try_in_child(name: str, steps: list[Step], memory_limit: int) -> None:
+def _try_in_child(name: str, steps: list[Restriction], memory_limit: int) -> None:
     """Raises OSError unless the layer is enforced in a child that applied its steps."""
     child = os.fork()  # a layer cannot be taken back, so the zygote must not try it on itself
     if child == 0:

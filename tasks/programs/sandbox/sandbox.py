@@ -71,10 +71,10 @@ class Program:
 Job = tuple[str, str]
 """(code, question)."""
 
-Request = tuple[bytes, ...]
+Payloads = tuple[bytes, ...]
 """The payload for the zygote, and of a service what goes past it to a child."""
 
-Answer = tuple[bytes, bytes]
+ResultBytes = tuple[bytes, bytes]
 """The zygote's (kind, payload)."""
 
 
@@ -162,7 +162,7 @@ class Sandbox:
         results.update(self._run_again(single))
         return [[results[program.code, question] for question in program.questions] for program in programs]
 
-    def ask_service(self, requests: Sequence[tuple[bytes, bytes]], again: bool = False) -> list[Answer]:
+    def ask_service(self, requests: Sequence[tuple[bytes, bytes]], again: bool = False) -> list[ResultBytes]:
         """The service's (kind, payload) for each pair: what it is asked, and what goes past the zygote to its child.
 
         `again`: in other zygotes than without. A zygote that dies is tried once more; then the kind is DIED.
@@ -205,7 +205,7 @@ class Sandbox:
                     replays[job].append(prompt, reply)
         return results
 
-    def _ask_all(self, kind: bytes, requests: Sequence[Request], clients: Sequence[ZygoteClient]) -> list[Answer]:
+    def _ask_all(self, kind: bytes, requests: Sequence[Payloads], clients: Sequence[ZygoteClient]) -> list[ResultBytes]:
         """The answer to each request. All `clients` take requests from one queue."""
         queue = deque(enumerate(requests))
         if len(requests) <= 1:
@@ -257,9 +257,9 @@ def compare_runs(first: Result, second: Result) -> Result:
     return Result(status="error", error=NOT_DETERMINISTIC) if differs else first
 
 
-def _drain(client: ZygoteClient, kind: bytes, queue: deque[tuple[int, Request]]) -> list[tuple[int, Answer]]:
+def _drain(client: ZygoteClient, kind: bytes, queue: deque[tuple[int, Payloads]]) -> list[tuple[int, ResultBytes]]:
     """Send requests to one client until the queue is empty: their places, with the answers."""
-    answers: list[tuple[int, Answer]] = []
+    answers: list[tuple[int, ResultBytes]] = []
     while True:
         try:
             place, request = queue.popleft()
@@ -268,7 +268,7 @@ def _drain(client: ZygoteClient, kind: bytes, queue: deque[tuple[int, Request]])
         answers.append((place, _ask(client, kind, *request)))
 
 
-def _ask(client: ZygoteClient, kind: bytes, *payloads: bytes) -> Answer:
+def _ask(client: ZygoteClient, kind: bytes, *payloads: bytes) -> ResultBytes:
     """The zygote's answer. If a single program kills the zygote, it is tried once more; a batch is not."""
     for _ in range(1 if kind == protocol.BATCH else 2):
         try:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.evaluators import expression
-from tasks.evaluators.expression_equality import Value, are_equal
+from tasks.evaluators.expression_equality import ExpressionValue, are_equal
 from tasks.evaluators.expression_reader import read
 
 PAIRS = [
@@ -126,7 +126,7 @@ def test_only_lists_and_sets_are_without_order(numbers: list[int]) -> None:
     ],
 )
 def test_a_long_text_is_read_as_something_that_is_no_number(piece: str) -> None:
-    value: Value = read(piece * (expression.LONGEST // len(piece)))
+    value: ExpressionValue = read(piece * (expression.LONGEST // len(piece)))
     assert not are_equal(value, read("5"))
 
 
