@@ -8,6 +8,9 @@ from tasks.records import Split
 REWARDS = "rewards.jsonl"
 """Name of the rewards in the folder of their trajectories."""
 
+KNOWN = "known.json"
+"""Name of the record of known problems in the folder of a policy, and of a run's problems."""
+
 VALUE_HEAD = "value_head.safetensors"
 """Name of the value head in the folder of its policy."""
 
@@ -25,6 +28,11 @@ class Layout:
 
     def problems(self, split: Split) -> Path:
         return self.root / "run" / "problems" / f"{split}.jsonl"
+
+    @property
+    def known_problems(self) -> Path:
+        """What the lineage of the run's policy has learnt from and was tested on, this run included."""
+        return self.root / "run" / "problems" / KNOWN
 
     @property
     def coldstart(self) -> Path:

@@ -20,7 +20,7 @@ from flows.stages.dvc_yaml import MODULES, declared_params
 from flows.stages.user_files import digests_for, user_files
 from tasks.artifacts import atomic_folder, digest_path, read_text, write_text
 from tasks.errors import GraftError
-from tasks.layout import Layout
+from tasks.layout import KNOWN, Layout
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.sources.process_sources import code_folder
@@ -68,7 +68,11 @@ def _modules_of_environment(root: Path, module: str) -> list[str]:
 
 def listed_digests(root: Path, stage: str, params: Params) -> dict[str, str]:
     """`digests`, and param → digest of the user's files that the stage reads."""
-    return digests(root, stage, params) | digests_for(user_files(root, params), declared_params(root, stage))
+    read = digests_for(user_files(root, params), declared_params(root, stage))
+    known = root / params.policy.base / KNOWN  # of an earlier policy
+    if stage == "problems" and os.path.isfile(known):
+        read["policy.base"] = digest_path(known)
+    return digests(root, stage, params) | read
 
 
 def text_of(digests: Mapping[str, str]) -> str:

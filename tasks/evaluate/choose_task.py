@@ -14,7 +14,8 @@ from tasks.artifacts import (
 )
 from tasks.errors import GraftError
 from tasks.evaluate.best_round import best_standing, choice_reason, plateau_remarks
-from tasks.layout import Layout
+from tasks.layout import KNOWN, Layout
+from tasks.model.version import LINEAGE, digest_policy
 from tasks.params.params import Params
 from tasks.records import Choice, Lineage, Standing
 
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
     """Copy the best round's policy, or the last one's if `evaluation.every` is 0, to `run/policy`.
+
+    With it goes the record of the problems that its lineage knows.
 
     Raises GraftError if the best round's policy differs from the measured one: DVC tracks only the last policy as a
     dependency of this stage, the standings record the digests of the others.
@@ -47,6 +50,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         choice = Choice(round=last, version=version, reason=why)
     with atomic_folder(layout.run_policy) as new:
         copy_folder(policy, new)
+        write_text(new / KNOWN, read_text(layout.known_problems))
+        write_json(new / LINEAGE, digest_policy(new, read_json(new / LINEAGE, Lineage)))
     write_json(layout.best, choice)
     write_text(layout.run_curves, read_text(layout.curves(last)))
     for remark in plateau_remarks(standings, params.seed):

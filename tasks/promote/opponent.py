@@ -23,6 +23,10 @@ class Results(NamedTuple):
     right: list[bool]
     values: list[float | None]
 
+    def at(self, places: Sequence[int]) -> "Results":
+        """The results on the problems in these places."""
+        return Results([self.right[place] for place in places], [self.values[place] for place in places])
+
 
 def results_of(outcomes: Sequence[ProblemOutcome]) -> Results:
     """The results that an evaluation wrote."""

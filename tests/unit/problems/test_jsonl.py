@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tasks.errors import GraftError
 from tasks.evaluators.number import parse as parse_answer
 from tasks.params.sections import Problems
-from tasks.problems.jsonl import Reader, split_problems
+from tasks.problems.jsonl import Reader
+from tasks.problems.splits import split_problems
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Problem, Sibling, Split
 

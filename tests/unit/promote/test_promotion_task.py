@@ -7,7 +7,8 @@ import pytest
 from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, write_text
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
-from tasks.layout import Layout
+from tasks.known_problems import NOTHING
+from tasks.layout import KNOWN, Layout
 from tasks.model.version import digest_policy
 from tasks.params.environment import EnvironmentChoice
 from tasks.promote.champion import (
@@ -187,6 +188,25 @@ def test_a_champion_of_other_problems_is_measured_on_the_current_ones(
     assert decision(layout).pass_at_1 == 32 / 40
     assert not decision(layout).promoted
     assert digest_path(layout.champion) == champion
+
+
+@pytest.mark.parametrize(("learnt", "end"), [
+    (12, "; compared on 28: the champion learnt from 12 of the 40 test problems"),
+    (25, "not promoted: the champion learnt from 25 of the 40 test problems; set policy.base to champion/policy, or"),
+])  # fmt: skip
+def test_what_the_champion_learnt_from_decides_on_no_promotion(tmp_path: Path, learnt: int, end: str) -> None:
+    """The champion solves by heart what it learnt from, the new policy all the others."""
+    run(finished_run(tmp_path, "first", before=0, after=learnt), PARAMS, None)
+    known = NOTHING.with_run({"train": boxes(learnt), "validation": [], "test": [], "dev": []})
+    write_json(tmp_path / "champion" / "policy" / KNOWN, known)
+    layout = finished_run(tmp_path, "second", before=0, after=learnt)
+    others = [outcome(f"p{i}", i >= learnt) for i in range(40)]
+    write_jsonl(layout.evaluation("after") / "outcomes.jsonl", others)
+    run(layout, PARAMS, None)
+    assert end in decision(layout).reason
+    assert decision(layout).promoted is (learnt == 12)
+    if decision(layout).promoted:
+        assert (decision(layout).pass_at_1, decision(layout).champion_pass_at_1) == (1, 0)
 
 
 def civil_run(root: Path, version: str, toxicity: float, distinct: float) -> Layout:
