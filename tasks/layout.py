@@ -11,6 +11,9 @@ REWARDS = "rewards.jsonl"
 KNOWN = "known.json"
 """Name of the record of known problems in the folder of a policy, and of a run's problems."""
 
+REPLAY = "replay.jsonl"
+"""Name of the pool of train problems there."""
+
 VALUE_HEAD = "value_head.safetensors"
 """Name of the value head in the folder of its policy."""
 
@@ -33,6 +36,11 @@ class Layout:
     def known_problems(self) -> Path:
         """What the lineage of the run's policy has learnt from and was tested on, this run included."""
         return self.root / "run" / "problems" / KNOWN
+
+    @property
+    def replay(self) -> Path:
+        """Train problems of the lineage of the run's policy, for `problems.replay` of later runs."""
+        return self.root / "run" / "problems" / REPLAY
 
     @property
     def coldstart(self) -> Path:

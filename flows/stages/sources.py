@@ -20,7 +20,7 @@ from flows.stages.dvc_yaml import MODULES, declared_params
 from flows.stages.user_files import digests_for, user_files
 from tasks.artifacts import atomic_folder, digest_path, read_text, write_text
 from tasks.errors import GraftError
-from tasks.layout import KNOWN, Layout
+from tasks.layout import KNOWN, REPLAY, Layout
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.sources.process_sources import code_folder
@@ -69,9 +69,9 @@ def _modules_of_environment(root: Path, module: str) -> list[str]:
 def listed_digests(root: Path, stage: str, params: Params) -> dict[str, str]:
     """`digests`, and param → digest of the user's files that the stage reads."""
     read = digests_for(user_files(root, params), declared_params(root, stage))
-    known = root / params.policy.base / KNOWN  # of an earlier policy
-    if stage == "problems" and os.path.isfile(known):
-        read["policy.base"] = digest_path(known)
+    if stage == "problems":  # of an earlier policy
+        files = {name: root / params.policy.base / name for name in (KNOWN, REPLAY)}
+        read |= {f"policy.base/{name}": digest_path(file) for name, file in files.items() if os.path.isfile(file)}
     return digests(root, stage, params) | read
 
 

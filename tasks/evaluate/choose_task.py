@@ -14,7 +14,7 @@ from tasks.artifacts import (
 )
 from tasks.errors import GraftError
 from tasks.evaluate.best_round import best_standing, choice_reason, plateau_remarks
-from tasks.layout import KNOWN, Layout
+from tasks.layout import KNOWN, REPLAY, Layout
 from tasks.model.version import LINEAGE, digest_policy
 from tasks.params.params import Params
 from tasks.records import Choice, Lineage, Standing
@@ -51,6 +51,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     with atomic_folder(layout.run_policy) as new:
         copy_folder(policy, new)
         write_text(new / KNOWN, read_text(layout.known_problems))
+        if pool := read_text(layout.replay):
+            write_text(new / REPLAY, pool)
         write_json(new / LINEAGE, digest_policy(new, read_json(new / LINEAGE, Lineage)))
     write_json(layout.best, choice)
     write_text(layout.run_curves, read_text(layout.curves(last)))

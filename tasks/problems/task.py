@@ -3,14 +3,15 @@
 import logging
 from os.path import isfile
 
-from tasks.artifacts import write_json, write_jsonl
+from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.environments.lookup import environment_in
 from tasks.known_problems import NOTHING, read_known
-from tasks.layout import Layout
+from tasks.layout import REPLAY, Layout
 from tasks.params.params import Params
 from tasks.problems.environment_problems import written_problems
 from tasks.problems.files import problem_files, problem_text
 from tasks.problems.jsonl import make_reader, read_files
+from tasks.problems.replay import pool_after, with_replay
 from tasks.problems.splits import split_problems
 from tasks.records import Problem, Split
 
@@ -28,7 +29,14 @@ def run(layout: Layout, params: Params, round: int | None = None) -> None:  # no
     known = read_known(base)
     if known is None and isfile(base / "lineage.json"):
         logger.warning(UNRECORDED.format(base=params.policy.base))
-    problems = read_problems(layout, params)
+    problems, pool = read_problems(layout, params), list[Problem]()
+    if params.problems.replay:
+        earlier = base / REPLAY
+        pool = read_jsonl(earlier, Problem) if isfile(earlier) else []
+        present = [problem for listed in problems.values() for problem in listed]
+        problems["train"] = with_replay(problems["train"], pool, present, params.problems.replay, params.seed)
+        pool = pool_after(pool, problems["train"], params.seed)
+    write_jsonl(layout.replay, pool)
     write_json(layout.known_problems, (known or NOTHING).with_run(problems))
     for split, listed in problems.items():
         write_jsonl(layout.problems(split), listed)

@@ -11,7 +11,9 @@ from tasks.params.params import Params
 from tasks.promote.challenger import ask_approval, keep_challenger, remove_challenger
 from tasks.promote.champion import Challenger, champions_in_line, promote_policy, read_champion, read_history, utc_now
 from tasks.promote.gate import decide_promotion
+from tasks.promote.kept_sets import kept_after, kept_results
 from tasks.promote.opponent import gate_values, opponent_results, read_outcomes, results_of
+from tasks.promote.retention import hold_back
 from tasks.promote.unlearnt import are_enough, unlearnt_places, with_share
 from tasks.promotion_records import Champion, Promotion
 from tasks.records import Lineage, Problem
@@ -53,11 +55,13 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             gate_values(layout, environment_in(layout.root, params).gate, ours, theirs),
         )
         decision = with_share(decision, places, count)
+        decision = hold_back(decision, kept_results(layout, params, champion), params.promotion.margin)
         if decision.promoted and params.promotion.approve == "person":
             decision = ask_approval(decision)
         write_json(layout.promotion, decision)
+        kept = kept_after(layout, params, version)
         profile = profile_of(stream_jsonl(layout.problems("train"), Problem))
-        challenger = Challenger(policy, layout.evaluation("after") / "outcomes.jsonl", decision, present, profile)
+        challenger = Challenger(policy, layout.evaluation("after") / "outcomes.jsonl", decision, present, profile, kept)
         if decision.promoted:
             promote_policy(layout.champion, challenger, utc_now())
             remove_challenger(layout)

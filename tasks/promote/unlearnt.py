@@ -23,7 +23,7 @@ def unlearnt_places(layout: Layout) -> list[int]:
 
 
 def are_enough(places: Sequence[int], count: int) -> bool:
-    """Whether so many of `count` test problems decide on a promotion."""
+    """Whether these of `count` test problems decide on a promotion."""
     return len(places) >= LEAST * count
 
 

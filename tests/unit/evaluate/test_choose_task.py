@@ -39,6 +39,7 @@ def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
     ]
     write_jsonl(layout.problems("dev"), problems)
     write_json(layout.known_problems, KnownProblems(learnt=["a", "b"], tested=["c"]))
+    write_jsonl(layout.replay, [])
     write_jsonl(layout.standings(0), [])
     write_text(layout.curves(0), HEADER)
     for round, code in WRITES.items():

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -11,12 +12,13 @@ from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.known_problems import NOTHING
 from tasks.layout import KNOWN, Layout
 from tasks.problems.task import UNRECORDED, run
-from tasks.records import Problem
+from tasks.records import Problem, Split
 from tasks.sources.user_modules import digest_modules
 from tests.support.stage_params import REPOSITORY, shipped_params, stage_params
 
 SIZES = {"train": 20, "validation": 8, "test": 12}
-FILES = ["metrics/problems.json", *(f"problems/{split}.jsonl" for split in ("dev", "test", "train", "validation"))]
+NAMES = ["dev.jsonl", "known.json", "replay.jsonl", "test.jsonl", "train.jsonl", "validation.jsonl"]
+FILES = ["metrics/problems.json", *(f"problems/{name}" for name in NAMES)]
 
 
 def written(root: Path) -> dict[str, bytes]:
@@ -56,7 +58,9 @@ def test_a_run_that_continues_a_policy_splits_by_its_record_and_an_older_policy_
         caplog.clear()
         run(layout, params, None)
         assert (UNRECORDED.format(base="champion/policy") in caplog.messages) is warns
-        splits = {split: {p.problem_id for p in read_jsonl(layout.problems(split), Problem)} for split in SIZES}
+        splits = {
+            split: {p.problem_id for p in read_jsonl(layout.problems(split), Problem)} for split in get_args(Split)
+        }
         assert not before or splits["test"] == before["test"]
         before = splits
         write_text(base / KNOWN, layout.known_problems.read_text())

@@ -17,6 +17,7 @@ from tasks.promote.champion import (
     previous_champions,
     read_champion,
     read_history,
+    read_kept,
     read_profile,
     roll_back,
 )
@@ -207,6 +208,33 @@ def test_what_the_champion_learnt_from_decides_on_no_promotion(tmp_path: Path, l
     assert decision(layout).promoted is (learnt == 12)
     if decision(layout).promoted:
         assert (decision(layout).pass_at_1, decision(layout).champion_pass_at_1) == (1, 0)
+
+
+def test_a_policy_that_lost_the_problems_of_an_earlier_champion_is_promoted_only_without_keep(
+    tmp_path: Path, make_solver: Callable[[Path, str], str]
+) -> None:
+    keeps = stage_params("promote", policy={"max_new_tokens": 96}, promotion={"keep": 1})
+    code = "def solve(problem):\n    n = numbers(problem)\n    return n[0] {} n[1]\n"
+    layout = finished_run(tmp_path, "", before=10, after=25)
+    first = make_solver(layout.run_policy, code.format("*"))
+    run(layout, keeps, None)
+    assert decision(layout).promoted
+    assert [(each.version, each.problems) for each in read_kept(layout.champion)] == [(first, boxes(40))]
+
+    sums = make_problems(*((f"{i + 10} pens and {i} more?", 2 * i + 10) for i in range(40)))
+    layout = finished_run(tmp_path, "", before=0, after=40, problems=sums)
+    second = make_solver(layout.run_policy, code.format("+"))
+    run(layout, keeps, None)
+    assert not decision(layout).promoted
+    (kept,) = decision(layout).kept
+    assert kept.name == f"test ({first[:8]})"
+    assert (kept.value, kept.champion_value, kept.lost) == (0, 1, True)
+    assert decision(layout).reason.endswith(f"margin 0.1 on the earlier test problems of test ({first[:8]})")
+
+    run(layout, PARAMS, None)
+    assert decision(layout).promoted
+    assert decision(layout).kept == []
+    assert [each.version for each in read_kept(layout.champion)] == [second]
 
 
 def civil_run(root: Path, version: str, toxicity: float, distinct: float) -> Layout:
