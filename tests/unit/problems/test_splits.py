@@ -14,6 +14,7 @@ from tasks.params.sections import Problems
 from tasks.problems.environment_problems import written_problems
 from tasks.problems.splits import split_problems
 from tasks.records import Problem, Sibling, Split
+from tasks.seeds import derive_seed
 from tests.support.stage_params import shipped_params
 
 HISTORIES, NIGHTS = 300, 8
@@ -185,3 +186,9 @@ def test_an_environment_is_asked_for_more_where_a_lineage_knows_what_it_writes(
     message = r"writes 0 problems for validation that .*, but problems\.validation is 5; ask for fewer"
     with pytest.raises(GraftError, match=message):
         written_problems(Writer(), params, known)
+
+
+def test_without_a_record_the_splits_are_slices_of_the_ranks() -> None:
+    order = sorted(FORMS[0][:90], key=lambda problem: derive_seed(3, "problems", problem.problem_id))
+    slices = {"test": order[:20], "validation": order[20:30], "train": order[30:70], "dev": order[70:75]}
+    assert split_problems("data", FORMS[0][:90], sizes_of(dev=5), 3) == slices
