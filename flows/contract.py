@@ -11,7 +11,7 @@ from contextlib import suppress
 from flows.history.run_history import inputs_of_last
 from tasks.artifacts import stream_jsonl
 from tasks.errors import GraftError, one_line
-from tasks.known_problems import NOTHING, read_known
+from tasks.known_problems import read_known
 from tasks.layout import Layout
 from tasks.params.machine import Contract
 from tasks.params.params import Params
@@ -87,7 +87,7 @@ def _read_splits(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     reader = make_reader(layout.root, params, loads=False)
     files = problem_files(layout.root, params.problems.path).items()
     problems = read_files(((name, problem_text(name, file), name) for name, file in files), reader)
-    known = read_known(layout.root / params.policy.base) or NOTHING
+    known = read_known(layout.root / params.policy.base)
     return split_problems(params.problems.path, problems, params.problems, params.seed, known)
 
 

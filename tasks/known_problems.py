@@ -25,8 +25,7 @@ class KnownProblems(Record):
 
     def with_run(self, splits: Mapping[Split, Sequence[Problem]]) -> "KnownProblems":
         """What is known after a run with these problems."""
-        learnt = keys_of_all([*splits["train"], *splits["validation"]])
-        tested = keys_of_all(splits["test"])
+        learnt, tested = keys_of(*splits["train"], *splits["validation"]), keys_of(*splits["test"])
         return KnownProblems(learnt=sorted(learnt.union(self.learnt)), tested=sorted(tested.union(self.tested)))
 
 
@@ -38,14 +37,9 @@ def question_key(question: str) -> str:
     return digest_text(" ".join(normalize("NFC", question).casefold().split()))[:KEY]
 
 
-def keys_of(problem: Problem) -> set[str]:
-    """The keys of a problem's questions. Two problems that share one are the same problem."""
-    return set(map(question_key, problem.questions))
-
-
-def keys_of_all(problems: Iterable[Problem]) -> set[str]:
-    """The keys of all questions."""
-    return {key for problem in problems for key in keys_of(problem)}
+def keys_of(*problems: Problem) -> set[str]:
+    """The keys of the problems' questions. Two problems that share one are the same problem."""
+    return {question_key(question) for problem in problems for question in problem.questions}
 
 
 def unknown(problems: Sequence[Problem], keys: Iterable[str]) -> list[Problem]:
@@ -54,12 +48,6 @@ def unknown(problems: Sequence[Problem], keys: Iterable[str]) -> list[Problem]:
     return [problem for problem in problems if known.isdisjoint(keys_of(problem))] if known else list(problems)
 
 
-def comparable(problems: Sequence[Problem], *known: KnownProblems | None) -> list[int]:
-    """The places of the problems that none of the policies with these records learnt from."""
-    learnt = {key for each in known if each for key in each.learnt}
-    return [place for place, problem in enumerate(problems) if learnt.isdisjoint(keys_of(problem))]
-
-
-def read_known(policy: Path) -> KnownProblems | None:
-    """The record in the folder of a policy; None without one: of no policy, or of one by an older Graft."""
-    return read_json(policy / KNOWN, KnownProblems) if isfile(policy / KNOWN) else None
+def read_known(policy: Path) -> KnownProblems:
+    """The record in the folder of a policy; of an older policy, and of any other base, NOTHING."""
+    return read_json(policy / KNOWN, KnownProblems) if isfile(policy / KNOWN) else NOTHING

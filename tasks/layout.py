@@ -8,11 +8,8 @@ from tasks.records import Split
 REWARDS = "rewards.jsonl"
 """Name of the rewards in the folder of their trajectories."""
 
-KNOWN = "known.json"
-"""Name of the record of known problems in the folder of a policy, and of a run's problems."""
-
-REPLAY = "replay.jsonl"
-"""Name of the pool of train problems there."""
+KNOWN, REPLAY = "known.json", "replay.jsonl"
+"""In the folder of a policy: what its lineage learnt from and was tested on; train problems for `problems.replay`."""
 
 VALUE_HEAD = "value_head.safetensors"
 """Name of the value head in the folder of its policy."""
@@ -32,15 +29,9 @@ class Layout:
     def problems(self, split: Split) -> Path:
         return self.root / "run" / "problems" / f"{split}.jsonl"
 
-    @property
-    def known_problems(self) -> Path:
-        """What the lineage of the run's policy has learnt from and was tested on, this run included."""
-        return self.root / "run" / "problems" / KNOWN
-
-    @property
-    def replay(self) -> Path:
-        """Train problems of the lineage of the run's policy, for `problems.replay` of later runs."""
-        return self.root / "run" / "problems" / REPLAY
+    def carried(self, name: str) -> Path:
+        """A file that the run's policy will carry: KNOWN or REPLAY."""
+        return self.root / "run" / "problems" / name
 
     @property
     def coldstart(self) -> Path:

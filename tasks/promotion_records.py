@@ -14,13 +14,8 @@ Approval = Literal["waits", "person"]
 class KeptSet(Record):
     """Test problems on which a policy became champion: a line of `champion/kept.jsonl`."""
 
-    version: str  # of that policy
+    name: str  # where they are from, and the beginning of its version: `a.jsonl (2864c512)`
     problems: list[Problem]
-
-    @property
-    def name(self) -> str:
-        """Where they are from and the beginning of the version, `a.jsonl (2864c512)`."""
-        return f"{', '.join(sorted({problem.source for problem in self.problems}))} ({self.version[:8]})"
 
 
 class KeptResult(Record):

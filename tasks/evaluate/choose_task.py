@@ -50,9 +50,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         choice = Choice(round=last, version=version, reason=why)
     with atomic_folder(layout.run_policy) as new:
         copy_folder(policy, new)
-        write_text(new / KNOWN, read_text(layout.known_problems))
-        if pool := read_text(layout.replay):
-            write_text(new / REPLAY, pool)
+        for name in (KNOWN, REPLAY):
+            write_text(new / name, read_text(layout.carried(name)))
         write_json(new / LINEAGE, digest_policy(new, read_json(new / LINEAGE, Lineage)))
     write_json(layout.best, choice)
     write_text(layout.run_curves, read_text(layout.curves(last)))

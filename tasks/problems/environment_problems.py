@@ -9,42 +9,27 @@ from tasks.known_problems import KnownProblems, unknown
 from tasks.params.params import Params
 from tasks.records import Problem, Split
 
-CALLS = 4
-"""Calls of an environment for more problems, where some that it wrote may not be in their split."""
-
 
 def written_problems(environment: Environment, params: Params, known: KnownProblems) -> dict[Split, list[Problem]]:
     """The problems of every split, without those that may not be in it because of what a policy's lineage knows.
 
-    The environment is asked for as many more. Raises GraftError if it writes too few others, and as `checked_problems`.
+    Where some are missing twice as many are asked for. Raises GraftError if that is too few, or by `checked_problems`.
     """
-    sizes = asked = params.problems
-    usable: dict[Split, list[Problem]] = {}
-    missing: dict[Split, int] = {}
-    for _ in range(CALLS):
-        try:
-            own = params.model_copy(update={"problems": asked})
-            written = checked_problems(environment.problems(asked, params.seed), own)
-        except GraftError:
-            if not missing:
-                raise
-            break
-        usable = {split: unknown(listed, _barred(split, known)) for split, listed in written.items()}
-        missing = {split: short for split in usable if (short := getattr(sizes, split) - len(usable[split])) > 0}
-        if not missing:
-            return {split: listed[: getattr(sizes, split)] for split, listed in usable.items()}
-        asked = asked.model_copy(update={split: getattr(asked, split) + short for split, short in missing.items()})
-    split = next(iter(missing))
+    sizes = params.problems.splits
+    barred = {"test": known.learnt, "dev": [*known.learnt, *known.tested]}
+    for factor in (1, 2):
+        asked = params.problems.model_copy(update={split: factor * size for split, size in sizes.items()})
+        own = params.model_copy(update={"problems": asked})
+        written = checked_problems(environment.problems(asked, params.seed), own)
+        usable = {split: unknown(listed, barred.get(split, known.tested)) for split, listed in written.items()}
+        short = [split for split, size in sizes.items() if len(usable[split]) < size]
+        if not short:
+            return {split: listed[: sizes[split]] for split, listed in usable.items()}
+    split = short[0]
     raise GraftError(
         f"environment: {params.environment.name} writes {len(usable[split])} problems for {split} that policy.base "
-        f"does not know from another split, but problems.{split} is {getattr(sizes, split)}; ask for fewer, or begin "
-        "anew with another policy.base"
+        f"does not know from another, but problems.{split} is {sizes[split]}; ask for fewer, or begin with another base"
     )
-
-
-def _barred(split: Split, known: KnownProblems) -> Sequence[str]:
-    """The keys of problems that may not be in a split."""
-    return {"test": known.learnt, "dev": [*known.learnt, *known.tested]}.get(split, known.tested)
 
 
 def checked_problems(written: Mapping[Split, Sequence[Problem]], params: Params) -> dict[Split, list[Problem]]:

@@ -9,7 +9,7 @@ problems alone (Cohen and Kaplan 2007, "Summarizing data using bottom-k sketches
 from collections.abc import Sequence
 
 from tasks.artifacts import digest_text
-from tasks.known_problems import keys_of_all, question_key, unknown
+from tasks.known_problems import keys_of, question_key, unknown
 from tasks.records import Problem
 from tasks.seeds import derive_seed
 
@@ -30,7 +30,7 @@ def with_replay(
     are named by their question, since problems of two sources may have the same id.
     """
     evaluators = {None, *(problem.evaluator_sha256 for problem in train)}
-    usable = [each for each in unknown(pool, keys_of_all(present)) if each.evaluator_sha256 in evaluators]
+    usable = [each for each in unknown(pool, keys_of(*present)) if each.evaluator_sha256 in evaluators]
     tonight = digest_text("\n".join(problem.question for problem in train))  # another draw each night
     usable.sort(key=lambda problem: derive_seed(seed, "replay", tonight, problem.question))
     replayed = [

@@ -5,7 +5,7 @@ order of ranks. One that continues a policy leaves out of test and dev what the 
 train and validation what it was tested on (tasks/known_problems.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tasks.errors import GraftError
 from tasks.known_problems import NOTHING, KnownProblems, unknown
@@ -28,33 +28,42 @@ def split_problems(
     """
     _check_count(name, problems, params)
     ranked = sorted(problems, key=lambda problem: derive_seed(seed, "problems", problem.problem_id))
-    learnable, testable = unknown(ranked, known.tested), unknown(ranked, known.learnt)
-    validation = list[Problem]()
-    trusts = any(TRUSTED in problem.fields for problem in problems)
-    if trusts:
-        validation = [each for each in learnable if each.fields.get(TRUSTED) is True][: params.validation]
+    learnable, testable = (ids_of(unknown(ranked, keys)) for keys in (known.tested, known.learnt))
+    validation, learnt = list[Problem](), params.validation + params.train
+    trusted = {problem.problem_id for problem in problems if problem.fields.get(TRUSTED) is True}
+    if trusts := any(TRUSTED in problem.fields for problem in problems):
+        validation, learnt = _first(ranked, params.validation, learnable & trusted), params.train
         if len(validation) < params.validation:
             raise GraftError(
                 f"{name}: {TRUSTED} is true in {len(validation)} lines, but problems.validation asks for "
                 f"{params.validation} of them; lower it, or check more lines"
             )
-        learnable, testable = _without(learnable, validation), _without(testable, validation)
-    learnt = params.train + (0 if trusts else params.validation)
+        learnable, testable = learnable - ids_of(validation), testable - ids_of(validation)
 
-    # What may be in either takes part by its rank, but only as far as the other split still gets its number.
-    either = _among(testable, learnable)
-    test = _among(ranked, _without(testable, either), either[: max(0, len(learnable) - learnt - params.dev)])
-    test = test[: params.test]
+    # What may be in either of two splits is taken by its rank, but only as far as the other one still gets its number.
+    test = _first(ranked, params.test, testable, learnable, learnt + params.dev)
     _check_size(name, "test", len(test), params.test, "learnt from")
-    learnable = _without(learnable, test)
-    fresh = _among(testable, learnable)
-    chosen = _among(ranked, _without(learnable, fresh), fresh[: max(0, len(fresh) - params.dev)])[:learnt]
-    block = "train" if trusts else "validation + train"
-    _check_size(name, block, len(chosen), learnt, "was tested on")
-    dev = _without(fresh, chosen)[: params.dev]
+    learnable, testable = learnable - ids_of(test), testable - ids_of(test)
+    block = _first(ranked, learnt, learnable, testable & learnable, params.dev)
+    _check_size(name, "train" if trusts else "validation + train", len(block), learnt, "was tested on")
+    dev = _first(ranked, params.dev, (testable & learnable) - ids_of(block))
     _check_size(name, "dev", len(dev), params.dev, "learnt from or was tested on")
-    validation, train = (validation, chosen) if trusts else (chosen[: params.validation], chosen[params.validation :])
+    validation, train = (validation, block) if trusts else (block[: params.validation], block[params.validation :])
     return {"dev": dev, "validation": validation, "test": test, "train": train}
+
+
+def ids_of(problems: Iterable[Problem]) -> set[str]:
+    """The ids of the problems."""
+    return {problem.problem_id for problem in problems}
+
+
+def _first(
+    ranked: Sequence[Problem], size: int, ids: set[str], wanted: Collection[str] = (), needed: int = 0
+) -> list[Problem]:
+    """The first problems with these ids that leave `needed` of the `wanted` ones, up to `size`."""
+    shared = [problem for problem in ranked if problem.problem_id in wanted and problem.problem_id in ids]
+    left = ids - ids_of(shared[max(0, len(wanted) - needed) :])
+    return [problem for problem in ranked if problem.problem_id in left][:size]
 
 
 def _check_count(name: str, problems: Sequence[Problem], params: Problems) -> None:
@@ -79,14 +88,3 @@ def _check_size(name: str, split: str, found: int, asked: int, other: str) -> No
             f"{name}: {found} problems for {split}, but problems.{split} asks for {asked}, and no others may be in it: "
             f"policy.base {other} them; add lines, {fewer}or begin anew with another policy.base"
         )
-
-
-def _among(problems: Sequence[Problem], *groups: Sequence[Problem]) -> list[Problem]:
-    """Those of the problems that are in one of the groups."""
-    ids = {problem.problem_id for group in groups for problem in group}
-    return [problem for problem in problems if problem.problem_id in ids]
-
-
-def _without(problems: Sequence[Problem], others: Sequence[Problem]) -> list[Problem]:
-    ids = {problem.problem_id for problem in others}
-    return [problem for problem in problems if problem.problem_id not in ids]

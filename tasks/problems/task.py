@@ -5,8 +5,8 @@ from os.path import isfile
 
 from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.environments.lookup import environment_in
-from tasks.known_problems import NOTHING, read_known
-from tasks.layout import REPLAY, Layout
+from tasks.known_problems import read_known
+from tasks.layout import KNOWN, REPLAY, Layout
 from tasks.params.params import Params
 from tasks.problems.environment_problems import written_problems
 from tasks.problems.files import problem_files, problem_text
@@ -26,18 +26,16 @@ UNRECORDED = (
 def run(layout: Layout, params: Params, round: int | None = None) -> None:  # noqa: ARG001 - all stages look alike
     """Write `problems/{train,validation,test,dev}.jsonl`, and what the run's policy will have learnt from."""
     base = layout.root / params.policy.base
-    known = read_known(base)
-    if known is None and isfile(base / "lineage.json"):
+    if isfile(base / "lineage.json") and not isfile(base / KNOWN):
         logger.warning(UNRECORDED.format(base=params.policy.base))
     problems, pool = read_problems(layout, params), list[Problem]()
     if params.problems.replay:
-        earlier = base / REPLAY
-        pool = read_jsonl(earlier, Problem) if isfile(earlier) else []
+        pool = read_jsonl(base / REPLAY, Problem) if isfile(base / REPLAY) else []
         present = [problem for listed in problems.values() for problem in listed]
         problems["train"] = with_replay(problems["train"], pool, present, params.problems.replay, params.seed)
         pool = pool_after(pool, problems["train"], params.seed)
-    write_jsonl(layout.replay, pool)
-    write_json(layout.known_problems, (known or NOTHING).with_run(problems))
+    write_jsonl(layout.carried(REPLAY), pool)
+    write_json(layout.carried(KNOWN), read_known(base).with_run(problems))
     for split, listed in problems.items():
         write_jsonl(layout.problems(split), listed)
     write_json(layout.metrics("problems"), _metrics(problems))
@@ -45,7 +43,7 @@ def run(layout: Layout, params: Params, round: int | None = None) -> None:  # no
 
 def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     """The problems of all splits, the environment's or from the file of `problems.path`."""
-    known = read_known(layout.root / params.policy.base) or NOTHING
+    known = read_known(layout.root / params.policy.base)
     if params.problems.source == "environment":
         return written_problems(environment_in(layout.root, params), params, known)
     path, reader = params.problems.path, make_reader(layout.root, params)

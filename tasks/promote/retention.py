@@ -5,22 +5,21 @@ of the 95 % interval of the paired difference must lie above -margin. That no lo
 set sees none. (Non-inferiority: Piaggio et al., JAMA 2006, 295, 1152-1160, and 2012, 308, 2594-2604.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from tasks.environments.protocol import Gate
-from tasks.known_problems import KnownProblems, comparable, question_key
+from tasks.known_problems import question_key, unknown
 from tasks.promotion_records import KeptResult, KeptSet, Promotion
 from tasks.records import Problem
 from tasks.statistics.intervals import CONFIDENCE, difference_interval
 
-SAME = 0.5
-"""Share of the smaller one's problems by which two test sets are the same, of which one was renewed."""
+HALF = 0.5
+"""Share of the smaller one's problems by which two test sets are the same, and of a set's that must be left of it."""
 
 
 def are_same(one: Sequence[Problem], other: Sequence[Problem]) -> bool:
     """Whether two sets have half of their problems, or more, in common."""
     ours, theirs = ({question_key(problem.question) for problem in problems} for problems in (one, other))
-    return len(ours & theirs) >= SAME * min(len(ours), len(theirs))
+    return len(ours & theirs) >= HALF * min(len(ours), len(theirs))
 
 
 def sets_after(kept: Sequence[KeptSet], tonight: KeptSet, most: int) -> list[KeptSet]:
@@ -28,25 +27,17 @@ def sets_after(kept: Sequence[KeptSet], tonight: KeptSet, most: int) -> list[Kep
 
     The older of two that are the same stays: of a window that slides, the problems of some weeks ago.
     """
-    if any(are_same(each.problems, tonight.problems) for each in kept):
-        return list(kept[: most + 1])
-    return [tonight, *kept][: most + 1]
+    known = any(are_same(each.problems, tonight.problems) for each in kept)
+    return [*kept][: most + 1] if known else [tonight, *kept][: most + 1]
 
 
 def sets_to_compare(
-    kept: Sequence[KeptSet], test: Sequence[Problem], most: int, *known: KnownProblems | None
+    kept: Sequence[KeptSet], test: Sequence[Problem], most: int, learnt: Collection[str]
 ) -> list[KeptSet]:
-    """Up to `most` kept sets that tonight's test problems do not cover.
-
-    Without the problems that a policy with a record in `known` learnt from, and the sets of which these are the most.
-    """
+    """Up to `most` kept sets that tonight's test problems do not cover, without problems with a key in `learnt`."""
     earlier = [each for each in kept if not are_same(each.problems, test)][:most]
-    left = [[each.problems[place] for place in comparable(each.problems, *known)] for each in earlier]
-    return [
-        each.model_copy(update={"problems": problems})
-        for each, problems in zip(earlier, left, strict=True)
-        if 2 * len(problems) >= len(each.problems)
-    ]
+    left = (each.model_copy(update={"problems": unknown(each.problems, learnt)}) for each in earlier)
+    return [now for each, now in zip(earlier, left, strict=True) if len(now.problems) >= HALF * len(each.problems)]
 
 
 def compare_kept(
@@ -55,11 +46,10 @@ def compare_kept(
     champion_values: Sequence[float],
     margin: float,
     seed: int,
-    gate: Gate | None = None,
+    lower: bool = False,
 ) -> KeptResult:
-    """The comparison on a kept set. `values`, `champion_values` [M]: what the gate compares, pass@1 without one."""
+    """The comparison on a kept set. `values`, `champion_values` [M]: what is compared; `lower`: less is better."""
     difference = difference_interval(values, champion_values, seed)
-    least = -difference.high if gate and gate.lower else difference.low
     return KeptResult(
         name=kept.name,
         problems=len(values),
@@ -68,19 +58,18 @@ def compare_kept(
         difference=difference.mean,
         low=difference.low,
         high=difference.high,
-        lost=least <= -margin,
+        lost=(-difference.high if lower else difference.low) <= -margin,
     )
 
 
 def hold_back(decision: Promotion, results: Sequence[KeptResult], margin: float) -> Promotion:
     """The decision with these results, against a policy that may have lost more than the margin on one of the sets."""
     decision = decision.model_copy(update={"kept": list(results)})
-    lost = [each.name for each in results if each.lost]
+    lost = ", ".join(each.name for each in results if each.lost)
     if not (lost and decision.promoted):
         return decision
-    earlier = f"the earlier test problems of {', '.join(lost)}"
-    reason = f"not {decision.reason}; but it may have lost more than promotion.margin {margin:g} on {earlier}"
-    return decision.model_copy(update={"promoted": False, "reason": reason})
+    why = f"it may have lost more than promotion.margin {margin:g} on the earlier test problems of {lost}"
+    return decision.model_copy(update={"promoted": False, "reason": f"not {decision.reason}; but {why}"})
 
 
 def describe_kept(result: KeptResult) -> str:

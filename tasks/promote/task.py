@@ -11,10 +11,9 @@ from tasks.params.params import Params
 from tasks.promote.challenger import ask_approval, keep_challenger, remove_challenger
 from tasks.promote.champion import Challenger, champions_in_line, promote_policy, read_champion, read_history, utc_now
 from tasks.promote.gate import decide_promotion
-from tasks.promote.kept_sets import kept_after, kept_results
+from tasks.promote.kept_sets import kept_after, kept_results, unlearnt_places
 from tasks.promote.opponent import gate_values, opponent_results, read_outcomes, results_of
 from tasks.promote.retention import hold_back
-from tasks.promote.unlearnt import are_enough, unlearnt_places, with_share
 from tasks.promotion_records import Champion, Promotion
 from tasks.records import Lineage, Problem
 from tasks.seeds import derive_seed
@@ -43,8 +42,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         ours = results_of(read_outcomes(layout, "after"))
         theirs = opponent_results(layout, params, champion)
         places, count = unlearnt_places(layout), len(ours.right)
-        if are_enough(places, count):
-            ours, theirs = ours.at(places), theirs.at(places)
+        ours, theirs = ours.at(places), theirs.at(places)
         decision = decide_promotion(
             ours.right,
             theirs.right,
@@ -54,7 +52,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             champions_in_line(read_history(layout.champion))[1].get(version),
             gate_values(layout, environment_in(layout.root, params).gate, ours, theirs),
         )
-        decision = with_share(decision, places, count)
+        if len(places) < count:
+            told = f"{decision.reason}; on {len(places)} of {count} test problems: the champion learnt from the others"
+            decision = decision.model_copy(update={"reason": told})
         decision = hold_back(decision, kept_results(layout, params, champion), params.promotion.margin)
         if decision.promoted and params.promotion.approve == "person":
             decision = ask_approval(decision)

@@ -156,7 +156,7 @@ def test_the_run_ends_with_the_round_that_is_best_on_dev(first: Run) -> None:
     assert choice.round == max(levels, key=lambda round: (levels[round], -round))
     chosen, final = verify_policy(first.layout.policy(choice.round)), verify_policy(first.layout.run_policy)
     assert chosen.version == final.version
-    assert {*(final.files or ())} - {*(chosen.files or ())} == {"known.json"}
+    assert {*(final.files or ())} - {*(chosen.files or ())} == {"known.json", "replay.jsonl"}
     assert f"Best: {choice.reason}." in " ".join(first.stdout.split())
     standings = read_jsonl(first.layout.standings(2), Standing)
     assert [s.pass_at_1 for s in standings] == pytest.approx([levels[round] for round in ROUNDS])

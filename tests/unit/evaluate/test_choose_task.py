@@ -10,8 +10,8 @@ from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, writ
 from tasks.errors import GraftError
 from tasks.evaluate import choose_task as choose
 from tasks.evaluate import validate_task as validate
-from tasks.known_problems import KnownProblems, read_known
-from tasks.layout import KNOWN, Layout
+from tasks.known_problems import NOTHING, KnownProblems, read_known
+from tasks.layout import KNOWN, REPLAY, Layout
 from tasks.model.version import LINEAGE, verify_policy
 from tasks.params.params import Params
 from tasks.records import Choice, Lineage, Problem, Standing
@@ -38,8 +38,8 @@ def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
         for q in QUESTIONS
     ]
     write_jsonl(layout.problems("dev"), problems)
-    write_json(layout.known_problems, KnownProblems(learnt=["a", "b"], tested=["c"]))
-    write_jsonl(layout.replay, [])
+    write_json(layout.carried(KNOWN), KnownProblems(learnt=["a", "b"], tested=["c"]))
+    write_jsonl(layout.carried(REPLAY), [])
     write_jsonl(layout.standings(0), [])
     write_text(layout.curves(0), HEADER)
     for round, code in WRITES.items():
@@ -60,9 +60,9 @@ def play(layout: Layout, every: int, last: int = 3) -> None:
 
 
 def files_of(policy: Path) -> dict[str, str]:
-    """The digests of a policy's files, but for the record of known problems and the lineage, which counts it."""
+    """The digests of a policy's files, but for what it carries of problems and the lineage, which counts that."""
     own = verify_policy(policy).files or {}
-    return {name: digest for name, digest in own.items() if name not in (KNOWN, LINEAGE)}
+    return {name: digest for name, digest in own.items() if name not in (KNOWN, REPLAY, LINEAGE)}
 
 
 def metrics(layout: Layout, *address: str | int) -> dict[str, float]:
@@ -100,9 +100,9 @@ def test_without_validation_the_last_round_is_chosen_without_any_problem(layout:
 def test_the_final_policy_carries_what_its_lineage_knows_and_damage_to_that_is_noticed(layout: Layout) -> None:
     play(layout, every=1)
     assert read_known(layout.run_policy) == KnownProblems(learnt=["a", "b"], tested=["c"])
-    assert read_known(layout.policy(2)) is None
+    assert read_known(layout.policy(2)) == NOTHING
     assert verify_policy(layout.run_policy).version == verify_policy(layout.policy(2)).version
-    write_json(layout.run_policy / KNOWN, KnownProblems(learnt=[], tested=[]))
+    write_json(layout.run_policy / KNOWN, NOTHING)
     with pytest.raises(GraftError, match=r"policy/known\.json: is damaged, by the digests in lineage\.json"):
         verify_policy(layout.run_policy)
 

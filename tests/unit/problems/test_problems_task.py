@@ -63,7 +63,7 @@ def test_a_run_that_continues_a_policy_splits_by_its_record_and_an_older_policy_
         }
         assert not before or splits["test"] == before["test"]
         before = splits
-        write_text(base / KNOWN, layout.known_problems.read_text())
+        write_text(base / KNOWN, layout.carried(KNOWN).read_text())
 
 
 def test_the_record_of_the_policy_that_is_continued_makes_problems_stale_and_no_later_stage(tmp_path: Path) -> None:

@@ -152,40 +152,34 @@ def test_too_few_problems_are_an_error_with_their_number_and_the_remedy(sizes: P
 
 
 STARTS: dict[int, dict[Split, int]] = {
-    0: {"test": 0, "train": 50, "validation": 80},
-    1: {"test": 35, "train": 120, "validation": 15},
+    0: {"test": 0, "train": 50, "validation": 80, "dev": 0},
+    1: {"test": 35, "train": 120, "validation": 15, "dev": 0},
+    2: {"test": 54, "train": 120, "validation": 200, "dev": 0},
 }
+"""Seed → the first problem of each split."""
 
 
 class Writer(Environment):
-    """Writes problems that depend on the seed, up to `most` for a split."""
-
-    most = 60
+    """Writes problems that depend on the seed."""
 
     def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:
-        if max(sizes.splits.values()) > self.most:
-            raise GraftError("no more stories")
         return {split: FORMS[0][first:][: sizes.splits[split]] for split, first in STARTS[seed].items()}
 
     prompt = text = score = None  # type: ignore[assignment]
 
 
-def test_an_environment_is_asked_for_more_where_a_lineage_knows_what_it_writes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    params = shipped_params(problems={"train": 10, "validation": 5, "test": 20})
+def test_an_environment_is_asked_for_more_where_a_lineage_knows_what_it_writes() -> None:
+    params = shipped_params(problems={"train": 20, "validation": 5, "test": 20})
     first = written_problems(Writer(), params, NOTHING)
     known = NOTHING.with_run(first)
     assert written_problems(Writer(), params, known) == first
-    params = params.model_copy(update={"seed": 1})
-    second = written_problems(Writer(), params, known)
+    second = written_problems(Writer(), params.model_copy(update={"seed": 1}), known)
     assert {split: len(own) for split, own in second.items()} == dict(params.problems.splits)
-    assert asked(second["test"]) == {*range(35, 50), *range(60, 65)}
+    assert asked(second["test"]) == {*range(35, 50), *range(70, 75)}
     assert asked(second["validation"]) == {*range(20, 25)}
-    monkeypatch.setattr(Writer, "most", 24)
-    message = r"writes 0 problems for validation that .*, but problems\.validation is 5; ask for fewer"
+    message = r"writes 19 problems for test that .*, but problems\.test is 20; ask for fewer"
     with pytest.raises(GraftError, match=message):
-        written_problems(Writer(), params, known)
+        written_problems(Writer(), params.model_copy(update={"seed": 2}), known)
 
 
 def test_without_a_record_the_splits_are_slices_of_the_ranks() -> None:

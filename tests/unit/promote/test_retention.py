@@ -4,8 +4,7 @@ from random import Random
 
 import pytest
 
-from tasks.environments.protocol import Gate
-from tasks.known_problems import NOTHING
+from tasks.known_problems import keys_of
 from tasks.promote.gate import decide_promotion
 from tasks.promote.retention import compare_kept, describe_kept, hold_back, sets_after, sets_to_compare
 from tasks.promotion_records import KeptResult, KeptSet, Promotion
@@ -20,11 +19,11 @@ def problems(source: str, first: int, count: int = 20) -> list[Problem]:
 
 
 def kept(version: str, source: str, first: int = 0) -> KeptSet:
-    return KeptSet(version=version, problems=problems(source, first))
+    return KeptSet(name=version, problems=problems(source, first))
 
 
-def versions(sets: list[KeptSet]) -> list[str]:
-    return [each.version for each in sets]
+def names(sets: list[KeptSet]) -> list[str]:
+    return [each.name for each in sets]
 
 
 @pytest.mark.parametrize(("keep", "stays"), [(0, ["e"]), (1, ["e", "d"]), (2, ["e", "d", "a"])])
@@ -35,20 +34,19 @@ def test_the_sets_of_other_sources_stay_up_to_the_number_and_one_that_was_renewe
     sets: list[KeptSet] = []
     for version, first in (("a", 0), ("b", 5), ("c", 10), ("d", 15)):
         sets = sets_after(sets, kept(version, "window", first), most=keep)
-    assert versions(sets) == ["d", "a"][: keep + 1]
+    assert names(sets) == ["d", "a"][: keep + 1]
     sets = sets_after(sets, kept("e", "other"), most=keep)
-    assert versions(sets) == stays
+    assert names(sets) == stays
 
 
 def test_compared_is_what_tonights_problems_do_not_cover_and_neither_policy_learnt_from() -> None:
     sets = [kept("a", "a.jsonl"), kept("b", "b.jsonl"), kept("c", "c.jsonl")]
-    assert versions(sets_to_compare(sets, problems("a.jsonl", 3), 5, None)) == ["b", "c"]
-    assert versions(sets_to_compare(sets, problems("d.jsonl", 0), 2, None)) == ["a", "b"]
-    assert sets_to_compare(sets, problems("d.jsonl", 0), 0, None) == []
+    assert names(sets_to_compare(sets, problems("a.jsonl", 3), 5, ())) == ["b", "c"]
+    assert names(sets_to_compare(sets, problems("d.jsonl", 0), 2, ())) == ["a", "b"]
+    assert sets_to_compare(sets, problems("d.jsonl", 0), 0, ()) == []
     learnt = [*problems("b.jsonl", 0, 8), *problems("c.jsonl", 0, 12)]
-    known = NOTHING.with_run({"train": learnt, "validation": [], "test": [], "dev": []})
-    (first, second) = sets_to_compare(sets, problems("d.jsonl", 0), 3, None, known)
-    assert (first, second.version, second.problems) == (sets[0], "b", problems("b.jsonl", 8, 12))
+    (first, second) = sets_to_compare(sets, problems("d.jsonl", 0), 3, keys_of(*learnt))
+    assert (first, second.name, second.problems) == (sets[0], "b", problems("b.jsonl", 8, 12))
 
 
 def better() -> Promotion:
@@ -56,8 +54,8 @@ def better() -> Promotion:
     return decide_promotion([True] * 30, [False] * 30, "new", "old", seed=0)
 
 
-def compared(ours: list[float], theirs: list[float], margin: float = 0.1, gate: Gate | None = None) -> KeptResult:
-    return compare_kept(kept("2864c512d8adca70", "a.jsonl"), ours, theirs, margin, 0, gate)
+def compared(ours: list[float], theirs: list[float], lower: bool = False) -> KeptResult:
+    return compare_kept(kept("a.jsonl (2864c512)", "a.jsonl"), ours, theirs, 0.1, 0, lower)
 
 
 def test_a_policy_is_held_back_unless_a_loss_of_the_margin_is_ruled_out() -> None:
@@ -86,9 +84,8 @@ def test_a_set_that_is_too_small_to_rule_a_loss_out_holds_back_too() -> None:
 
 
 def test_where_less_is_better_a_rise_is_a_loss() -> None:
-    gate = Gate("toxicity", lower=True, kept={})
-    assert compared([0.5] * 40, [0.2] * 40, gate=gate).lost
-    assert not compared([0.2] * 40, [0.5] * 40, gate=gate).lost
+    assert compared([0.5] * 40, [0.2] * 40, lower=True).lost
+    assert not compared([0.2] * 40, [0.5] * 40, lower=True).lost
 
 
 def test_a_loss_of_the_margin_passes_once_in_forty() -> None:
