@@ -125,8 +125,9 @@ def write(path, digest):
 def files(stage, layout, params, round):
     train, validation, test, dev = (layout.problems(split) for split in ("train", "validation", "test", "dev"))
     before = layout.policy(round - 1) if round else None
+    carried = [layout.carried(name) for name in ("known.json", "replay.jsonl")]
     if stage == "problems":
-        return [], [train, validation, test, dev]
+        return [], [train, validation, test, dev, *carried]
     if stage == "coldstart":
         return [train], [layout.coldstart]
     if stage == "bootstrap":
@@ -150,7 +151,7 @@ def files(stage, layout, params, round):
         return reads, [layout.standings(round), layout.curves(round)]
     if stage == "choose":
         last = params.rounds.last
-        reads = [layout.standings(last), layout.curves(last), layout.policy(last)]
+        reads = [layout.standings(last), layout.curves(last), layout.policy(last), *carried]
         return reads, [layout.best, layout.run_curves, layout.run_policy]
     if stage == "evaluate":
         name, policy = ("after", layout.run_policy) if round is None else ("before", layout.policy(round))
