@@ -27,9 +27,7 @@ def names(sets: list[KeptSet]) -> list[str]:
 
 
 @pytest.mark.parametrize(("keep", "stays"), [(0, ["e"]), (1, ["e", "d"]), (2, ["e", "d", "a"])])
-def test_the_sets_of_other_sources_stay_up_to_the_number_and_one_that_was_renewed_once(
-    keep: int, stays: list[str]
-) -> None:
+def test_sets_of_other_sources_stay_up_to_the_number_and_one_that_is_renewed_once(keep: int, stays: list[str]) -> None:
     """Of a window that slides by a quarter, the set of the first night stays until half of it is gone."""
     sets: list[KeptSet] = []
     for version, first in (("a", 0), ("b", 5), ("c", 10), ("d", 15)):
