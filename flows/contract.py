@@ -11,13 +11,15 @@ from contextlib import suppress
 from flows.history.run_history import inputs_of_last
 from tasks.artifacts import stream_jsonl
 from tasks.errors import GraftError, one_line
+from tasks.known_problems import read_known
 from tasks.layout import Layout
 from tasks.params.machine import Contract
 from tasks.params.params import Params
 from tasks.problems.digests import digest_problem_files
 from tasks.problems.files import problem_files, problem_text
-from tasks.problems.jsonl import make_reader, read_files, split_problems
+from tasks.problems.jsonl import make_reader, read_files
 from tasks.problems.near_duplicates import near_duplicates
+from tasks.problems.splits import split_problems
 from tasks.promote.champion import read_profile
 from tasks.records.problems import Problem, Split
 from tasks.statistics.problem_profile import ProblemProfile, drift, kind_of_problem
@@ -85,7 +87,8 @@ def _read_splits(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     reader = make_reader(layout.root, params, loads=False)
     files = problem_files(layout.root, params.problems.path).items()
     problems = read_files(((name, problem_text(name, file), name) for name, file in files), reader)
-    return split_problems(params.problems.path, problems, params.problems, params.seed)
+    known = read_known(layout.root / params.policy.base)
+    return split_problems(params.problems.path, problems, params.problems, params.seed, known)
 
 
 def _known_ids(layout: Layout) -> set[str]:

@@ -8,6 +8,9 @@ from tasks.records.problems import Split
 REWARDS = "rewards.jsonl"
 """Name of the rewards in the folder of their trajectories."""
 
+KNOWN, REPLAY = "known.json", "replay.jsonl"
+"""In the folder of a policy: what its lineage learnt from and was tested on; train problems for `problems.replay`."""
+
 VALUE_HEAD = "value_head.safetensors"
 """Name of the value head in the folder of its policy."""
 
@@ -25,6 +28,10 @@ class Layout:
 
     def problems(self, split: Split) -> Path:
         return self.root / "run" / "problems" / f"{split}.jsonl"
+
+    def carried(self, name: str) -> Path:
+        """A file that the run's policy will carry: KNOWN or REPLAY."""
+        return self.root / "run" / "problems" / name
 
     @property
     def coldstart(self) -> Path:

@@ -13,11 +13,12 @@ from tasks.core.terminal import answer_text, printable, shortened
 from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
 from tasks.evaluators.expression import has_value
+from tasks.known_problems import question_key
 from tasks.params.file import overridden
 from tasks.params.missing import SHIPPED
 from tasks.params.sections import BY_FORMAT, EVALUATORS, PolicyParams
 from tasks.problems.files import problem_files, problem_text, rows_of, where_of
-from tasks.problems.jsonl import MOST_NAMED, Reader, longest_of, question_key, rules_of
+from tasks.problems.jsonl import MOST_NAMED, Reader, longest_of, rules_of
 from tasks.problems.row import Format
 from tasks.programs.operators.builtin import context, without_context
 from tasks.records.problems import Answer, Problem

@@ -25,6 +25,7 @@ from tasks.layout import Layout
 from tasks.params.params import is_run_only
 from tasks.params.sections import MOST_ROUNDS
 from tasks.programs.operators.builtin import without_context
+from tasks.promote.retention import describe_kept
 from tasks.records.evaluation import Attempt, ProblemOutcome
 from tasks.records.problems import Problem
 from tasks.records.programs import Result
@@ -99,6 +100,7 @@ class RunRecord(Record):
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave
+    kept: list[str] = Field(default=[], exclude_if=not_)  # a line for each earlier test set that it was compared on
     outcomes: dict[When, Annotated[list[ProblemOutcome], Field(min_length=1)]]
     examples: list[Example]  # all test problems, in the order of their file
     metrics: dict[str, dict[str, float]]  # stage id → its metrics
@@ -187,12 +189,14 @@ def read_run_record(layout: Layout) -> RunRecord:
     ends = influence_extremes(layout, rounds) if influence_round == rounds else []
     audits = {str(n): read_json(layout.audit(n), RewardAudit) for n in numbers if layout.audit(n).is_file()}
     stage_ids = sorted(path.stem for path in layout.metrics("problems").parent.glob("*.json"))
+    decision = read_json(layout.promotion, Promotion)
     try:
         return RunRecord(
             params=params,
             rounds=rounds,
             test_sha256=digest_path(layout.problems("test")),
-            decision=read_json(layout.promotion, Promotion).reason,
+            decision=decision.reason,
+            kept=list(map(describe_kept, decision.kept)),
             outcomes={when: read_jsonl(layout.evaluation(when) / "outcomes.jsonl", ProblemOutcome) for when in WHENS},
             examples=_examples(layout),
             metrics={

@@ -101,6 +101,7 @@ def _remarks(layout: Layout, params: Params, record: RunRecord) -> list[str]:
         *(f"{line[0].upper()}{line[1:]}." for line in record.training_lines),
         *record.selection_lines,
         *record.audit_lines,
+        *(f"On {line}." for line in record.kept),
         "",
     ]
 

@@ -21,7 +21,7 @@ from flows.stages.user_files import digests_for, user_files
 from tasks.artifacts import atomic_folder, digest_path, read_text, write_text
 from tasks.environments.lookup import path_of
 from tasks.errors import GraftError
-from tasks.layout import Layout
+from tasks.layout import KNOWN, REPLAY, Layout
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.sources.process_sources import code_folder
@@ -69,7 +69,11 @@ def _modules_of_environment(root: Path, module: str) -> list[str]:
 
 def listed_digests(root: Path, stage: str, params: Params) -> dict[str, str]:
     """`digests`, and param → digest of the user's files that the stage reads."""
-    return digests(root, stage, params) | digests_for(user_files(root, params), declared_params(root, stage))
+    read = digests_for(user_files(root, params), declared_params(root, stage))
+    if stage == "problems":  # of an earlier policy
+        files = {name: root / params.policy.base / name for name in (KNOWN, REPLAY)}
+        read |= {f"policy.base/{name}": digest_path(file) for name, file in files.items() if os.path.isfile(file)}
+    return digests(root, stage, params) | read
 
 
 def text_of(digests: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from tasks.environments.protocol import Environment
 from tasks.evaluators.choice import letter_in
 from tasks.evaluators.number import number_of_value
 from tasks.evaluators.text import normalise
-from tasks.problems.jsonl import question_key
+from tasks.known_problems import question_key
 from tasks.records.problems import Problem
 from tasks.records.programs import Result
 from tasks.statistics.wrong_key import Votes

@@ -14,7 +14,8 @@ from tasks.artifacts import (
 )
 from tasks.errors import GraftError
 from tasks.evaluate.best_round import best_standing, choice_reason, plateau_remarks
-from tasks.layout import Layout
+from tasks.layout import KNOWN, REPLAY, Layout
+from tasks.model.checkpoints.version import LINEAGE, digest_policy
 from tasks.params.params import Params
 from tasks.records.evaluation import Choice, Standing
 from tasks.records.policy import Lineage
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
     """Copy the best round's policy, or the last one's if `evaluation.every` is 0, to `run/policy`.
+
+    With it goes the record of the problems that its lineage knows.
 
     Raises GraftError if the best round's policy differs from the measured one: DVC tracks only the last policy as a
     dependency of this stage, the standings record the digests of the others.
@@ -48,6 +51,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         choice = Choice(round=last, version=version, reason=why)
     with atomic_folder(layout.run_policy) as new:
         copy_folder(policy, new)
+        for name in (KNOWN, REPLAY):
+            write_text(new / name, read_text(layout.carried(name)))
+        write_json(new / LINEAGE, digest_policy(new, read_json(new / LINEAGE, Lineage)))
     write_json(layout.best, choice)
     write_text(layout.run_curves, read_text(layout.curves(last)))
     for remark in plateau_remarks(standings, params.seed):

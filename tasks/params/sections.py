@@ -88,6 +88,7 @@ class Problems(Section):
     validation: Count
     test: Count
     dev: CountFrom0
+    replay: Annotated[float, Field(ge=0, le=0.9)]
     siblings: Annotated[int, Field(ge=0, le=16)]
     exclude: Annotated[str, Field(min_length=1)] | None
 
@@ -320,6 +321,8 @@ class Evaluation(Section):
 
 class PromotionParams(Section):
     approve: Literal["auto", "person"]
+    keep: Annotated[int, Field(ge=0, le=100, strict=True)]
+    margin: Annotated[float, Field(gt=0, le=1)]
 
 
 class Update(Section):

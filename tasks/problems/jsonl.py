@@ -4,10 +4,8 @@ import heapq
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
 
 from tasks.artifacts import digest_text
 from tasks.environments.lookup import environment_in
@@ -15,19 +13,16 @@ from tasks.environments.protocol import CheckedProblems, Environment
 from tasks.errors import GraftError
 from tasks.evaluators.number import kind_of, shorten
 from tasks.evaluators.scores import BUILT_IN, Evaluator, own_evaluator
+from tasks.known_problems import question_key
 from tasks.params.params import Params
-from tasks.params.sections import BY_FORMAT, Problems, SandboxParams
+from tasks.params.sections import BY_FORMAT, SandboxParams
 from tasks.problems.excluded import digest_line, read_excluded
 from tasks.problems.files import problem_files, problem_text, rows_of, where_of
 from tasks.problems.formats import OWN, recognise
 from tasks.problems.row import ColumnError, Columns, Format, Row, check_characters, other_columns
 from tasks.problems.variants import variants_of
-from tasks.records.problems import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
-from tasks.seeds import derive_seed
+from tasks.records.problems import NUMBER, PROBLEM_ID, Answer, Problem, Sibling
 from tasks.sources.user_modules import digest_modules
-
-TRUSTED = "trusted"
-"""A column of files that says which lines' answers were checked."""
 
 MOST_NAMED = 50
 """Most places that an error names."""
@@ -200,11 +195,6 @@ class Reader:
         self._questions |= dict.fromkeys(keys, (name, place))
 
 
-def question_key(question: str) -> str:
-    """Equal for questions that differ in case, blanks and the encoding of accents alone."""
-    return digest_text(" ".join(normalize("NFC", question).casefold().split()))
-
-
 def rules_of(evaluator: str, known: Format) -> Evaluator | None:
     """The rules of an evaluator that is built in, or the format's own; None for a user's."""
     return known.rules if known.rules and evaluator == known.evaluator else BUILT_IN.get(evaluator)
@@ -278,38 +268,6 @@ def _bytes(text: str) -> int:
 
 def _line_at(place: Place, here: str) -> str:
     return place[1] if place[0] == here else where_of(*place)
-
-
-def split_problems(name: str, problems: list[Problem], params: Problems, seed: int) -> dict[Split, list[Problem]]:
-    """Assign the problems to splits by a shuffle with seed and problem_id, independent of the order of the lines.
-
-    Test is first, then validation, dev last: asking for more train or dev problems does not change the others. The rest
-    is unused. Where lines have the column TRUSTED, validation is of those alone in which it is true. Raises GraftError
-    if there are too few.
-    """
-    sizes = {split: size for split, size in params.splits.items() if size or split != "dev"}
-    asked = sum(sizes.values())
-    if len(problems) < asked:
-        names, counts = " + ".join(reversed(sizes)), " + ".join(str(size) for size in reversed(sizes.values()))
-        fewer = [(split, sizes[split] * len(problems) // asked) for split in reversed(sizes)]
-        example = "".join(f" -S problems.{split}={size}" for split, size in fewer)
-        raise GraftError(
-            f"{name}: {len(problems)} problems, but problems.{names} ask for {asked} ({counts}); "
-            f"add lines or ask for fewer{f':{example}' if all(size for _, size in fewer) else ''}"
-        )
-    order = sorted(problems, key=lambda problem: derive_seed(seed, "problems", problem.problem_id))
-    held_out = list[Problem]()
-    if any(TRUSTED in problem.fields for problem in problems):
-        held_out = [problem for problem in order if problem.fields.get(TRUSTED) is True][: sizes.pop("validation")]
-        if len(held_out) < params.validation:
-            raise GraftError(
-                f"{name}: {TRUSTED} is true in {len(held_out)} lines, but problems.validation asks for "
-                f"{params.validation} of them; lower it, or check more lines"
-            )
-        chosen = {problem.problem_id for problem in held_out}
-        order = [problem for problem in order if problem.problem_id not in chosen]
-    left = iter(order)
-    return {"dev": [], "validation": held_out, **{split: list(islice(left, size)) for split, size in sizes.items()}}
 
 
 def _read(known: Format, row: Columns) -> Row:

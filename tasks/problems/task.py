@@ -1,22 +1,41 @@
 """Stage `problems`: the problems of four splits, written by the environment or read from files."""
 
 import logging
+from os.path import isfile
 
-from tasks.artifacts import write_json, write_jsonl
+from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.environments.lookup import environment_in
-from tasks.layout import Layout
+from tasks.known_problems import read_known
+from tasks.layout import KNOWN, REPLAY, Layout
 from tasks.params.params import Params
-from tasks.problems.environment_problems import checked_problems
+from tasks.problems.environment_problems import written_problems
 from tasks.problems.files import problem_files, problem_text
-from tasks.problems.jsonl import make_reader, read_files, split_problems
+from tasks.problems.jsonl import make_reader, read_files
+from tasks.problems.replay import pool_after, with_replay
+from tasks.problems.splits import split_problems
 from tasks.records.problems import Problem, Split
 
 logger = logging.getLogger(__name__)
 
+UNRECORDED = (
+    "{base} is of an older Graft and has no record of what it learnt from: the test problems may be among that. "
+    "The policy of this run has one, and what it learns from is never a test problem of runs that continue it"
+)
+
 
 def run(layout: Layout, params: Params, round: int | None = None) -> None:  # noqa: ARG001 - all stages look alike
-    """Write `problems/{train,validation,test,dev}.jsonl`."""
-    problems = read_problems(layout, params)
+    """Write `problems/{train,validation,test,dev}.jsonl`, and what the run's policy will have learnt from."""
+    base = layout.root / params.policy.base
+    if isfile(base / "lineage.json") and not isfile(base / KNOWN):
+        logger.warning(UNRECORDED.format(base=params.policy.base))
+    problems, pool = read_problems(layout, params), list[Problem]()
+    if params.problems.replay:
+        pool = read_jsonl(base / REPLAY, Problem) if isfile(base / REPLAY) else []
+        present = [problem for listed in problems.values() for problem in listed]
+        problems["train"] = with_replay(problems["train"], pool, present, params.problems.replay, params.seed)
+        pool = pool_after(pool, problems["train"], params.seed)
+    write_jsonl(layout.carried(REPLAY), pool)
+    write_json(layout.carried(KNOWN), read_known(base).with_run(problems))
     for split, listed in problems.items():
         write_jsonl(layout.problems(split), listed)
     write_json(layout.metrics("problems"), _metrics(problems))
@@ -24,11 +43,12 @@ def run(layout: Layout, params: Params, round: int | None = None) -> None:  # no
 
 def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     """The problems of all splits, the environment's or from the file of `problems.path`."""
+    known = read_known(layout.root / params.policy.base)
     if params.problems.source == "environment":
-        return checked_problems(environment_in(layout.root, params).problems(params.problems, params.seed), params)
+        return written_problems(environment_in(layout.root, params), params, known)
     path, reader = params.problems.path, make_reader(layout.root, params)
     texts = ((name, problem_text(name, file), file.name) for name, file in problem_files(layout.root, path).items())
-    return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed)
+    return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed, known)
 
 
 def _metrics(problems: dict[Split, list[Problem]]) -> dict[str, float]:

@@ -6,8 +6,9 @@
       outcomes.jsonl    its result on each test problem
       promotion.json    the decision that made it champion
       profile.json      of the problems that it learnt from; older champions have none
+      kept.jsonl        the test problems that it was promoted on, and those of earlier champions (`promotion.keep`)
       history.jsonl     all changes of champion with time and reason, the latest last
-      previous/1/ …     the first five of these for earlier champions, the latest first, for rollbacks
+      previous/1/ …     the first six of these for earlier champions, the latest first, for rollbacks
 
 It outlives runs, so DVC does not track it. It is replaced atomically: a process that is killed leaves the old champion
 or the new one.
@@ -35,13 +36,14 @@ from tasks.artifacts import (
 from tasks.environments.lookup import FIRST
 from tasks.errors import GraftError
 from tasks.model.checkpoints.version import verify_policy
-from tasks.records.promotion import Champion, Promotion, Succession
+from tasks.records.promotion import Champion, KeptSet, Promotion, Succession
 from tasks.statistics.problem_profile import ProblemProfile
 
 PREVIOUS = "previous"
 HISTORY = "history.jsonl"
 PROFILE = "profile.json"
-CHAMPION_FILES = ("champion.json", "policy", "outcomes.jsonl", "promotion.json", PROFILE)
+KEPT = "kept.jsonl"
+CHAMPION_FILES = ("champion.json", "policy", "outcomes.jsonl", "promotion.json", PROFILE, KEPT)
 PREVIOUS_LIMIT = 3  # earlier champions kept with their weights; the history lists all
 SHORTEST = 4
 """Fewest characters by which a version is named, as for git's commits."""
@@ -90,6 +92,11 @@ def read_profile(folder: Path) -> ProblemProfile | None:
     return read_json(folder / PROFILE, ProblemProfile) if (folder / PROFILE).exists() else None
 
 
+def read_kept(folder: Path) -> list[KeptSet]:
+    """The kept sets, the latest first; of an older champion none."""
+    return read_jsonl(folder / KEPT, KeptSet) if (folder / KEPT).exists() else []
+
+
 def read_history(folder: Path) -> list[Succession]:
     """All changes of champion, the latest last; [] before the first."""
     return read_jsonl(folder / HISTORY, Succession) if (folder / HISTORY).exists() else []
@@ -109,6 +116,7 @@ class Challenger(NamedTuple):
     decision: Promotion
     record: Champion
     profile: ProblemProfile  # of the problems that it learnt from
+    kept: Sequence[KeptSet] = ()  # its test problems and those of earlier champions
 
     def write(self, folder: Path) -> None:
         """Copy it into an empty folder."""
@@ -117,6 +125,7 @@ class Challenger(NamedTuple):
         write_json(folder / "promotion.json", self.decision)
         write_json(folder / "champion.json", self.record)
         write_json(folder / PROFILE, self.profile)
+        write_jsonl(folder / KEPT, self.kept)
 
 
 def promote_policy(folder: Path, challenger: Challenger, time: str) -> None:

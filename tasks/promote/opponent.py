@@ -1,6 +1,7 @@
 """The two sides of a promotion: the run's policy and its opponent, the champion or else the run's first policy."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from tasks.artifacts import digest_path, read_jsonl
@@ -23,6 +24,16 @@ class Results(NamedTuple):
 
     right: list[bool]
     values: list[float | None]
+
+    @property
+    def compared(self) -> list[float]:
+        """What the gate compares."""
+        values = [value for value in self.values if value is not None]
+        return values if len(values) == len(self.right) else [*map(float, self.right)]
+
+    def at(self, places: Sequence[int]) -> "Results":
+        """The results on the problems in these places."""
+        return Results([self.right[place] for place in places], [self.values[place] for place in places])
 
 
 def results_of(outcomes: Sequence[ProblemOutcome]) -> Results:
@@ -49,12 +60,17 @@ def opponent_results(layout: Layout, params: Params, champion: Champion | None) 
         known = results_of(read_jsonl(layout.champion / "outcomes.jsonl", ProblemOutcome))
         if environment.gate is None or None not in known.values:
             return known
-    from tasks.model.rollouts.attempts import evaluate_policy  # imports torch; above, results are known
-
     verify_champion(layout.champion, champion.version)
-    problems = read_jsonl(layout.problems("test"), Problem)
+    return measured(layout, params, layout.champion / "policy", read_jsonl(layout.problems("test"), Problem))
+
+
+def measured(layout: Layout, params: Params, folder: Path, problems: Sequence[Problem]) -> Results:
+    """Results of the policy in `folder` on problems, with samples only where the environment's gate compares them."""
+    from tasks.model.rollouts.attempts import evaluate_policy  # imports torch; without a call results are known
+
+    environment = environment_in(layout.root, params)
     sampled = {} if environment.gate is None else params.evaluation.model_dump(include={"samples", "temperature"})
-    rollouts = evaluate_policy(layout, params, layout.champion / "policy", problems, "promote", **sampled)
+    rollouts = evaluate_policy(layout, params, folder, problems, "promote", **sampled)
     pairs = list(zip(rollouts.problems, rollouts.attempts, strict=True))
     values = [gate_value(environment, problem, attempts) for problem, attempts in pairs]
     return Results([attempts[0].right for _, attempts in pairs], values)

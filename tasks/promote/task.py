@@ -11,7 +11,9 @@ from tasks.params.params import Params
 from tasks.promote.challenger import ask_approval, keep_challenger, remove_challenger
 from tasks.promote.champion import Challenger, champions_in_line, promote_policy, read_champion, read_history, utc_now
 from tasks.promote.gate import decide_promotion
+from tasks.promote.kept_sets import kept_after, kept_results, unlearnt_places
 from tasks.promote.opponent import gate_values, opponent_results, read_outcomes, results_of
+from tasks.promote.retention import hold_back
 from tasks.records.policy import Lineage
 from tasks.records.problems import Problem
 from tasks.records.promotion import Champion, Promotion
@@ -40,6 +42,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     else:
         ours = results_of(read_outcomes(layout, "after"))
         theirs = opponent_results(layout, params, champion)
+        places, count = unlearnt_places(layout), len(ours.right)
+        ours, theirs = ours.at(places), theirs.at(places)
         decision = decide_promotion(
             ours.right,
             theirs.right,
@@ -49,11 +53,16 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             champions_in_line(read_history(layout.champion))[1].get(version),
             gate_values(layout, environment_in(layout.root, params).gate, ours, theirs),
         )
+        if len(places) < count:
+            told = f"{decision.reason}; on {len(places)} of {count} test problems: the champion learnt from the others"
+            decision = decision.model_copy(update={"reason": told})
+        decision = hold_back(decision, kept_results(layout, params, champion), params.promotion.margin)
         if decision.promoted and params.promotion.approve == "person":
             decision = ask_approval(decision)
         write_json(layout.promotion, decision)
+        kept = kept_after(layout, params, version)
         profile = profile_of(stream_jsonl(layout.problems("train"), Problem))
-        challenger = Challenger(policy, layout.evaluation("after") / "outcomes.jsonl", decision, present, profile)
+        challenger = Challenger(policy, layout.evaluation("after") / "outcomes.jsonl", decision, present, profile, kept)
         if decision.promoted:
             promote_policy(layout.champion, challenger, utc_now())
             remove_challenger(layout)

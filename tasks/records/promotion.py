@@ -1,13 +1,35 @@
 """Records of the stage `promote` and its commands: the decision, the champion and its successions."""
 
+from operator import not_
 from typing import Literal
 
 from pydantic import Field
 
+from tasks.records.problems import Problem
 from tasks.records.record import Record
 
 Approval = Literal["waits", "person"]
 """With `promotion.approve` person: a better policy waits for approval, or a person has approved."""
+
+
+class KeptSet(Record):
+    """Test problems on which a policy became champion: a line of `champion/kept.jsonl`."""
+
+    name: str  # where they are from, and the beginning of its version: `a.jsonl (2864c512)`
+    problems: list[Problem]
+
+
+class KeptResult(Record):
+    """A policy and the champion on a kept set."""
+
+    name: str
+    problems: int
+    value: float  # of what the gate compares: pass@1 greedy, or the measure of an environment's own
+    champion_value: float
+    difference: float
+    low: float
+    high: float
+    lost: bool  # it may be worse by more than `promotion.margin`
 
 
 class Promotion(Record):
@@ -21,6 +43,7 @@ class Promotion(Record):
     difference: float  # of what is compared, with its interval: of pass@1, or of `measure`
     low: float
     high: float
+    kept: list[KeptResult] = Field(default=[], exclude_if=not_)  # on the kept sets, with `promotion.keep`
     version: str
     champion_version: str | None  # None: there was no champion; compared with the run's initial policy
     measure: str | None = Field(default=None, exclude_if=lambda value: value is None)  # of the environment's own gate

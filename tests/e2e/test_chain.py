@@ -18,6 +18,7 @@ from flows.stages.dvc_yaml import stage_ids
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
+from tasks.model.checkpoints.version import verify_policy
 from tasks.objective.advantages import advantages_of
 from tasks.params.file import load_params
 from tasks.params.params import Params
@@ -155,7 +156,9 @@ def test_the_run_ends_with_the_round_that_is_best_on_dev(first: Run) -> None:
     levels = {round: first.metrics(f"validate@{round}")["pass_at_1"] for round in ROUNDS}
     choice = read_json(first.layout.best, Choice)
     assert choice.round == max(levels, key=lambda round: (levels[round], -round))
-    assert digest_path(first.layout.run_policy) == digest_path(first.layout.policy(choice.round))
+    chosen, final = verify_policy(first.layout.policy(choice.round)), verify_policy(first.layout.run_policy)
+    assert chosen.version == final.version
+    assert {*(final.files or ())} - {*(chosen.files or ())} == {"known.json", "replay.jsonl"}
     assert f"Best: {choice.reason}." in " ".join(first.stdout.split())
     standings = read_jsonl(first.layout.standings(2), Standing)
     assert [s.pass_at_1 for s in standings] == pytest.approx([levels[round] for round in ROUNDS])

@@ -10,7 +10,9 @@ from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, writ
 from tasks.errors import GraftError
 from tasks.evaluate import choose_task as choose
 from tasks.evaluate import validate_task as validate
-from tasks.layout import Layout
+from tasks.known_problems import NOTHING, KnownProblems, read_known
+from tasks.layout import KNOWN, REPLAY, Layout
+from tasks.model.checkpoints.version import LINEAGE, verify_policy
 from tasks.params.params import Params
 from tasks.records.evaluation import Choice, Standing
 from tasks.records.policy import Lineage
@@ -38,6 +40,8 @@ def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
         for q in QUESTIONS
     ]
     write_jsonl(layout.problems("dev"), problems)
+    write_json(layout.carried(KNOWN), KnownProblems(learnt=["a", "b"], tested=["c"]))
+    write_jsonl(layout.carried(REPLAY), [])
     write_jsonl(layout.standings(0), [])
     write_text(layout.curves(0), HEADER)
     for round, code in WRITES.items():
@@ -57,6 +61,12 @@ def play(layout: Layout, every: int, last: int = 3) -> None:
     choose.run(layout, params("choose", every, last), None)
 
 
+def files_of(policy: Path) -> dict[str, str]:
+    """The digests of a policy's files, but for what it carries of problems and the lineage, which counts that."""
+    own = verify_policy(policy).files or {}
+    return {name: digest for name, digest in own.items() if name not in (KNOWN, REPLAY, LINEAGE)}
+
+
 def metrics(layout: Layout, *address: str | int) -> dict[str, float]:
     return dict(json.loads(layout.metrics(*address).read_text()))  # type: ignore[arg-type]
 
@@ -72,7 +82,7 @@ def test_the_first_of_the_best_rounds_is_kept_and_named(layout: Layout) -> None:
         assert s.policy_sha256 == digest_path(layout.policy(s.round))
         assert metrics(layout, "validate", s.round)["pass_at_1"] == s.pass_at_1
         assert {"pass_at_1_low", "pass_at_1_high", "pass_at_2"} <= metrics(layout, "validate", s.round).keys()
-    assert digest_path(layout.run_policy) == digest_path(layout.policy(2))
+    assert files_of(layout.run_policy) == files_of(layout.policy(2))
     choice = read_json(layout.best, Choice)
     assert (choice.round, choice.version) == (2, read_json(layout.policy(2) / "lineage.json", Lineage).version)
     reason = "round 2 has the highest pass@1 on 2 dev problems: 1.000, against 1.000 of the last"
@@ -84,9 +94,19 @@ def test_without_validation_the_last_round_is_chosen_without_any_problem(layout:
     write_jsonl(layout.problems("dev"), [])
     play(layout, every=0)
     assert read_json(layout.best, Choice).round == 3
-    assert digest_path(layout.run_policy) == digest_path(layout.policy(3))
+    assert files_of(layout.run_policy) == files_of(layout.policy(3))
     assert [metrics(layout, "validate", round) for round in (1, 2, 3)] == [{}, {}, {}]
     assert metrics(layout, "choose") == {"round": 3}
+
+
+def test_the_final_policy_carries_what_its_lineage_knows_and_damage_to_that_is_noticed(layout: Layout) -> None:
+    play(layout, every=1)
+    assert read_known(layout.run_policy) == KnownProblems(learnt=["a", "b"], tested=["c"])
+    assert read_known(layout.policy(2)) == NOTHING
+    assert verify_policy(layout.run_policy).version == verify_policy(layout.policy(2)).version
+    write_json(layout.run_policy / KNOWN, NOTHING)
+    with pytest.raises(GraftError, match=r"policy/known\.json: is damaged, by the digests in lineage\.json"):
+        verify_policy(layout.run_policy)
 
 
 def test_a_policy_that_differs_from_the_measured_one_is_refused(layout: Layout) -> None:

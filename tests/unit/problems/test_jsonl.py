@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tasks.errors import GraftError
 from tasks.evaluators.number import parse as parse_answer
 from tasks.params.sections import Problems
-from tasks.problems.jsonl import Reader, split_problems
+from tasks.problems.jsonl import Reader
+from tasks.problems.splits import split_problems
 from tasks.programs.operators.builtin import numbers
 from tasks.records.problems import Problem, Sibling, Split
 
@@ -23,7 +24,7 @@ GOOD = '{"question": "2 and 3?", "answer": 5}'
 
 def params_of(train: int, validation: int, test: int, dev: int = 0) -> Problems:
     sizes = {"train": train, "validation": validation, "test": test, "dev": dev}
-    return Problems(source="jsonl", path="", evaluator="format", **sizes, siblings=0)
+    return Problems(source="jsonl", path="", evaluator="format", **sizes, siblings=0, replay=0.0)
 
 
 def sums(count: int) -> list[str]:

@@ -21,7 +21,8 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.problems.files import problem_files, problem_text
-from tasks.problems.jsonl import LONGEST, Reader, longest_questions, read_files, split_problems
+from tasks.problems.jsonl import LONGEST, Reader, longest_questions, read_files
+from tasks.problems.splits import split_problems
 from tasks.problems.task import run
 from tasks.records.problems import Problem
 from tests.support.stage_params import stage_params

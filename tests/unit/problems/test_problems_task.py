@@ -1,19 +1,24 @@
 """The stage `problems`, through its files."""
 
 import json
+import shutil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from tasks.artifacts import read_jsonl
-from tasks.layout import Layout
-from tasks.problems.task import run
-from tasks.records.problems import Problem
+from flows.stages.sources import listed_digests
+from tasks.artifacts import read_jsonl, write_json, write_text
+from tasks.known_problems import NOTHING
+from tasks.layout import KNOWN, Layout
+from tasks.problems.task import UNRECORDED, run
+from tasks.records.problems import Problem, Split
 from tasks.sources.user_modules import digest_modules
-from tests.support.stage_params import stage_params
+from tests.support.stage_params import REPOSITORY, shipped_params, stage_params
 
 SIZES = {"train": 20, "validation": 8, "test": 12}
-FILES = ["metrics/problems.json", *(f"problems/{split}.jsonl" for split in ("dev", "test", "train", "validation"))]
+NAMES = ["dev.jsonl", "known.json", "replay.jsonl", "test.jsonl", "train.jsonl", "validation.jsonl"]
+FILES = ["metrics/problems.json", *(f"problems/{name}" for name in NAMES)]
 
 
 def written(root: Path) -> dict[str, bytes]:
@@ -37,6 +42,38 @@ def test_generated_problems_are_the_same_bytes_again_and_dev_problems_change_no_
     dev_problems = read_jsonl(Layout(tmp_path / "with").problems("dev"), Problem)
     assert len(dev_problems) == 15
     assert all(problem.seen for problem in dev_problems)
+
+
+def test_a_run_that_continues_a_policy_splits_by_its_record_and_an_older_policy_has_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    layout, base = Layout(tmp_path), tmp_path / "champion" / "policy"
+    lines = [{"question": f"{n}?", "answer": n} for n in range(40)]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    sizes = {"source": "jsonl", "path": "mine.jsonl", "train": 10, "validation": 5, "test": 25}
+    before: dict[str, set[str]] = {}
+    for seed, warns in ((0, True), (1, False)):
+        write_json(base / "lineage.json", {"of": "an earlier policy"})
+        params = stage_params("problems", problems=sizes, policy={"base": "champion/policy"}, seed=seed)
+        caplog.clear()
+        run(layout, params, None)
+        assert (UNRECORDED.format(base="champion/policy") in caplog.messages) is warns
+        splits = {
+            split: {p.problem_id for p in read_jsonl(layout.problems(split), Problem)} for split in get_args(Split)
+        }
+        assert not before or splits["test"] == before["test"]
+        before = splits
+        write_text(base / KNOWN, layout.carried(KNOWN).read_text())
+
+
+def test_the_record_of_the_policy_that_is_continued_makes_problems_stale_and_no_later_stage(tmp_path: Path) -> None:
+    shutil.copy(REPOSITORY / "dvc.yaml", tmp_path)
+    base, params = tmp_path / "latest" / "policy", shipped_params(policy={"base": "latest/policy"})
+    write_json(base / "lineage.json", {"of": "an earlier policy"})
+    before = {stage: listed_digests(tmp_path, stage, params) for stage in ("problems", "coldstart", "search")}
+    write_json(base / KNOWN, NOTHING)
+    after = {stage: listed_digests(tmp_path, stage, params) for stage in before}
+    assert [stage for stage in before if before[stage] != after[stage]] == ["problems"]
 
 
 JUDGE = """

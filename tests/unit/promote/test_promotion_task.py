@@ -7,7 +7,8 @@ import pytest
 from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, write_text
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
-from tasks.layout import Layout
+from tasks.known_problems import NOTHING
+from tasks.layout import KNOWN, Layout
 from tasks.model.checkpoints.version import digest_policy
 from tasks.params.environment import EnvironmentChoice
 from tasks.promote.champion import (
@@ -16,6 +17,7 @@ from tasks.promote.champion import (
     previous_champions,
     read_champion,
     read_history,
+    read_kept,
     read_profile,
     roll_back,
 )
@@ -191,6 +193,52 @@ def test_a_champion_of_other_problems_is_measured_on_the_current_ones(
     assert decision(layout).pass_at_1 == 32 / 40
     assert not decision(layout).promoted
     assert digest_path(layout.champion) == champion
+
+
+@pytest.mark.parametrize("learnt", [12, 25])
+def test_what_the_champion_learnt_from_decides_on_no_promotion(tmp_path: Path, learnt: int) -> None:
+    """The champion solves by heart what it learnt from, the new policy all the others."""
+    run(finished_run(tmp_path, "first", before=0, after=learnt), PARAMS, None)
+    known = NOTHING.with_run({"train": boxes(learnt), "validation": [], "test": [], "dev": []})
+    write_json(tmp_path / "champion" / "policy" / KNOWN, known)
+    layout = finished_run(tmp_path, "second", before=0, after=learnt)
+    others = [outcome(f"p{i}", i >= learnt) for i in range(40)]
+    write_jsonl(layout.evaluation("after") / "outcomes.jsonl", others)
+    if learnt > 20:
+        with pytest.raises(GraftError, match=r"^champion/: learnt from 25 of the 40 test problems, .*; set "):
+            run(layout, PARAMS, None)
+        return
+    run(layout, PARAMS, None)
+    assert decision(layout).promoted
+    assert (decision(layout).pass_at_1, decision(layout).champion_pass_at_1) == (1, 0)
+    assert decision(layout).reason.endswith("; on 28 of 40 test problems: the champion learnt from the others")
+
+
+def test_a_policy_that_lost_the_problems_of_an_earlier_champion_is_promoted_only_without_keep(
+    tmp_path: Path, make_solver: Callable[[Path, str], str]
+) -> None:
+    keeps = stage_params("promote", policy={"max_new_tokens": 96}, promotion={"keep": 1})
+    code = "def solve(problem):\n    n = numbers(problem)\n    return n[0] {} n[1]\n"
+    layout = finished_run(tmp_path, "", before=10, after=25)
+    first = make_solver(layout.run_policy, code.format("*"))
+    run(layout, keeps, None)
+    assert decision(layout).promoted
+    assert [(each.name, each.problems) for each in read_kept(layout.champion)] == [(f"test ({first[:8]})", boxes(40))]
+
+    sums = make_problems(*((f"{i + 10} pens and {i} more?", 2 * i + 10) for i in range(40)))
+    layout = finished_run(tmp_path, "", before=0, after=40, problems=sums)
+    second = make_solver(layout.run_policy, code.format("+"))
+    run(layout, keeps, None)
+    assert not decision(layout).promoted
+    (kept,) = decision(layout).kept
+    assert kept.name == f"test ({first[:8]})"
+    assert (kept.value, kept.champion_value, kept.lost) == (0, 1, True)
+    assert decision(layout).reason.endswith(f"margin 0.1 on the earlier test problems of test ({first[:8]})")
+
+    run(layout, PARAMS, None)
+    assert decision(layout).promoted
+    assert decision(layout).kept == []
+    assert [each.name for each in read_kept(layout.champion)] == [f"test ({second[:8]})"]
 
 
 def civil_run(root: Path, version: str, toxicity: float, distinct: float) -> Layout:
