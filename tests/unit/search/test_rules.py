@@ -93,7 +93,7 @@ def test_a_rule_may_have_its_own_expansion_and_backpropagation() -> None:
     [
         (
             "class Rule:\n    def choose(self, root, rng): ...",
-            r"wrong:Rule has no expand; let it inherit .*protocol\.Rule$",
+            r"wrong:Rule has no expand; let it inherit tasks\.search\.rules\.Rule$",
         ),
         ("class Other: ...", r"wrong:Rule: module 'wrong' has no attribute 'Rule'; name a class"),
         ("class Rule:\n    def __init__(self, c): ...", "wrong:Rule: .*missing 1 required .*; name a class"),
