@@ -33,17 +33,20 @@ def decide_promotion(
 
     `right` and `champion_right` [M]: whether the greedy completion solved each test problem; ValueError if their
     lengths differ. `rollback_reason`: the reason of an earlier rollback of this policy, if any. `own`: compared
-    instead; where less is better the interval must lie below 0, and there must be no remark.
+    instead; where less is better the interval must lie below 0, and there must be no remark. It is `worse` with a
+    remark, or where the interval lies on the other side.
     """
     ours, theirs = [float(x) for x in right], [float(x) for x in champion_right]
     rate, champion_rate = sum(ours) / len(ours), sum(theirs) / len(theirs)
     opponent = "the champion's" if champion_version else "the first policy's"
     if own is None:
         difference = difference_interval(ours, theirs, seed)
-        better, reason = difference.low > 0, _reason(rate, champion_rate, opponent, difference)
+        better, worse = difference.low > 0, difference.high < 0
+        reason = _reason(rate, champion_rate, opponent, difference)
     else:
         difference = difference_interval(own.values, own.champion_values, seed)
         better, reason = _own_reason(own, opponent, difference)
+        worse = bool(own.remarks) or (difference.low > 0 if own.gate.lower else difference.high < 0)
     if version == champion_version:
         reason = "not promoted: this policy is the champion already"
     if rollback_reason is not None:
@@ -58,6 +61,7 @@ def decide_promotion(
         difference=difference.mean,
         low=difference.low,
         high=difference.high,
+        worse=worse,
         version=version,
         champion_version=champion_version,
         measure=None if own is None else own.gate.measure,

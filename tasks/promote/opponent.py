@@ -14,6 +14,7 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.promote.champion import verify_champion
 from tasks.promote.gate import GateValues, kept_remarks
+from tasks.promote.latest import first_policy
 from tasks.records.evaluation import ProblemOutcome
 from tasks.records.problems import Problem
 from tasks.records.promotion import Champion
@@ -52,16 +53,19 @@ def read_outcomes(layout: Layout, name: str) -> list[ProblemOutcome]:
 
 
 def opponent_results(layout: Layout, params: Params, champion: Champion | None) -> Results:
-    """Results of the champion on the current test problems, or else of the run's first policy."""
-    if champion is None:
+    """Results of the champion on the current test problems, or else of the first policy: the run's, or that with which
+    the scheduled runs began."""
+    environment, first = environment_in(layout.root, params), first_policy(layout)
+    if champion is None and first == layout.policy(0):
         return results_of(read_outcomes(layout, "before"))
-    environment = environment_in(layout.root, params)
-    if champion.test_sha256 == digest_path(layout.problems("test")):
+    if champion and champion.test_sha256 == digest_path(layout.problems("test")):
         known = results_of(read_jsonl(layout.champion / "outcomes.jsonl", ProblemOutcome))
         if environment.gate is None or None not in known.values:
             return known
-    verify_champion(layout.champion, champion.version)
-    return measured(layout, params, layout.champion / "policy", read_jsonl(layout.problems("test"), Problem))
+    if champion:
+        verify_champion(layout.champion, champion.version)
+    folder = layout.champion / "policy" if champion else first
+    return measured(layout, params, folder, read_jsonl(layout.problems("test"), Problem))
 
 
 def measured(layout: Layout, params: Params, folder: Path, problems: Sequence[Problem]) -> Results:

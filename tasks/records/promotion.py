@@ -44,6 +44,7 @@ class Promotion(Record):
     low: float
     high: float
     kept: list[KeptResult] = Field(default=[], exclude_if=not_)  # on the kept sets, with `promotion.keep`
+    worse: bool = Field(default=False, exclude_if=not_)  # by more than chance, or a measure that the gate keeps is lost
     version: str
     champion_version: str | None  # None: there was no champion; compared with the run's initial policy
     measure: str | None = Field(default=None, exclude_if=lambda value: value is None)  # of the environment's own gate
@@ -57,6 +58,14 @@ class Champion(Record):
     version: str
     test_sha256: str  # of the test problems of `champion/outcomes.jsonl`
     environment: str | None = None  # that it was trained in; champions before there were several name none
+
+
+class Latest(Record):
+    """The policy that the next scheduled run starts from: `latest/latest.json`."""
+
+    version: str
+    champion: str | None  # version of the champion by then; None: there was none
+    environment: str
 
 
 SuccessionKind = Literal["promoted", "approved", "rolled back"]
