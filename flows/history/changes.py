@@ -54,7 +54,7 @@ def scheduled_base(layout: Layout, params: Params) -> str:
     environment, start = params.environment.name, params.policy.base
     served = read_champion(layout.champion, environment)
     latest = read_latest(layout) if params.machine.schedule.start == "latest" else None
-    if latest and latest.environment == environment:
+    if latest and latest.environment in (environment, None):
         start = LATEST
     elif served:
         start = CHAMPION

@@ -64,9 +64,8 @@ def _decision(entry: Entry, approved: set[str], challenger: Promotion | None) ->
 
 
 def _lead(entry: Entry) -> str:
-    """Over the champion of then, with its interval."""
-    decision = entry.decision
-    return change(Estimate(decision.difference, decision.low, decision.high)) if decision else ""
+    """Over the champion of then, with its interval; confirmed, if it was."""
+    return change(Estimate(*entry.decision.lead)) if entry.decision else ""
 
 
 def _fitting(name: str, width: int) -> str:

@@ -41,8 +41,6 @@ from tasks.promote.latest import is_left_behind, keep_latest, latest_lock
 from tasks.records.promotion import Promotion
 from tasks.redaction import redacted
 
-LEFT_BEHIND = "; left behind: the next run does not start from it"
-
 
 @flow(name="scheduled", persist_result=False, on_crashed=[alert_killed])
 def scheduled() -> State[None]:
@@ -101,8 +99,9 @@ def _retrained(layout: Layout, base: str, changes: str) -> str:
     def line() -> str:
         decision = read_json(layout.promotion, Promotion)
         reason = f"{decision.reason[:1].upper()}{decision.reason[1:]}"
-        behind = follows and is_left_behind(decision, read_history(layout.champion))
-        return redacted(f"{changes}. {reason}{LEFT_BEHIND if behind else ''}")
+        if follows and is_left_behind(decision, read_history(layout.champion)):
+            reason += "; left behind: the next run does not start from it"
+        return redacted(f"{changes}. {reason}")
 
     session = RunSession(DvcPipeline(layout.root, seconds=params.machine.schedule.seconds), params, say, line)
     try:

@@ -1,4 +1,4 @@
-"""The `latest/` folder: the policy that the next scheduled run starts from, beside `champion/`, which is served.
+"""The `latest/` folder: the policy that the next scheduled run starts from, while that of `champion/` is served.
 
     latest/
       latest.json    its version, and the champion that it was compared with
@@ -63,7 +63,9 @@ def follow_champion(layout: Layout, step: Succession) -> None:
             write_json(path, latest.model_copy(update={"champion": step.version}))
 
 
-def _replace(layout: Layout, place: Path, champion: str | None, environment: str, first: Path | None = None) -> None:
+def _replace(
+    layout: Layout, place: Path, champion: str | None, environment: str | None, first: Path | None = None
+) -> None:
     version = read_json(place / "lineage.json", Lineage).version
     with latest_lock(layout), atomic_folder(layout.latest) as new:
         copy_folder(place, new / "policy")

@@ -30,7 +30,7 @@ from tasks.statistics.problem_profile import profile_of
 from tests.support.records import make_outcome
 from tests.support.stage_params import stage_params
 
-PARAMS = stage_params("promote", policy={"max_new_tokens": 96})
+PARAMS = stage_params("promote", policy={"max_new_tokens": 96}, problems={"confirm": 0})
 
 
 def outcome(problem_id: str, right: bool) -> ProblemOutcome:
