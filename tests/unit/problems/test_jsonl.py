@@ -24,7 +24,7 @@ GOOD = '{"question": "2 and 3?", "answer": 5}'
 
 def params_of(train: int, validation: int, test: int, dev: int = 0, confirm: int = 0) -> Problems:
     sizes = {"train": train, "validation": validation, "test": test, "dev": dev, "confirm": confirm}
-    return Problems(source="jsonl", path="", evaluator="format", **sizes, siblings=0, replay=0.0)
+    return Problems(source="jsonl", path="", evaluator="format", **sizes, siblings=0, replay=0.0, exclude=None)
 
 
 def sums(count: int) -> list[str]:

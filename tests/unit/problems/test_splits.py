@@ -23,7 +23,9 @@ POOL = 240
 
 def sizes_of(train: int = 40, validation: int = 10, test: int = 20, dev: int = 0) -> Problems:
     sizes = {"train": train, "validation": validation, "test": test, "dev": dev}
-    return Problems(source="jsonl", path="", evaluator="format", **sizes, siblings=0, replay=0.0)
+    return Problems(
+        source="jsonl", path="", evaluator="format", **sizes, confirm=0, siblings=0, replay=0.0, exclude=None
+    )
 
 
 def problem_of(problem_id: str, question: str, sibling: str | None = None) -> Problem:
