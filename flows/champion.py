@@ -20,6 +20,7 @@ from tasks.promote.champion import (
     utc_now,
     verify_champion,
 )
+from tasks.promote.latest import follow_champion, keep_champion, read_latest
 from tasks.records.policy import Lineage
 from tasks.records.promotion import Promotion
 from tasks.redaction import redacted
@@ -29,6 +30,7 @@ from tasks.tracking.recorder import update_registry
 def promote(layout: Layout, params: Params, version: str, reason: str) -> None:
     """Make the policy that waits for approval the champion, then update the registry."""
     step = approve_challenger(layout, version, _one_line(reason), utc_now())
+    follow_champion(layout, step)
     print_text(f"champion: {step.version}, {step.reason}")
     if step.replaced:
         print_text(f"to undo this: graft rollback; {step.replaced} is kept")
@@ -38,6 +40,7 @@ def promote(layout: Layout, params: Params, version: str, reason: str) -> None:
 def rollback(layout: Layout, params: Params, version: str | None, reason: str) -> None:
     """Restore an earlier champion, then update the registry."""
     step = roll_back(layout.champion, version, _one_line(reason), utc_now())
+    keep_champion(layout)
     print_text(f"champion: {step.version}, {step.how} ({step.reason}); {step.replaced} was taken back and is kept")
     print_text(f"to undo this: graft rollback {step.replaced}")
     decision = read_json(layout.promotion, Promotion) if layout.promotion.exists() else None
@@ -69,6 +72,9 @@ def print_champions(layout: Layout, console: Console) -> None:
     for step in reversed(read_history(layout.champion)):
         table.add_row(step.time, step.version, step.how, step.replaced or "", step.reason)
     console.print(f"champion: {champion} in {layout.champion.name}/policy")
+    latest = read_latest(layout)
+    if latest and latest.version != champion:
+        console.print(f"latest: {latest.version} in {layout.latest.name}/policy, from which scheduled runs start")
     console.print(f"kept, for graft rollback VERSION: {', '.join(others) or 'none'}")
     if table.row_count:
         console.print()

@@ -130,6 +130,16 @@ class Layout:
         return self.root / "challenger"
 
     @property
+    def latest(self) -> Path:
+        """The policy that the next scheduled run starts from. DVC does not track it, either."""
+        return self.root / "latest"
+
+    @property
+    def first(self) -> Path:
+        """In `latest/` until there is a champion: the policy that the scheduled runs began with."""
+        return self.latest / "first"
+
+    @property
     def replies(self) -> Path:
         """Cache of a model's replies to the operators' prompts. No stage depends on it."""
         return self.root / ".graft" / "replies"

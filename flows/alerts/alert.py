@@ -73,7 +73,7 @@ def result_alerts(
         alerts.append(alert_of("policy.promoted", entry, promotion.reason))
     if promotion.approval == "waits":
         alerts.append(alert_of("policy.waits", entry, promotion.reason))
-    if promotion.measure is None and promotion.high < 0:
+    if promotion.worse:
         alerts.append(alert_of("policy.worse", entry, promotion.reason))
     if champion and limit and unbeaten and unbeaten % limit == 0:
         line = f"in the last {unbeaten} scheduled runs no policy was better than the champion {champion}"

@@ -15,6 +15,8 @@ def history(
 ) -> None:
     """Show the runs of this project, a line each: name, minutes, lead over the champion, decision, who approved.
 
+    Marked are what is served, the latest policy, from which the next scheduled run starts, and what was left behind.
+
     The name is the same in MLflow and Prefect: the number of the run, the params that differ from the last run that
     succeeded, and pass@1 greedy before and after. graft compare takes the number. Scheduled runs that found nothing new
     are counted; errors are below.

@@ -116,7 +116,7 @@ def serve(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the deployment; by default that of the folder.")] = None,
 ) -> None:
-    """Retrain on a schedule, until Ctrl-C. Each run starts from the champion, with the problems that exist by then.
+    """Retrain on a schedule, until Ctrl-C. Each run starts from the latest policy, with the problems of that time.
 
     A run that finds nothing new does nothing. The others end with a line that graft history prints. The Prefect server
     is that of PREFECT_API_URL, or one that is started on this machine. For instance: graft serve --cron "0 3 * * *"

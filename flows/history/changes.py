@@ -1,6 +1,6 @@
 """Changes between two runs that a person could have made: problems, params, sources.
 
-DVC's notion of stale does not serve: a promotion changes the champion, and with it the base of the next run, although
+DVC's notion of stale does not serve: a run changes the latest policy, and with it the base of the next run, although
 the user changed nothing.
 """
 
@@ -12,7 +12,7 @@ from pydantic import Field
 
 from flows.stages.dvc_yaml import MODULES
 from flows.stages.sources import digests as digests_of_sources
-from flows.stages.user_files import CHAMPION, user_files
+from flows.stages.user_files import CHAMPION, LATEST, user_files
 from tasks.artifacts import read_json
 from tasks.core.metrics_files import flatten
 from tasks.core.terminal import shortened
@@ -22,10 +22,11 @@ from tasks.params.file import overridden
 from tasks.params.params import Params, dump_stage_params
 from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promote.champion import read_champion
+from tasks.promote.latest import read_latest
 from tasks.records.policy import Lineage
 from tasks.records.record import Record
 
-WRITTEN_BY_RUNS = ("run/", "champion/", "challenger/")
+WRITTEN_BY_RUNS = ("run/", "champion/", "challenger/", "latest/")
 
 MAX_PARAMS = 3  # of more, only their number
 MAX_CHARACTERS = 24  # of a param's value
@@ -45,12 +46,20 @@ class RunInputs(Record):
 
 
 def scheduled_base(layout: Layout, params: Params) -> str:
-    """`policy.base` of a scheduled run: the champion, if it was trained from the base in params.yaml.
+    """`policy.base` of a scheduled run: the latest policy or the champion, by `machine.schedule.start`, if it was
+    trained from the base in params.yaml.
 
     Any other base was chosen by the user and is kept.
     """
-    champion = read_champion(layout.champion, params.environment.name)
-    return CHAMPION if champion and params.policy.base in (CHAMPION, _origin(layout).base) else params.policy.base
+    environment, start = params.environment.name, params.policy.base
+    served = read_champion(layout.champion, environment)
+    latest = read_latest(layout) if params.machine.schedule.start == "latest" else None
+    if latest and latest.environment in (environment, None):
+        start = LATEST
+    elif served:
+        start = CHAMPION
+    own = (CHAMPION, LATEST, _origin(layout, start).base if start in (CHAMPION, LATEST) else start)
+    return start if params.policy.base in own else params.policy.base
 
 
 def read_inputs(layout: Layout, params: Params) -> RunInputs:
@@ -67,13 +76,13 @@ def read_inputs(layout: Layout, params: Params) -> RunInputs:
 
 
 def read_scheduled_inputs(layout: Layout, params: Params) -> RunInputs:
-    """The inputs of a scheduled run at present; a promotion does not change them.
+    """The inputs of a scheduled run at present; neither a promotion nor another latest policy changes them.
 
     Raises GraftError if a file that params name is missing.
     """
     inputs = read_inputs(layout, params)
-    if scheduled_base(layout, params) == CHAMPION:
-        origin = _origin(layout)
+    if (base := scheduled_base(layout, params)) in (CHAMPION, LATEST):
+        origin = _origin(layout, base)
         inputs.params["policy.base"] = origin.base
         if origin.base_sha256:
             inputs.files["policy.base"] = origin.base_sha256
@@ -149,5 +158,5 @@ def _tail(key: str, names: Iterable[str]) -> str:
     return next((end for end in ends if not any(name.endswith(f".{end}") or name == end for name in others)), key)
 
 
-def _origin(layout: Layout) -> Lineage:
-    return read_json(layout.champion / "policy" / "lineage.json", Lineage)
+def _origin(layout: Layout, base: str) -> Lineage:
+    return read_json(layout.root / base / "lineage.json", Lineage)

@@ -22,8 +22,8 @@ COPIES = {
 }
 
 IGNORED = {
-    ".gitignore": f"/.venv /run/ /dvc_plots/ /champion/ /challenger/ /.graft/ {footprint.FILES} __pycache__/",
-    ".dvcignore": ".venv/ .graft/ .git/ champion/ challenger/ __pycache__/",
+    ".gitignore": f"/.venv /run/ /dvc_plots/ /champion/ /challenger/ /latest/ /.graft/ {footprint.FILES} __pycache__/",
+    ".dvcignore": ".venv/ .graft/ .git/ champion/ challenger/ latest/ __pycache__/",
     ".dvc/.gitignore": "/config.local /tmp /cache",
 }
 """File → its lines, as words."""

@@ -8,14 +8,15 @@ from flows.reports.comparison import change
 from tasks.core.terminal import make_table, print_text, shortened
 from tasks.layout import Layout
 from tasks.promote.challenger import read_challenger
-from tasks.promote.champion import read_history
+from tasks.promote.champion import champion_version, read_history
+from tasks.promote.latest import read_latest
 from tasks.records.promotion import Promotion
 from tasks.statistics.intervals import Estimate
 
 WIDTH = 120
 """Characters of a line where the output is no terminal."""
 
-OTHERS = 70
+OTHERS = 78
 """Characters of a line that are not of the name."""
 
 
@@ -23,7 +24,9 @@ def print_history(layout: Layout, last: int, console: Console) -> None:
     """Print the last runs, the latest last, and below them why runs failed."""
     shown = entries(layout.root)[-last:]
     approved = {step.version for step in read_history(layout.champion) if step.how == "approved"}
-    challenger = read_challenger(layout)
+    challenger, latest = read_challenger(layout), read_latest(layout)
+    marks = {latest.version: ", latest"} if latest else {}
+    marks |= {version: ", served"} if (version := champion_version(layout.champion)) else {}
     if not console.is_terminal:
         console.width = WIDTH
     table = make_table("time", "run", "minutes", "lead", "decision")
@@ -34,6 +37,7 @@ def print_history(layout: Layout, last: int, console: Console) -> None:
             decision = "running" if entry is shown[-1] and is_at_work else "killed"
         else:
             decision = _decision(entry, approved, challenger)
+            decision += marks.get(entry.decision.version, "") if entry.decision else ""
         minutes = "" if entry.minutes is None else f"{entry.minutes:.1f}"
         table.add_row(entry.when[:16], _fitting(entry.name, console.width - OTHERS), minutes, _lead(entry), decision)
         if entry.nothing_new:
@@ -56,13 +60,12 @@ def _decision(entry: Entry, approved: set[str], challenger: Promotion | None) ->
         return "waits" if challenger and challenger.version == decision.version else "not approved"
     if decision.promoted or decision.approval:
         return f"promoted ({'person' if decision.approval else 'auto'})"
-    return "not promoted"
+    return "left behind" if decision.worse and entry.scheduled else "not promoted"
 
 
 def _lead(entry: Entry) -> str:
-    """Over the champion of then, with its interval."""
-    decision = entry.decision
-    return change(Estimate(decision.difference, decision.low, decision.high)) if decision else ""
+    """Over the champion of then, with its interval; confirmed, if it was."""
+    return change(Estimate(*entry.decision.lead)) if entry.decision else ""
 
 
 def _fitting(name: str, width: int) -> str:

@@ -101,6 +101,7 @@ class RunRecord(Record):
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave
     kept: list[str] = Field(default=[], exclude_if=not_)  # a line for each earlier test set that it was compared on
+    power: str = Field(default="", exclude_if=not_)  # if not promoted: the smallest lead that could have been seen
     outcomes: dict[When, Annotated[list[ProblemOutcome], Field(min_length=1)]]
     examples: list[Example]  # all test problems, in the order of their file
     metrics: dict[str, dict[str, float]]  # stage id → its metrics
@@ -197,6 +198,7 @@ def read_run_record(layout: Layout) -> RunRecord:
             test_sha256=digest_path(layout.problems("test")),
             decision=decision.reason,
             kept=list(map(describe_kept, decision.kept)),
+            power="" if decision.promoted else decision.power,
             outcomes={when: read_jsonl(layout.evaluation(when) / "outcomes.jsonl", ProblemOutcome) for when in WHENS},
             examples=_examples(layout),
             metrics={

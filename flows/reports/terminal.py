@@ -45,6 +45,8 @@ def print_report(
     console.print()
     promoted = read_json(layout.promotion, Promotion).promoted
     console.print(record.decision, style="bold green" if promoted else "bold", highlight=False)
+    if record.power:
+        console.print(record.power, style="dim", highlight=False)
     console.print()
     console.print(_places(layout, params))
 

@@ -47,7 +47,8 @@ def _list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> List
     folders = [layout.root / "run", *(path for path in graft.glob("*") if path.name != "prefect")]  # Prefect's own
     removable = [path for folder in folders for path in sorted(folder.rglob(TEMPORARY))]
     removable += sorted(graft.glob(TEMPORARY))
-    removable += [left for place in (layout.champion, layout.challenger) if place.exists() for left in leftovers(place)]
+    places = (layout.champion, layout.challenger, layout.latest)
+    removable += [left for place in places if place.exists() for left in leftovers(place)]
     for journal in sorted((graft / "journal").glob("*")):
         if journal.name in up_to_date:
             removable.append(journal)

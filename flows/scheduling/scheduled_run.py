@@ -1,4 +1,4 @@
-"""The scheduled run: retrain from the champion with the present problems, and report the result in one line.
+"""The scheduled run: retrain from the latest policy with the present problems, and report the result in one line.
 
 `scheduled` takes no arguments, so that any Prefect worker can start it in the project's folder; `prefect.yaml` has a
 deployment for one, and `graft serve` is another that needs no worker.
@@ -29,20 +29,22 @@ from flows.reports.publish import publish_name
 from flows.retention.clean import clean
 from flows.retrain import run_stages
 from flows.run_session import RunSession
-from flows.stages.user_files import CHAMPION
+from flows.stages.user_files import CHAMPION, LATEST
 from tasks.artifacts import read_json, write_json
 from tasks.core.terminal import print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.problems.digests import digest_problem_files
+from tasks.promote.champion import read_history
+from tasks.promote.latest import is_left_behind, keep_latest, latest_lock
 from tasks.records.promotion import Promotion
 from tasks.redaction import redacted
 
 
 @flow(name="scheduled", persist_result=False, on_crashed=[alert_killed])
 def scheduled() -> State[None]:
-    """Retrain from the champion, if anything is new since the last scheduled run; the message of the state is the line.
+    """Retrain from the latest policy, if anything is new since the last scheduled run; the state's message is the line.
 
     It is skipped if another run is active: the next one takes what is new by then.
     """
@@ -68,6 +70,8 @@ def retrain_where_new(root: Path) -> str:
     try:
         params = load_params(root / "params.yaml")
         mark_crashed(root, params.machine.tracking)
+        with latest_lock(layout):
+            pass  # repairs what a killed run left
         now = read_scheduled_inputs(layout, params)
         seen = _last_seen(root)
         changes = summarise_change(seen, now) if seen else "the first scheduled run here"
@@ -88,12 +92,16 @@ def retrain_where_new(root: Path) -> str:
 
 def _retrained(layout: Layout, base: str, changes: str) -> str:
     """Run the chain from `base`; returns the line."""
-    assignments = [f"policy.base={base}"] if base == CHAMPION else []
+    assignments = [f"policy.base={base}"] if base in (CHAMPION, LATEST) else []
     params = write_params(layout.root, assignments, say)
+    follows = params.machine.schedule.start == "latest"
 
     def line() -> str:
-        reason = read_json(layout.promotion, Promotion).reason
-        return redacted(f"{changes}. {reason[:1].upper()}{reason[1:]}")
+        decision = read_json(layout.promotion, Promotion)
+        reason = f"{decision.reason[:1].upper()}{decision.reason[1:]}"
+        if follows and is_left_behind(decision, read_history(layout.champion)):
+            reason += "; left behind: the next run does not start from it"
+        return redacted(f"{changes}. {reason}")
 
     session = RunSession(DvcPipeline(layout.root, seconds=params.machine.schedule.seconds), params, say, line)
     try:
@@ -101,6 +109,8 @@ def _retrained(layout: Layout, base: str, changes: str) -> str:
     finally:
         if session.breaches:
             send(layout.root, [Alert("contract.broken", "; ".join(session.breaches))])
+    if follows:
+        keep_latest(layout, read_json(layout.promotion, Promotion), params.environment.name)
     session.wait()
     if params.machine.schedule.keep:
         try:

@@ -14,8 +14,8 @@ from tasks.model.checkpoints.base_adapter import digest_base, find_base
 from tasks.params.params import Params
 from tasks.sources.user_modules import check_arguments, check_function_exists, digest_modules
 
-CHAMPION = "champion/policy"
-"""`policy.base` of a run that continues the champion."""
+CHAMPION, LATEST = "champion/policy", "latest/policy"
+"""`policy.base` of a run that continues the champion, or the policy of the last scheduled run."""
 
 Digest = Callable[[], str]
 
@@ -84,8 +84,9 @@ def _base(root: Path, base: str) -> Digest | None:
         return None
     if path := find_base(base, root):
         return partial(digest_base, path)
-    if base == CHAMPION:  # looks like the id of a model on the hub
-        raise GraftError(f"policy.base: no folder {CHAMPION}, nothing was promoted yet; name another one, or scratch")
+    if base in (CHAMPION, LATEST):  # look like ids of models on the hub
+        why = "nothing was promoted yet" if base == CHAMPION else "no scheduled run has ended yet"
+        raise GraftError(f"policy.base: no folder {base}, {why}; name another one, or scratch")
     if base.startswith((".", "/", "~")):  # no id of a model on the hub
         raise GraftError(f"policy.base: no folder {base}; name a folder, a Hugging Face id, or scratch")
     return None

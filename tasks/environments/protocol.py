@@ -17,6 +17,7 @@ from tasks.params.sections import Problems, SandboxParams, Section
 from tasks.records.problems import Problem, Split
 from tasks.records.programs import Result
 from tasks.records.search import Workflow
+from tasks.seeds import derive_seed
 
 Complete = Callable[[Sequence[str]], list[str]]
 """Questions → the policy's greedy completions."""
@@ -105,6 +106,12 @@ class Environment(Protocol):
             f"environment: {type(self).__name__} defines no problems(sizes, seed); define it, inherit WorkedAnswers, "
             "which has word problems, or set problems.source to jsonl"
         )
+
+    def fresh_problems(self, sizes: Problems, seed: int, draw: str) -> list[Problem]:
+        """`sizes.test` problems like those of the split test; each `draw` gives others. A better policy is confirmed on
+        them: those of another seed, unless overridden where the seed decides about kinds of problems, too.
+        """
+        return self.problems(sizes, derive_seed(seed, "confirm", draw))["test"]
 
     def check_problems(
         self, problems: Mapping[str, Problem], sandbox: SandboxParams  # noqa: ARG002

@@ -58,6 +58,7 @@ class Tracking(Section):
 class Scheduling(Section):
     """`seconds`: stage → time limit. `flows/preflight.py` checks the names. `keep`: runs whose results stay."""
 
+    start: Literal["latest", "champion"]
     retries: Annotated[int, Field(ge=0, le=20, strict=True)]
     seconds: dict[str, Annotated[float, Field(gt=0, le=31_536_000)]]
     keep: Annotated[int, Field(ge=1, le=100_000, strict=True)] | None

@@ -89,6 +89,7 @@ class Problems(Section):
     test: Count
     dev: CountFrom0
     replay: Annotated[float, Field(ge=0, le=0.9)]
+    confirm: CountFrom0
     siblings: Annotated[int, Field(ge=0, le=16)]
     exclude: Annotated[str, Field(min_length=1)] | None
 
@@ -323,6 +324,7 @@ class PromotionParams(Section):
     approve: Literal["auto", "person"]
     keep: Annotated[int, Field(ge=0, le=100, strict=True)]
     margin: Annotated[float, Field(gt=0, le=1)]
+    measure: Literal["greedy", "sampled"]
 
 
 class Update(Section):

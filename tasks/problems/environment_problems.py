@@ -39,11 +39,12 @@ def checked_problems(written: Mapping[Split, Sequence[Problem]], params: Params)
     occurs twice: a test question that train has too would be measured as learned.
     """
     where = f"environment: {params.environment.name}.problems"
-    problems: dict[Split, list[Problem]] = {split: list(written.get(split, ())) for split in get_args(Split)}
+    splits = (split for split in get_args(Split) if split != "confirm")  # written when a policy is confirmed
+    problems: dict[Split, list[Problem]] = {split: list(written.get(split, ())) for split in splits}
     ids: dict[str, str] = {}
     questions: dict[str, str] = {}
     for split, listed in problems.items():
-        size = getattr(params.problems, split)
+        size = params.problems.splits[split]
         if len(listed) != size:
             raise GraftError(f"{where}: {len(listed)} problems for {split}, problems.{split} is {size}; return as many")
         for problem in listed:

@@ -20,7 +20,9 @@ TRUSTED = "trusted"
 def split_problems(
     name: str, problems: Sequence[Problem], params: Problems, seed: int, known: KnownProblems = NOTHING
 ) -> dict[Split, list[Problem]]:
-    """Assign the problems to splits, independent of the order of the lines; the rest is unused.
+    """Assign the problems to splits, independent of the order of the lines.
+
+    Of what is left up to `problems.confirm` are set aside, from the end of the ranks; the rest is unused.
 
     More train or dev problems do not change test and validation. Where lines have the column TRUSTED, validation is of
     those alone in which it is true. `known`: by the policy that the run continues. Raises GraftError if there are too
@@ -49,7 +51,9 @@ def split_problems(
     dev = _first(ranked, params.dev, (testable & learnable) - ids_of(block))
     _check_size(name, "dev", len(dev), params.dev, "learnt from or was tested on")
     validation, train = (validation, block) if trusts else (block[: params.validation], block[params.validation :])
-    return {"dev": dev, "validation": validation, "test": test, "train": train}
+    left = (testable & learnable) - ids_of(block) - ids_of(dev)
+    confirm = _first(ranked[::-1], params.confirm, left)
+    return {"dev": dev, "validation": validation, "test": test, "train": train, "confirm": confirm}
 
 
 def ids_of(problems: Iterable[Problem]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Stage `problems`: the problems of four splits, written by the environment or read from files."""
+"""Stage `problems`: the problems of the splits, written by the environment or read from files."""
 
 import logging
 from os.path import isfile
@@ -24,7 +24,7 @@ UNRECORDED = (
 
 
 def run(layout: Layout, params: Params, round: int | None = None) -> None:  # noqa: ARG001 - all stages look alike
-    """Write `problems/{train,validation,test,dev}.jsonl`, and what the run's policy will have learnt from."""
+    """Write `problems/{train,validation,test,dev,confirm}.jsonl`, and what the run's policy will have learnt from."""
     base = layout.root / params.policy.base
     if isfile(base / "lineage.json") and not isfile(base / KNOWN):
         logger.warning(UNRECORDED.format(base=params.policy.base))
@@ -45,7 +45,7 @@ def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     """The problems of all splits, the environment's or from the file of `problems.path`."""
     known = read_known(layout.root / params.policy.base)
     if params.problems.source == "environment":
-        return written_problems(environment_in(layout.root, params), params, known)
+        return {**written_problems(environment_in(layout.root, params), params, known), "confirm": []}
     path, reader = params.problems.path, make_reader(layout.root, params)
     texts = ((name, problem_text(name, file), file.name) for name, file in problem_files(layout.root, path).items())
     return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed, known)

@@ -12,7 +12,7 @@ from tasks.promote.challenger import ask_approval, keep_challenger, remove_chall
 from tasks.promote.champion import Challenger, champions_in_line, promote_policy, read_champion, read_history, utc_now
 from tasks.promote.gate import decide_promotion
 from tasks.promote.kept_sets import kept_after, kept_results, unlearnt_places
-from tasks.promote.opponent import gate_values, opponent_results, read_outcomes, results_of
+from tasks.promote.opponent import compared_by, confirmed, gate_values, opponent_results, read_outcomes, results_of
 from tasks.promote.retention import hold_back
 from tasks.records.policy import Lineage
 from tasks.records.problems import Problem
@@ -22,7 +22,7 @@ from tasks.statistics.intervals import difference_interval
 from tasks.statistics.learning_curves import headline, pass_at_k_table
 from tasks.statistics.problem_profile import profile_of
 
-LEVELS = {"pass_at_1", "champion_pass_at_1", "difference", "low", "high", "value", "champion_value"}
+LEVELS = {"pass_at_1", "champion_pass_at_1", "difference", "low", "high", "value", "champion_value", "detectable"}
 """Fields of the decision that are metrics of the stage."""
 
 
@@ -40,7 +40,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     if champion == present:
         write_text(layout.promotion, read_text(layout.champion / "promotion.json"))
     else:
-        ours = results_of(read_outcomes(layout, "after"))
+        gate = compared_by(environment_in(layout.root, params), params)
+        ours = results_of(read_outcomes(layout, "after"), gate)
         theirs = opponent_results(layout, params, champion)
         places, count = unlearnt_places(layout), len(ours.right)
         ours, theirs = ours.at(places), theirs.at(places)
@@ -51,12 +52,14 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             champion.version if champion else None,
             derive_seed(params.seed, "promote"),
             champions_in_line(read_history(layout.champion))[1].get(version),
-            gate_values(layout, environment_in(layout.root, params).gate, ours, theirs),
+            gate_values(layout, gate, ours, theirs),
         )
         if len(places) < count:
             told = f"{decision.reason}; on {len(places)} of {count} test problems: the champion learnt from the others"
             decision = decision.model_copy(update={"reason": told})
         decision = hold_back(decision, kept_results(layout, params, champion), params.promotion.margin)
+        if decision.promoted:
+            decision = confirmed(layout, params, decision, champion)
         if decision.promoted and params.promotion.approve == "person":
             decision = ask_approval(decision)
         write_json(layout.promotion, decision)
@@ -69,7 +72,11 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         elif decision.approval:
             keep_challenger(layout, challenger)
     decision = read_json(layout.promotion, Promotion)
-    write_json(layout.metrics("promote"), {"promoted": int(decision.promoted), **decision.model_dump(include=LEVELS)})
+    numbers = {"promoted": int(decision.promoted), **decision.model_dump(include=LEVELS)}
+    if decision.confirmation:
+        lead = decision.confirmation.model_dump(include={"difference", "low", "high"})
+        numbers |= {f"confirmed_{name}": value for name, value in lead.items()}
+    write_json(layout.metrics("promote"), numbers)
     first, last = (read_metrics(layout, f"evaluate@{name}") for name in ("before", "after"))
     write_text(layout.pass_at_k, pass_at_k_table(first, last))
     numbers = _headline(layout, params, decision, last)

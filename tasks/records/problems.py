@@ -108,4 +108,4 @@ class Problem(Record):
         return self.model_copy(update={**dict(first), "siblings": variants})
 
 
-Split = Literal["train", "validation", "test", "dev"]
+Split = Literal["train", "validation", "test", "dev", "confirm"]

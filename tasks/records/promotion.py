@@ -32,6 +32,17 @@ class KeptResult(Record):
     lost: bool  # it may be worse by more than `promotion.margin`
 
 
+class Confirmation(Record):
+    """A better policy and its opponent on problems that no gate has seen."""
+
+    problems: int
+    fresh: bool  # written for this policy; else lines of a file that are used for nothing else
+    uses: int  # the most policies that one of the problems was used for, with this one
+    difference: float  # of what the gate compares
+    low: float  # with `high`: its interval of 90 %, so that it is above `low` with 95 %
+    high: float
+
+
 class Promotion(Record):
     """Decision whether a run's policy becomes the champion: `run/promotion.json`."""
 
@@ -44,11 +55,31 @@ class Promotion(Record):
     low: float
     high: float
     kept: list[KeptResult] = Field(default=[], exclude_if=not_)  # on the kept sets, with `promotion.keep`
+    worse: bool = Field(default=False, exclude_if=not_)  # by more than chance, or a measure that the gate keeps is lost
     version: str
     champion_version: str | None  # None: there was no champion; compared with the run's initial policy
-    measure: str | None = Field(default=None, exclude_if=lambda value: value is None)  # of the environment's own gate
-    value: float | None = Field(default=None, exclude_if=lambda value: value is None)  # its mean, over the samples
-    champion_value: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    problems: int | None = Field(default=None, exclude_if=lambda own: own is None)  # that both were tested on
+    detectable: float | None = Field(default=None, exclude_if=lambda own: own is None)  # least lead that they show
+    confirmation: Confirmation | None = Field(default=None, exclude_if=lambda own: own is None)
+    measure: str | None = Field(default=None, exclude_if=lambda own: own is None)  # of a gate other than greedy pass@1
+    value: float | None = Field(default=None, exclude_if=lambda own: own is None)  # its mean, over the samples
+    champion_value: float | None = Field(default=None, exclude_if=lambda own: own is None)
+
+    @property
+    def lead(self) -> tuple[float, float, float]:
+        """The lead with its interval; the confirmed one, if there is: that by which it was chosen is too high."""
+        found = self.confirmation or self
+        return found.difference, found.low, found.high
+
+    @property
+    def power(self) -> str:
+        """The smallest lead that the test problems could have shown, in words; "" where it is not known."""
+        if self.problems is None or self.detectable is None:
+            return ""
+        return (
+            f"The smallest lead that {self.problems:,} test problems like these show (4 times of 5): "
+            f"{self.detectable:.3f}; a third of it takes {9 * self.problems:,}."
+        )
 
 
 class Champion(Record):
@@ -57,6 +88,14 @@ class Champion(Record):
     version: str
     test_sha256: str  # of the test problems of `champion/outcomes.jsonl`
     environment: str | None = None  # that it was trained in; champions before there were several name none
+
+
+class Latest(Record):
+    """The policy that the next scheduled run starts from: `latest/latest.json`."""
+
+    version: str
+    champion: str | None  # version of the champion by then; None: there was none
+    environment: str | None  # as in `Champion`
 
 
 SuccessionKind = Literal["promoted", "approved", "rolled back"]

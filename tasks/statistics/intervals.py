@@ -18,6 +18,9 @@ RESAMPLES = 10_000
 CONFIDENCE = 0.95
 """Of all intervals, and so of the promotion gate."""
 
+POWER = 0.8
+"""Chance with which a detectable difference is seen."""
+
 RESAMPLE_BATCH = 1000  # resamples drawn together, so that memory stays below BATCH × problems numbers
 
 
@@ -65,17 +68,43 @@ def wilson_interval(values: Sequence[float]) -> Estimate:
 
 
 def difference_interval(
-    after: Sequence[float], before: Sequence[float], seed: int, resamples: int = RESAMPLES
+    after: Sequence[float],
+    before: Sequence[float],
+    seed: int,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """Mean of after − before over the same M problems: paired, so a problem is hard or easy for both sides.
 
     Values within [0, 1]. Raises ValueError where the lengths differ.
     """
     differences = [a - b for a, b in zip(after, before, strict=True)]
-    return _interval(differences, (-1.0, 1.0), resamples, seed)
+    return _interval(differences, (-1.0, 1.0), resamples, seed, confidence)
 
 
-def _interval(values: Sequence[float], span: tuple[float, float], resamples: int, seed: int) -> Estimate:
+def detectable_difference(after: Sequence[float], before: Sequence[float]) -> float:
+    """The smallest mean of after − before that M problems like these show: its interval then lies above 0 with POWER.
+
+        (z of 97.5 % + z of POWER) s / √M
+
+    s is the standard deviation of the differences of the M pairs, not below √(1 / M): as if one problem differed. A
+    third of it takes 9 M problems. (Cohen 1988, Statistical Power Analysis for the Behavioral Sciences, 2.4.) Raises
+    ValueError where there are no pairs, or the lengths differ.
+    """
+    from statistics import NormalDist, fmean
+
+    differences = [a - b for a, b in zip(after, before, strict=True)]
+    if not differences:
+        raise ValueError("no problems to compare")
+    mean, count = fmean(differences), len(differences)
+    variance = math.fsum((each - mean) ** 2 for each in differences) / max(count - 1, 1)
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) + NormalDist().inv_cdf(POWER)
+    return z * math.sqrt(max(variance, 1 / count) / count)
+
+
+def _interval(
+    values: Sequence[float], span: tuple[float, float], resamples: int, seed: int, confidence: float = CONFIDENCE
+) -> Estimate:
     import numpy as np
     from scipy.stats import bootstrap
 
@@ -84,20 +113,20 @@ def _interval(values: Sequence[float], span: tuple[float, float], resamples: int
     data = np.asarray(values, dtype=np.float64)
     mean = float(data.mean())
     if np.all(data == data[0]):
-        return Estimate(mean, *_constant(float(data[0]), len(data), span))
+        return Estimate(mean, *_constant(float(data[0]), len(data), span, confidence))
     ends = bootstrap(
         (data,),
         np.mean,
         n_resamples=resamples,
         batch=RESAMPLE_BATCH,
-        confidence_level=CONFIDENCE,
+        confidence_level=confidence,
         method="percentile",
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return Estimate(mean, float(ends.low), float(ends.high))
 
 
-def _constant(value: float, count: int, span: tuple[float, float]) -> tuple[float, float]:
+def _constant(value: float, count: int, span: tuple[float, float], confidence: float) -> tuple[float, float]:
     """The interval of `count` equal values, where resampling has nothing to vary.
 
     All at one end of the span: as wide as Clopper and Pearson's for `count` coin flips, since flipping a coin of
@@ -108,5 +137,5 @@ def _constant(value: float, count: int, span: tuple[float, float]) -> tuple[floa
     least, most = span
     if value not in span:
         return value, value
-    ends = binomtest(count if value == most else 0, count).proportion_ci(CONFIDENCE, method="exact")
+    ends = binomtest(count if value == most else 0, count).proportion_ci(confidence, method="exact")
     return least + (most - least) * float(ends.low), least + (most - least) * float(ends.high)

@@ -72,7 +72,7 @@ def test_a_policy_waits_until_a_person_promotes_it_and_no_stage_becomes_stale(
 
 
 @pytest.mark.slow
-def test_scheduled_runs_go_on_from_the_champion_and_not_from_what_waits(
+def test_scheduled_runs_go_on_from_the_latest_policy_and_are_compared_with_the_champion(
     by_graft: Path, tmp_path: Path, prefect_api: str
 ) -> None:
     root = tmp_path / "project"
@@ -95,12 +95,12 @@ def test_scheduled_runs_go_on_from_the_champion_and_not_from_what_waits(
     scheduled("update.beta=0.05")
     second = waiting(root)
     assert second != first
-    assert "base: scratch " in (root / "params.yaml").read_text()
-    assert decisions() == ["not approved", "nothing new, 1 ×", "waits"]
+    assert "base: latest/policy " in (root / "params.yaml").read_text()  # that of the first run
+    assert decisions() == ["not approved", "nothing new, 1 ×", "waits, latest"]
     graft(root, "promote", second)
-    assert decisions() == ["not approved", "nothing new, 1 ×", "promoted (person)"]
+    assert decisions() == ["not approved", "nothing new, 1 ×", "promoted (person), served"]
     scheduled("update.beta=0.1")
-    assert "base: champion/policy " in (root / "params.yaml").read_text()
+    assert "base: latest/policy " in (root / "params.yaml").read_text()
     assert champion_version(layout.champion) == second
     assert read_json(layout.promotion, Promotion).champion_version == second
     assert [entry.nothing_new for entry in entries(root)] == [1, 0, 0]

@@ -11,7 +11,10 @@ from pathlib import Path
 from tasks import artifacts
 from tasks.layout import Layout
 from tasks.promote.challenger import approve_challenger
+from tasks.artifacts import read_json
 from tasks.promote.champion import roll_back
+from tasks.promote.latest import keep_latest
+from tasks.records.promotion import Promotion
 
 folder, step, exchange = Path(sys.argv[1]), compile(sys.argv[2], "step", "eval"), sys.argv[3] == "True"
 CALLS = {"open", "os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir"}

@@ -16,14 +16,14 @@ from tasks.records.problems import Novelty, Problem, Split
 from tasks.seeds import derive_seed
 
 
-def generate(sizes: Problems, params: WordProblemParams, seed: int) -> dict[Split, list[Problem]]:
+def generate(sizes: Problems, params: WordProblemParams, seed: int, draw: str = "") -> dict[Split, list[Problem]]:
     """All splits, each problem with its siblings, from the grammar of events or from the fixed stories.
 
-    No question, siblings included, occurs twice.
+    No question, siblings included, occurs twice. Another `draw` gives other problems of the same kinds.
     Raises GraftError if the templates cannot give as many different questions.
     """
     if params.stories == "events":
-        return generate_from_events(sizes, params, seed)
+        return generate_from_events(sizes, params, seed, draw)
     usable = [template for template in templates() if template.operations <= params.operations]
     unseen = params.unseen_template_share
     held_out = held_out_templates(usable, seed) if unseen > 0 else []
@@ -32,11 +32,12 @@ def generate(sizes: Problems, params: WordProblemParams, seed: int) -> dict[Spli
     problems: dict[Split, list[Problem]] = {}
     for split, size in sizes.splits.items():
         marks = spread(unseen if split == "test" else 0.0, size)
-        known, unknown = cycle(seen, size, seed, split, "seen"), cycle(held_out, size, seed, split, "unseen")
+        name = f"{split}{draw}"
+        known, unknown = cycle(seen, size, seed, name, "seen"), cycle(held_out, size, seed, name, "unseen")
         problems[split] = []
         for index, new in enumerate(marks):
             template = unknown.pop() if new else known.pop()
-            rng = random.Random(derive_seed(seed, "problems", split, index))
+            rng = random.Random(derive_seed(seed, "problems", name, index))
             phrasing = rng.choice(phrasings_of(template, params.phrasings, seed))
             position = Position(split, index, not new)
             problems[split].append(write_problem(template, phrasing, position, sizes.siblings, rng, used))
@@ -82,8 +83,10 @@ DRAWS, SENSIBLE = 150, 3
 """Draws of a composition's quantities, and how many of them at least must make a sensible story."""
 
 
-def generate_from_events(sizes: Problems, params: WordProblemParams, seed: int) -> dict[Split, list[Problem]]:
-    """All splits, each problem with its siblings.
+def generate_from_events(
+    sizes: Problems, params: WordProblemParams, seed: int, draw: str = ""
+) -> dict[Split, list[Problem]]:
+    """All splits, each problem with its siblings. Another `draw` gives other problems of the same kinds.
 
     Each number of operations up to `operations` is equally frequent. Of the unseen share of the test problems every
     other one is a new composition; the others are known compositions with a new choice of tellings or, where
@@ -97,14 +100,15 @@ def generate_from_events(sizes: Problems, params: WordProblemParams, seed: int) 
     used: set[str] = set()
     problems: dict[Split, list[Problem]] = {}
     for split, size in sizes.splits.items():
+        name = f"{split}{draw}"
         draws = {
-            novelty: _cycle_lengths(new if novelty == "composition" else known, size, seed, split, novelty or "seen")
+            novelty: _cycle_lengths(new if novelty == "composition" else known, size, seed, name, novelty or "seen")
             for novelty in (None, *get_args(Novelty))
         }
         problems[split] = []
         for index, novelty in enumerate(_novelties(spread(unseen if split == "test" else 0.0, size), phrasings)):
             composition = draws[novelty].pop()
-            rng = random.Random(derive_seed(seed, "problems", split, index))
+            rng = random.Random(derive_seed(seed, "problems", name, index))
             tellings = _draw_tellings(composition, phrasings, novelty, unseen > 0, seed, rng)
             position = Position(split, index, novelty is None, novelty)
             problems[split].append(write_problem(tell(composition, tellings), 0, position, sizes.siblings, rng, used))

@@ -24,6 +24,12 @@ class WordProblems(Environment):
         """Stories of the grammar, or fixed ones."""
         return generate(sizes, self.params, seed)
 
+    def fresh_problems(self, sizes: Problems, seed: int, draw: str) -> list[Problem]:
+        """Of the same compositions, tellings and templates, and as many unseen ones; other quantities and names."""
+        from tasks.environments.word_problems.generate import generate
+
+        return generate(sizes, self.params, seed, draw)["test"]
+
     def solutions(self, problems: Sequence[Problem], sandbox: SandboxParams) -> Mapping[str, Workflow | None]:
         """The likeliest shortest program for each problem whose answers are numbers."""
         # late: it needs NumPy and the sandbox, and coldstart alone calls it

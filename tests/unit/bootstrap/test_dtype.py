@@ -8,7 +8,7 @@ import torch
 
 from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
-from tasks.model import policy as policy_module
+from tasks.model.checkpoints import base_model
 from tasks.model.checkpoints.version import verify_policy
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.sections import PolicyParams
@@ -58,13 +58,13 @@ def test_weights_that_are_trained_are_float32_on_every_device(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where a model otherwise keeps the checkpoint's type."""
-    monkeypatch.setattr(policy_module, "device_of", lambda _: "meta")
-    model = policy_module.load_model(str(base))
+    monkeypatch.setattr(base_model, "device_of", lambda _: "meta")
+    model = base_model.load_model(str(base))
     assert {w.dtype for w in model.parameters()} == {torch.bfloat16}
     monkeypatch.undo()
     whole = started(params(base, lora=None))
     assert types_of(whole) == (set(), {torch.float32})
     save_policy(whole, tmp_path / "whole", None, 0)
     assert types_of(load_policy(tmp_path / "whole")) == (set(), {torch.float32})
-    monkeypatch.setattr(policy_module, "device_of", lambda _: "meta")
+    monkeypatch.setattr(base_model, "device_of", lambda _: "meta")
     assert types_of(load_policy(tmp_path / "whole")) == (set(), {torch.float32})

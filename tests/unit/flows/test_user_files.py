@@ -31,7 +31,7 @@ EVERY_PARAM = {
 }
 READERS = {
     "environment.name": set(MODULES) - {"choose", "update"},
-    "problems.evaluator": {"problems"},
+    "problems.evaluator": {"problems", "promote"},
     "environment.prompts": set(MODULES) - {"choose", "update"},
     "policy.base": {"bootstrap"},
     "policy.prompt.file": {"bootstrap"},

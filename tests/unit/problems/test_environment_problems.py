@@ -80,7 +80,7 @@ def test_the_documented_environment_writes_problems_and_what_its_policy_learns(r
 
 
 @pytest.mark.parametrize(("change", "why"), [
-    (("range(getattr(sizes, split))", "range(3)"), "3 problems for train, problems.train is 6; return as many"),
+    (("range(size)", "range(3)"), "3 problems for train, problems.train is 6; return as many"),
     (('f"{split}-{number}"', '"p"'), "the problem_id 'p' is in train and again in train; write another"),
     (("new = words(5, seed)", 'new = iter("abcdefgh" * 9)'), "the question 'a' is in train and again in train"),
     (("def problems(", "def puzzles("), "Backwards defines no problems.*or set problems.source to jsonl"),

@@ -22,8 +22,8 @@ REPOSITORY = Path(__file__).parents[3]
 GOOD = '{"question": "2 and 3?", "answer": 5}'
 
 
-def params_of(train: int, validation: int, test: int, dev: int = 0) -> Problems:
-    sizes = {"train": train, "validation": validation, "test": test, "dev": dev}
+def params_of(train: int, validation: int, test: int, dev: int = 0, confirm: int = 0) -> Problems:
+    sizes = {"train": train, "validation": validation, "test": test, "dev": dev, "confirm": confirm}
     return Problems(source="jsonl", path="", evaluator="format", **sizes, siblings=0, replay=0.0, exclude=None)
 
 
@@ -56,6 +56,7 @@ def test_validation_is_of_trusted_lines_where_lines_say_so() -> None:
         "validation": 15,
         "test": 10,
         "dev": 0,
+        "confirm": 0,
     }
     assert all(problem.fields["trusted"] is True for problem in found["validation"])
     assert len({problem.problem_id for listed in found.values() for problem in listed}) == 45
@@ -197,4 +198,7 @@ def test_the_split_depends_on_seed_and_ids_only(seed: int, extra: int, sizes: tu
     others = split(lines, params_of(*sizes, dev=extra), seed)
     assert {**others, "dev": []} == splits
     assert len({problem.problem_id for listed in others.values() for problem in listed}) == sum(sizes) + extra
+    aside = split(lines, params_of(*sizes, confirm=extra), seed)
+    assert {**aside, "confirm": []} == splits
+    assert len({problem.problem_id for listed in aside.values() for problem in listed}) == sum(sizes) + extra
     assert split(sums(40), params_of(20, 10, 10), 0) != split(sums(40), params_of(20, 10, 10), 1)

@@ -16,8 +16,8 @@ from tasks.records.problems import Problem, Split
 from tasks.sources.user_modules import digest_modules
 from tests.support.stage_params import REPOSITORY, shipped_params, stage_params
 
-SIZES = {"train": 20, "validation": 8, "test": 12}
-NAMES = ["dev.jsonl", "known.json", "replay.jsonl", "test.jsonl", "train.jsonl", "validation.jsonl"]
+SIZES, NONE = {"train": 20, "validation": 8, "test": 12}, {"dev": 0, "confirm": 0}
+NAMES = ["confirm.jsonl", "dev.jsonl", "known.json", "replay.jsonl", "test.jsonl", "train.jsonl", "validation.jsonl"]
 FILES = ["metrics/problems.json", *(f"problems/{name}" for name in NAMES)]
 
 
@@ -35,7 +35,14 @@ def test_generated_problems_are_the_same_bytes_again_and_dev_problems_change_no_
     layout = Layout(tmp_path / "here")
     problems = read_jsonl(layout.problems("train"), Problem)
     assert [problem.problem_id[:10] for problem in problems[:2]] == ["train-0000", "train-0001"]
-    numbers = {**SIZES, "dev": 0, "templates": pytest.approx(30, abs=12), "with_siblings": 1.0, "test_unseen": 0.25}
+    numbers = {
+        **SIZES,
+        "dev": 0,
+        "confirm": 0,
+        "templates": pytest.approx(30, abs=12),
+        "with_siblings": 1.0,
+        "test_unseen": 0.25,
+    }
     assert json.loads(layout.metrics("problems").read_text()) == numbers
     assert [name for name in FILES if here[name] != others[name]] == ["metrics/problems.json", "problems/dev.jsonl"]
     assert here["problems/dev.jsonl"] == b""

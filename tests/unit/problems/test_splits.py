@@ -23,7 +23,9 @@ POOL = 240
 
 def sizes_of(train: int = 40, validation: int = 10, test: int = 20, dev: int = 0) -> Problems:
     sizes = {"train": train, "validation": validation, "test": test, "dev": dev}
-    return Problems(source="jsonl", path="", evaluator="format", **sizes, siblings=0, replay=0.0, exclude=None)
+    return Problems(
+        source="jsonl", path="", evaluator="format", **sizes, confirm=0, siblings=0, replay=0.0, exclude=None
+    )
 
 
 def problem_of(problem_id: str, question: str, sibling: str | None = None) -> Problem:
@@ -114,7 +116,7 @@ def test_a_file_with_no_line_to_spare_is_split_on_each_night_of_a_sliding_window
     for night in range(12):
         listed = FORMS[0][10 * night : 10 * night + 70 + dev]
         splits = split_problems("data", listed, sizes, 0, known)
-        assert {split: len(own) for split, own in splits.items()} == dict(sizes.splits)
+        assert {split: len(own) for split, own in splits.items()} == sizes.splits | {"confirm": 0}
         here = asked(listed)
         assert before & here <= asked(splits["test"])
         before, known = asked(splits["test"]), known.with_run(splits)
@@ -184,5 +186,5 @@ def test_an_environment_is_asked_for_more_where_a_lineage_knows_what_it_writes()
 
 def test_without_a_record_the_splits_are_slices_of_the_ranks() -> None:
     order = sorted(FORMS[0][:90], key=lambda problem: derive_seed(3, "problems", problem.problem_id))
-    slices = {"test": order[:20], "validation": order[20:30], "train": order[30:70], "dev": order[70:75]}
+    slices = {"test": order[:20], "validation": order[20:30], "train": order[30:70], "dev": order[70:75], "confirm": []}
     assert split_problems("data", FORMS[0][:90], sizes_of(dev=5), 3) == slices

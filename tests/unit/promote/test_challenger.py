@@ -18,7 +18,9 @@ from tests.support.stage_params import stage_params
 from tests.support.tiers import nightly_but_first
 from tests.unit.promote.test_promotion_task import decision, finished_run, with_weights
 
-AUTO, PERSON = (stage_params("promote", promotion={"approve": name}) for name in ("auto", "person"))
+AUTO, PERSON = (
+    stage_params("promote", promotion={"approve": name}, problems={"confirm": 0}) for name in ("auto", "person")
+)
 
 
 def waiting_run(root: Path) -> tuple[Layout, str]:

@@ -30,7 +30,7 @@ from tasks.statistics.problem_profile import profile_of
 from tests.support.records import make_outcome
 from tests.support.stage_params import stage_params
 
-PARAMS = stage_params("promote", policy={"max_new_tokens": 96})
+PARAMS = stage_params("promote", policy={"max_new_tokens": 96}, problems={"confirm": 0})
 
 
 def outcome(problem_id: str, right: bool) -> ProblemOutcome:
@@ -217,7 +217,7 @@ def test_what_the_champion_learnt_from_decides_on_no_promotion(tmp_path: Path, l
 def test_a_policy_that_lost_the_problems_of_an_earlier_champion_is_promoted_only_without_keep(
     tmp_path: Path, make_solver: Callable[[Path, str], str]
 ) -> None:
-    keeps = stage_params("promote", policy={"max_new_tokens": 96}, promotion={"keep": 1})
+    keeps = stage_params("promote", policy={"max_new_tokens": 96}, promotion={"keep": 1}, problems={"confirm": 0})
     code = "def solve(problem):\n    n = numbers(problem)\n    return n[0] {} n[1]\n"
     layout = finished_run(tmp_path, "", before=10, after=25)
     first = make_solver(layout.run_policy, code.format("*"))

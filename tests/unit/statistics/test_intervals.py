@@ -11,6 +11,7 @@ from tasks.statistics.intervals import (
     WILSON_BELOW,
     Estimate,
     bootstrap_interval,
+    detectable_difference,
     difference_interval,
     mean_interval,
     wilson_interval,
@@ -111,3 +112,17 @@ def test_sides_of_other_lengths_and_no_problems_are_refused() -> None:
         difference_interval([1.0], [1.0, 0.0], 0, 500)
     with pytest.raises(ValueError, match="no problems"):
         mean_interval([], 0, 500)
+
+
+def test_a_detectable_difference_is_seen_in_four_of_five_samples() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.random(200) < 0.5
+    after = before ^ (rng.random(200) < 0.2)
+    least = detectable_difference(after.astype(float), before.astype(float))
+    spread = np.std(after.astype(float) - before, ddof=1)
+    drawn = rng.normal(least, spread, size=(4000, 200))
+    seen = drawn.mean(1) - 1.96 * drawn.std(1, ddof=1) / np.sqrt(200) > 0
+    assert seen.mean() == pytest.approx(0.8, abs=0.02)
+    ninefold = detectable_difference(np.tile(after.astype(float), 9), np.tile(before.astype(float), 9))
+    assert ninefold == pytest.approx(least / 3, rel=0.01)
+    assert detectable_difference([1.0] * 100, [1.0] * 100) > 0

@@ -24,6 +24,7 @@ def promotion(low: float, high: float, champion: str | None, version: str = "new
         difference=(low + high) / 2,
         low=low,
         high=high,
+        worse=high < 0 and "measure" not in more,
         version=version,
         champion_version=champion,
         **more,

@@ -10,11 +10,12 @@ import pytest
 from flows.history.run_history import Entry, count_nothing_new, entries, write_entry
 from flows.process.workspace_lock import exclusive_lock, shared_lock
 from flows.reports.history import WIDTH, print_history
-from tasks.artifacts import write_text
+from tasks.artifacts import write_json, write_text
 from tasks.core.console import PlainConsole
 from tasks.layout import Layout
 from tasks.promote.challenger import approve_challenger, ask_approval
-from tests.support.champions import NOW, keep_weights
+from tasks.records.promotion import Latest
+from tests.support.champions import NOW, keep_weights, promote_weights
 from tests.support.records import make_promotion
 from tests.support.valid_files import ENTRY
 
@@ -91,7 +92,19 @@ def test_who_approved_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str
         write_entry(tmp_path, night(number, decision=ask_approval(make_promotion(version=version))))
     assert [line.split("  ")[-1] for line in shown(tmp_path, capsys)] == ["not approved", "waits"]
     approve_challenger(Layout(tmp_path), version, "", NOW)
-    assert [line.split("  ")[-1] for line in shown(tmp_path, capsys)] == ["not approved", "promoted (person)"]
+    assert [line.split("  ")[-1] for line in shown(tmp_path, capsys)] == ["not approved", "promoted (person), served"]
+
+
+def test_what_is_served_what_is_latest_and_what_was_left_behind_are_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout, version = Layout(tmp_path), promote_weights(tmp_path, "served")
+    write_json(layout.latest / "latest.json", Latest(version="late", champion=version, environment="workflow"))
+    for number, fields in enumerate(({}, {"worse": True, "version": "w"}, {"version": "late"}), start=1):
+        decision = make_promotion(**{"promoted": number == 1, "version": version} | fields)
+        write_entry(tmp_path, night(number, scheduled=True, decision=decision))
+    words = [line.split("  ")[-1] for line in shown(tmp_path, capsys)]
+    assert words == ["promoted (auto), served", "left behind", "not promoted, latest"]
 
 
 def test_an_entry_of_an_older_version_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
