@@ -98,7 +98,8 @@ def test_each_param_makes_stale_what_may_see_it_and_nothing_else(with_params: Ca
     ("assignments", "stale"),
     [
         (["rounds=3"], {*(f"{stage}@3" for stage in ROUND), "choose"} | rounds_of("validate")),  # is it the last?
-        (["problems.dev=4", "evaluation.every=1"], {"problems"} | rounds_of("validate")),
+        # promote: a policy is confirmed on problems that are in no split
+        (["problems.dev=4", "evaluation.every=1"], {"problems", "promote"} | rounds_of("validate")),
     ],
 )
 def test_more_rounds_keep_the_first_ones_and_comparing_them_makes_none_stale(
