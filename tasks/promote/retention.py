@@ -50,6 +50,7 @@ def compare_kept(
 ) -> KeptResult:
     """The comparison on a kept set. `values`, `champion_values` [M]: what is compared; `lower`: less is better."""
     difference = difference_interval(values, champion_values, seed)
+    low, high = (-difference.high, -difference.low) if lower else (difference.low, difference.high)
     return KeptResult(
         name=kept.name,
         problems=len(values),
@@ -58,13 +59,18 @@ def compare_kept(
         difference=difference.mean,
         low=difference.low,
         high=difference.high,
-        lost=(-difference.high if lower else difference.low) <= -margin,
+        lost=low <= -margin,
+        worse=high < 0,
     )
 
 
 def hold_back(decision: Promotion, results: Sequence[KeptResult], margin: float) -> Promotion:
-    """The decision with these results, against a policy that may have lost more than the margin on one of the sets."""
-    decision = decision.model_copy(update={"kept": list(results)})
+    """The decision with these results, against a policy that may have lost more than the margin on one of the sets.
+
+    One that is worse there by more than chance is `worse`, so that later runs are not built on it.
+    """
+    worse = decision.worse or any(each.lost and each.worse for each in results)
+    decision = decision.model_copy(update={"kept": list(results), "worse": worse})
     lost = ", ".join(each.name for each in results if each.lost)
     if not (lost and decision.promoted):
         return decision

@@ -30,6 +30,7 @@ class KeptResult(Record):
     low: float
     high: float
     lost: bool  # it may be worse by more than `promotion.margin`
+    worse: bool  # by more than chance
 
 
 class Confirmation(Record):

@@ -63,6 +63,7 @@ def test_a_policy_is_held_back_unless_a_loss_of_the_margin_is_ruled_out() -> Non
         result = compared(ours, same)
         decision = hold_back(better(), [result], 0.1)
         assert (result.lost, decision.promoted, decision.kept) == (lost, not lost, [result])
+        assert decision.worse == (ours == worse)  # left behind
     held = hold_back(better(), [compared(same, same), compared(worse, same)], 0.1)
     end = "; but it may have lost more than promotion.margin 0.1 on the earlier test problems of a.jsonl (2864c512)"
     assert held.reason.startswith("not promoted: 1.000 beats the champion's 0.000 by 1.000")
@@ -78,6 +79,7 @@ def test_a_set_that_is_too_small_to_rule_a_loss_out_holds_back_too() -> None:
     ours, theirs = [1.0] * 8 + [0.0, 0.0, 1.0, 1.0], [1.0] * 10 + [0.0, 0.0]
     assert compared(ours, theirs).difference == 0
     assert compared(ours, theirs).lost
+    assert not hold_back(better(), [compared(ours, theirs)], 0.1).worse
     assert not compared(ours * 40, theirs * 40).lost
 
 
