@@ -18,6 +18,7 @@ Kind = Literal[
     "policy.worse",  # than the champion, by more than chance
     "champion.unbeaten",
     "rewards.err",  # as the audit found
+    "rewards.mislead",  # they rise while the policy gets worse
     "contract.broken",  # by new problem files
     "test",
 ]
@@ -57,9 +58,16 @@ def missed_alerts(times: Sequence[datetime]) -> list[Alert]:
 
 
 def result_alerts(
-    entry: Entry, promotion: Promotion, audits: Mapping[int, RewardAudit], memory: Memory, limit: int | None
+    entry: Entry,
+    promotion: Promotion,
+    audits: Mapping[int, RewardAudit],
+    divergence: Sequence[str],
+    memory: Memory,
+    limit: int | None,
 ) -> tuple[list[Alert], Memory]:
-    """The alerts of a run that succeeded, and what is to be remembered of it. `audits`: by round.
+    """The alerts of a run that succeeded, and what is to be remembered of it.
+
+    `audits`: by round. `divergence`: `divergence_remarks` of its rounds.
 
     `limit`: an alert after this number of runs in a row that did not beat the champion, and after each further one;
     None: never.
@@ -81,4 +89,6 @@ def result_alerts(
     erring = [f"round {round}: {audit.sentence}" for round, audit in audits.items() if audit.answer == "err"]
     if erring:
         alerts.append(alert_of("rewards.err", entry, "; ".join(erring)))
+    if divergence:
+        alerts.append(alert_of("rewards.mislead", entry, "; ".join(divergence)))
     return alerts, memory.model_copy(update={"champion": champion, "unbeaten": unbeaten})

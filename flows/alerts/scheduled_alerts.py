@@ -23,12 +23,14 @@ from flows.process.exit_codes import failure_line
 from flows.process.workspace_lock import SCHEDULED_RUN, WorkspaceLockedError, exclusive_lock
 from flows.reports.publish import failure
 from tasks.artifacts import read_json, write_json
+from tasks.core.metrics_files import read_metrics
 from tasks.core.terminal import print_warning, warn_of_errors
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records.promotion import Promotion
 from tasks.records.selection import RewardAudit
+from tasks.reward.metrics import divergence_remarks
 
 PREFIX = "Flow run encountered an exception: "
 """The beginning of Prefect's message of a run that failed."""
@@ -126,7 +128,16 @@ def _results(layout: Layout) -> list[Alert]:
         promotion = read_json(layout.promotion, Promotion)
         files = {number: layout.audit(number) for number in range(1, params.rounds.last + 1)}
         audits = {number: read_json(file, RewardAudit) for number, file in files.items() if file.is_file()}
-        alerts, memory = result_alerts(entry, promotion, audits, memory, params.machine.alerts.unbeaten)
+        rewards, dev = (
+            {
+                number: read_metrics(layout, f"{stage}@{number}")
+                for number in files
+                if layout.metrics(stage, number).exists()
+            }
+            for stage in ("reward", "validate")
+        )
+        divergence = divergence_remarks(rewards, {number: numbers for number, numbers in dev.items() if numbers})
+        alerts, memory = result_alerts(entry, promotion, audits, divergence, memory, params.machine.alerts.unbeaten)
     _write(layout.root, memory)
     return alerts
 

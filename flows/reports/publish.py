@@ -98,6 +98,11 @@ def summary_of(record: RunRecord) -> str:
     ]
     head = [[f"{len(record.outcomes['after'])} test problems", "before", "after", "change"], ["---"] * 4]
     table = (f"| {' | '.join(row)} |" for row in (*head, *rows))
-    lines = [*([record.power] if record.power else []), *record.selection_lines, *record.audit_lines]
+    lines = [
+        *([record.power] if record.power else []),
+        *record.divergence,
+        *record.selection_lines,
+        *record.audit_lines,
+    ]
     lines += [f"On {line}." for line in record.kept]
     return "\n".join([record.decision, "", *table, *(f"\n{line}" for line in lines)])

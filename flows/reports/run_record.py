@@ -33,6 +33,7 @@ from tasks.records.promotion import Promotion
 from tasks.records.record import Number, Record
 from tasks.records.selection import REMEDY, RewardAudit, Selected
 from tasks.reward.histogram import RewardBin, read_histogram
+from tasks.reward.metrics import divergence_remarks
 from tasks.statistics.influence_histogram import influence_histogram
 
 When = Literal["before", "after"]
@@ -163,6 +164,15 @@ class RunRecord(Record):
         """What the update leaves out by its params, as far as GRPO as published does not."""
         weight = self.params.get("update.negative_weight") if self.params.get("algorithm") != "ppo" else None
         return ["failures are not learned from (update.negative_weight 0)"] if weight in ("0", "0.0") else []
+
+    @property
+    def divergence(self) -> list[str]:
+        """A line for each measure by which the policy got worse while the mean reward rose."""
+        rewards, dev = (
+            {n: numbers for n in range(1, self.rounds + 1) if (numbers := self.metrics.get(f"{stage}@{n}"))}
+            for stage in ("reward", "validate")
+        )
+        return [f"{line[0].upper()}{line[1:]}." for line in divergence_remarks(rewards, dev)]
 
     @property
     def remedies(self) -> list[str]:

@@ -11,7 +11,7 @@ from tasks.known_problems import read_known, unknown
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.promote.champion import read_kept
-from tasks.promote.opponent import measured
+from tasks.promote.opponent import measure
 from tasks.promote.retention import HALF, compare_kept, sets_after, sets_to_compare
 from tasks.records.problems import Problem
 from tasks.records.promotion import Champion, KeptResult, KeptSet
@@ -50,7 +50,7 @@ def kept_results(layout: Layout, params: Params, champion: Champion | None) -> l
         for problem in each.problems
     ]
     folders, gate = (layout.run_policy, layout.champion / "policy"), environment_in(layout.root, params).gate
-    ours, theirs = (iter(measured(layout, params, folder, problems).compared) for folder in folders)
+    ours, theirs = (iter(measure(layout, params, folder, problems).compared) for folder in folders)
     results = []
     for number, each in enumerate(kept):
         values, champion_values = ([next(side) for _ in each.problems] for side in (ours, theirs))

@@ -71,7 +71,7 @@ def opponent_results(layout: Layout, params: Params, champion: Champion | None) 
         if gate is None or None not in known.values:
             return known
     problems = read_jsonl(layout.problems("test"), Problem)
-    return measured(layout, params, opponent_policy(layout, champion), problems)
+    return measure(layout, params, opponent_policy(layout, champion), problems)
 
 
 def opponent_policy(layout: Layout, champion: Champion | None) -> Path:
@@ -82,7 +82,7 @@ def opponent_policy(layout: Layout, champion: Champion | None) -> Path:
     return layout.champion / "policy"
 
 
-def measured(layout: Layout, params: Params, folder: Path, problems: Sequence[Problem]) -> Results:
+def measure(layout: Layout, params: Params, folder: Path, problems: Sequence[Problem]) -> Results:
     """Results of the policy in `folder` on problems, with samples only where the gate compares them."""
     from tasks.model.rollouts.attempts import evaluate_policy  # imports torch; without a call results are known
 
@@ -100,7 +100,7 @@ def share_right(attempts: Sequence[Attempt]) -> float:
     return sum(each.samples for each in attempts if each.right) / sum(each.samples for each in attempts)
 
 
-def confirmed(layout: Layout, params: Params, decision: Promotion, champion: Champion | None) -> Promotion:
+def confirm(layout: Layout, params: Params, decision: Promotion, champion: Champion | None) -> Promotion:
     """The decision on a policy that has passed the gate, after both sides were measured on problems that no gate has
     seen. With too few of them it stays, and says so; with `problems.confirm` 0 it stays."""
     if not params.problems.confirm:
@@ -110,7 +110,7 @@ def confirmed(layout: Layout, params: Params, decision: Promotion, champion: Cha
         reason = f"{decision.reason}; not confirmed: {unseen.why}; {FEWEST} are needed"
         return decision.model_copy(update={"reason": reason})
     folders = (layout.run_policy, opponent_policy(layout, champion))
-    ours, theirs = (measured(layout, params, folder, unseen.problems) for folder in folders)
+    ours, theirs = (measure(layout, params, folder, unseen.problems) for folder in folders)
     gate = compared_by(environment_in(layout.root, params), params)
     seed = derive_seed(params.seed, "promote", "confirm")
     own = None if gate is None else GateValues(gate, _known(ours.values), _known(theirs.values), ())

@@ -12,7 +12,7 @@ from tasks.promote.challenger import ask_approval, keep_challenger, remove_chall
 from tasks.promote.champion import Challenger, champions_in_line, promote_policy, read_champion, read_history, utc_now
 from tasks.promote.gate import decide_promotion
 from tasks.promote.kept_sets import kept_after, kept_results, unlearnt_places
-from tasks.promote.opponent import compared_by, confirmed, gate_values, opponent_results, read_outcomes, results_of
+from tasks.promote.opponent import compared_by, confirm, gate_values, opponent_results, read_outcomes, results_of
 from tasks.promote.retention import hold_back
 from tasks.records.policy import Lineage
 from tasks.records.problems import Problem
@@ -59,7 +59,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             decision = decision.model_copy(update={"reason": told})
         decision = hold_back(decision, kept_results(layout, params, champion), params.promotion.margin)
         if decision.promoted:
-            decision = confirmed(layout, params, decision, champion)
+            decision = confirm(layout, params, decision, champion)
         if decision.promoted and params.promotion.approve == "person":
             decision = ask_approval(decision)
         write_json(layout.promotion, decision)

@@ -18,7 +18,7 @@ from tasks.programs.sandbox.sandbox import SANDBOX_DIED
 from tasks.records.problems import Split
 from tasks.records.programs import Result, Status
 from tasks.reward.builtin_terms import COMMON, correctness, runs
-from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks
+from tasks.reward.metrics import RewardTotals, divergence_remarks, plateau_remarks, remarks
 from tasks.reward.weighted_sum import Failures, combine, first_failure, reward_group
 from tasks.trajectories import RewardedTrajectory, Trajectory
 from tests.support.groups import make_group, with_fields
@@ -199,6 +199,44 @@ def level(mean: float, error: float = 0.01) -> dict[str, float]:
 def test_a_reward_without_change_for_three_rounds_is_remarked_on(means: list[float], since: int | None) -> None:
     found = [text[: text.index(" (")] for text in plateau_remarks(dict(enumerate(map(level, means), start=1)))]
     assert found == ([f"The mean reward has not moved since round {since}"] if since else [])
+
+
+def passes(mean: float, half: float = 0.03) -> dict[str, float]:
+    return {"pass_at_1": mean, "pass_at_1_low": mean - half, "pass_at_1_high": mean + half}
+
+
+@pytest.mark.parametrize(
+    ("rewards", "own", "dev", "fell"),
+    [
+        ((0.4, 0.5), (0.5, 0.4), (), ["its own samples fell from 0.500 to 0.400"]),
+        ((0.4, 0.5), (0.5, 0.5), (0.5, 0.4), ["dev problems fell from 0.500 to 0.400"]),
+        (
+            (0.4, 0.5),
+            (0.5, 0.4),
+            (0.6, 0.4),
+            ["its own samples fell from 0.500 to 0.400", "dev problems fell from 0.6"],
+        ),
+        ((0.4, 0.5), (0.5, 0.6), (0.5, 0.6), []),  # a healthy run
+        ((0.4, 0.5), (0.5, 0.46), (0.5, 0.46), []),  # within 0.03 · √2
+        ((0.4, 0.42), (0.5, 0.4), (), []),  # within 1.96 × 0.014: the reward did not rise
+        ((0.5, 0.4), (0.5, 0.4), (), []),  # both fell: no reward misled it
+        ((0.4, 0.45, 0.5), (0.5, 0.3, 0.5), (), []),  # it came back
+        ((0.4,), (0.5,), (0.5,), []),
+        ((), (), (), []),
+    ],
+)
+def test_a_policy_that_gets_worse_while_rewards_rise_is_remarked_on(
+    rewards: tuple[float, ...], own: tuple[float, ...], dev: tuple[float, ...], fell: list[str]
+) -> None:
+    rounds = {n: level(mean) | passes(share) for n, (mean, share) in enumerate(zip(rewards, own, strict=True), start=1)}
+    lines = divergence_remarks(rounds, {2 * n: passes(share) for n, share in enumerate(dev, start=1)})
+    assert [text in line for text, line in zip(fell, lines, strict=True)] == [True] * len(fell)
+
+
+def test_without_independent_samples_or_errors_nothing_is_said_of_a_divergence() -> None:
+    rising = {1: level(0.4), 2: level(0.5)}
+    assert divergence_remarks(rising, {}) == []
+    assert divergence_remarks({n: {"epoch/mean_reward": 0.1 * n} | passes(0.9 - 0.1 * n) for n in (1, 2)}, {}) == []
 
 
 def test_groups_without_signal_are_remarked_on_where_no_term_says_it_already() -> None:
