@@ -195,8 +195,8 @@ def divergence_remarks(rewards: Mapping[int, Mapping[str, float]], dev: Mapping[
     }
     return [
         f"{rose}, while pass@1 of {of} fell from {before['pass_at_1']:.3f} to {after['pass_at_1']:.3f}, both by more "
-        "than chance: the policy learns what is rewarded, not what is right; read its completions in run/page.html, and "
-        "raise rewards.correctness over the other terms"
+        "than chance: the policy learns what is rewarded, not what is right; read its completions in run/page.html, "
+        "and raise rewards.correctness over the other terms"
         for of, (before, after) in ends.items()
         if _fell(before, after)
     ]
