@@ -30,7 +30,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records.promotion import Promotion
 from tasks.records.selection import RewardAudit
-from tasks.reward.metrics import divergence_remarks
+from tasks.statistics.divergence import divergence_remarks
 
 PREFIX = "Flow run encountered an exception: "
 """The beginning of Prefect's message of a run that failed."""

@@ -33,7 +33,7 @@ from tasks.records.promotion import Promotion
 from tasks.records.record import Number, Record
 from tasks.records.selection import REMEDY, RewardAudit, Selected
 from tasks.reward.histogram import RewardBin, read_histogram
-from tasks.reward.metrics import divergence_remarks
+from tasks.statistics.divergence import divergence_remarks
 from tasks.statistics.influence_histogram import influence_histogram
 
 When = Literal["before", "after"]

@@ -18,8 +18,9 @@ from tasks.programs.sandbox.sandbox import SANDBOX_DIED
 from tasks.records.problems import Split
 from tasks.records.programs import Result, Status
 from tasks.reward.builtin_terms import COMMON, correctness, runs
-from tasks.reward.metrics import RewardTotals, divergence_remarks, plateau_remarks, remarks
+from tasks.reward.metrics import RewardTotals, plateau_remarks, remarks
 from tasks.reward.weighted_sum import Failures, combine, first_failure, reward_group
+from tasks.statistics.divergence import divergence_remarks
 from tasks.trajectories import RewardedTrajectory, Trajectory
 from tests.support.groups import make_group, with_fields
 
