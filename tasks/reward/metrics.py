@@ -13,15 +13,13 @@ from tasks.objective.advantages import has_signal, known_rewards
 from tasks.reward.builtin_terms import correctness
 from tasks.reward.histogram import RewardBin, reward_histogram
 from tasks.reward.weighted_sum import Failures
+from tasks.statistics.intervals import CHANCE
 from tasks.statistics.pass_at_k import pass_at_k
 from tasks.statistics.plateau import describe_plateau
 from tasks.trajectories import RewardedTrajectory, Trajectory
 
 CONSTANT = 1e-12
 """Largest deviation of a term that is constant up to rounding."""
-
-CHANCE = 1.96
-"""Standard errors of a 95 % interval."""
 
 KS = (1, 5, 10)
 """k of pass@k of a round's own samples, where it has that many of a problem."""

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Mapping
 
-CHANCE = 1.96
-"""Standard errors of a 95 % interval."""
+from tasks.statistics.intervals import CHANCE
 
 
 def divergence_remarks(rewards: Mapping[int, Mapping[str, float]], dev: Mapping[int, Mapping[str, float]]) -> list[str]:

@@ -18,6 +18,9 @@ RESAMPLES = 10_000
 CONFIDENCE = 0.95
 """Of all intervals, and so of the promotion gate."""
 
+CHANCE = 1.96
+"""Standard errors of a mean that such an interval has on each side."""
+
 POWER = 0.8
 """Chance with which a detectable difference is seen."""
 

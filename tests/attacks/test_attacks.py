@@ -25,7 +25,7 @@ from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import LAYERS, SANDBOX_DIED, Program, Sandbox
 from tasks.records.programs import Result
-from tests.attacks.attack_list import ADDRESS, ATTACKS, ENDS, EXPECTED, QUESTION, SECRET
+from tests.attacks.attack_list import ADDRESS, ATTACKS, EXPECTED, PLAIN, QUESTION, SECRET, right_statuses
 from tests.support.processes import in_sessions
 
 FOLDER = ["hijack.py", "link", "secret.py", "textwrap.py"]
@@ -132,7 +132,7 @@ def run_all(pair: tuple[Sandbox, Sandbox], attacks: dict[str, str]) -> dict[str,
     """Name → result of each attack, in the first of `pair` where it may end by the clock."""
     found = {}
     for sandbox, by_the_clock in zip(pair, (True, False), strict=True):
-        names = [name for name in attacks if ("timeout" in ENDS[name]) == by_the_clock]
+        names = [name for name in attacks if ("timeout" in right_statuses(name)) == by_the_clock]
         results = sandbox.run([Program(attacks[name], (QUESTION,)) for name in names])
         found.update({name: result for name, (result,) in zip(names, results, strict=True)})
     return found
@@ -168,7 +168,7 @@ def test_nothing_is_reached(surroundings: Surroundings, layers: tuple[str, ...])
         assert len(result.error or "") <= 200
         assert not re.search(r"0x[0-9a-f]{6}|/(?:tmp|root|home|usr|proc)/", result.error or ""), name
         assert result.value is None or type(result.value) in (int, float, str)
-    wrong = {name: r for name, r in results.items() if r.status not in ENDS[name]}
+    wrong = {name: r for name, r in results.items() if r.status not in right_statuses(name)}
     assert wrong == {}
 
 
@@ -259,14 +259,14 @@ def test_chance_is_the_same_for_every_sibling_and_in_every_run() -> None:
 
 
 def test_bombs_for_the_warm_tier_end_alike_in_a_child_of_their_own() -> None:
-    plain = {name: code for name, code in ATTACKS.items() if name.startswith("plain: ") and is_plain(code)}
+    plain = {f"plain: {name}": code for name, code in PLAIN.items() if is_plain(code)}
     assert len(plain) >= 14
     bulky = {name: code + "\n#" + " not plain" * 500 for name, code in plain.items()}
     assert not any(map(is_plain, bulky.values()))
     with sandboxes() as pair:
         warm, alone = run_all(pair, plain), run_all(pair, bulky)
     for name, one in warm.items():
-        assert one == alone[name] or {one.status, alone[name].status} <= ENDS[name] != {"ok"}, name
+        assert one == alone[name] or {one.status, alone[name].status} <= right_statuses(name) != {"ok"}, name
 
 
 UNHELD = "import ctypes, json, sys\ncode = json.load(sys.stdin)\nexec(code)\nprint(solve(''))"
@@ -279,7 +279,7 @@ def test_the_attacks_are_real(surroundings: Surroundings) -> None:
         code = json.dumps(surroundings.arm(ATTACKS[name]))
         return subprocess.run([sys.executable, "-c", UNHELD], input=code, capture_output=True, text=True).stdout
 
-    for name in ("read", "loader", "read through a symlink that is there"):
+    for name in ("read", "posix read", "FileIO", "loader", "read through a symlink that is there"):
         assert SECRET in attack(f"files: {name}"), name
     assert attack("verdict: forged print") == '["ok", 7254.5, null]\n' * 2 + "1\n"
     for name in ("environment", "own environment", "a stranger's environment", "libc environment"):
@@ -288,12 +288,12 @@ def test_the_attacks_are_real(surroundings: Surroundings) -> None:
     if not os.statvfs(surroundings.folder).f_flag & os.ST_NOATIME:
         assert surroundings.harm() == ["the secret was read"]
     never_read(surroundings.folder / "secret.py")
-    for name in ("write", "libc write", "mkdir", "symlink", "hard link", "named pipe"):
+    for name in ("write", "posix write", "libc write", "mkdir", "symlink", "hard link", "named pipe"):
         attack(f"files: {name}")
         assert surroundings.harm() == ["a file in the folder"], name
         made = surroundings.folder / "made"
         made.rmdir() if name == "mkdir" else made.unlink()
-    for name in ("os.system", "libc system", "execve", "spawn"):
+    for name in ("os.system", "posix.system", "libc system", "execve", "spawn"):
         attack(f"processes: {name}")
         while not (surroundings.folder / "made").exists():  # a spawned shell may still be on its way
             pass

@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tasks.errors import GraftError
-from tasks.model.checkpoints.base_model import load_model, load_tokenizer
+from tasks.model.checkpoints.base_model import load_model
 from tasks.model.checkpoints.foreign_files import REMOTE_CODE
-from tasks.model.policy import load_policy
+from tasks.model.policy import load_policy, load_tokenizer
 from tests.support.broken_files import broken, case_numbers
 
 MODELING = """

@@ -1,7 +1,4 @@
-"""Model folders that cannot be used: each a change of a valid folder, and the words of the error that it gives.
-
-Other templates that cannot write a chat: tests/unit/bootstrap/test_prompt_formats.py.
-"""
+"""Model folders that cannot be used: each a change of a valid folder, and the words of the error that it gives."""
 
 import json
 from collections.abc import Callable
@@ -33,6 +30,18 @@ def values(name: str, **more: Any) -> Change:
         file.write_text(json.dumps(content | more))
 
     return change
+
+
+def template_of_config(content: Any) -> Change:
+    def change(folder: Path) -> None:
+        (folder / "chat_template.jinja").unlink()
+        values("tokenizer_config.json", chat_template=content)(folder)
+
+    return change
+
+
+def tokenizer_with(**more: Any) -> Change:
+    return values("tokenizer.json", **more)
 
 
 def adapter(**more: Any) -> Change:
@@ -80,10 +89,17 @@ CHARSMAP = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
 
 BROKEN: dict[str, tuple[Change, str]] = {
     "a template that loops": (template(NESTED), "chat template took over"),
+    "a template that recurses": (template("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}"), "chat template fails"),
+    "a template with a syntax error": (template("{% for %}"), "chat template fails"),
+    "a template that the sandbox refuses": (template("{{ messages.__class__.__mro__ }}"), "chat template"),
     "a template that takes all memory": (template("{{ 'a' * 10 ** 11 }}"), "chat template|takes over"),
+    "a template that refuses": (template("{{ raise_exception('no') }}"), "chat template fails"),
+    "a template that leaves out the question": (template("hello"), "leaves out the message"),
+    "a template that is a number": (template_of_config(5), "chat template|cannot be read|no tokenizer"),
+    "a template that is a list": (template_of_config([1]), "chat template|cannot be read|no tokenizer"),
     "a template that is bytes": (write("chat_template.jinja", b"\xff\xfe{{"), "no tokenizer|chat template"),
-    "a charsmap that is none": (values("tokenizer.json", normalizer=CHARSMAP), "no tokenizer|cannot be read"),
-    "a pattern that never ends": (values("tokenizer.json", pre_tokenizer={"type": "Split"}), "no tokenizer"),
+    "a charsmap that is none": (tokenizer_with(normalizer=CHARSMAP), "no tokenizer|cannot be read"),
+    "a pattern that never ends": (tokenizer_with(pre_tokenizer={"type": "Split"}), "no tokenizer"),
     "100,000 layers": (values("config.json", num_hidden_layers=100_000), "more than any model has"),
     "another number of layers": (values("config.json", num_hidden_layers=3), "lack model"),
     "another size": (values("config.json", intermediate_size=64), "other sizes"),

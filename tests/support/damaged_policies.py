@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
-from random import Random
+from typing import Any
 
 from flows.champion import export
 from tasks.artifacts import copy_folder, write_bytes
@@ -19,13 +20,11 @@ from tasks.params.sections import PolicyParams
 from tasks.promote.challenger import approve_challenger, keep_challenger
 from tasks.promote.champion import promote_policy, roll_back
 from tasks.records.policy import PromptFormat
-from tests.support.broken_files import broken
 from tests.support.champions import NOW, better_policy, waiting
 from tests.support.policies import tiny_policy
 from tests.support.stage_params import SHIPPED
 from tests.support.vllm_server import server_at
 
-CASES = 12
 PROMPT = PromptFormat(style="plain", examples=0, instructions=True, before="Q: ", after="\nA:", prefill="", stop=["\n"])
 
 
@@ -36,21 +35,59 @@ def save_whole_policy(folder: Path, seed: int = 0) -> None:
     save_policy(policy, folder, None, 1, lambda new: write_bytes(new / "value_head.safetensors", b"a head's weights"))
 
 
-def swapped(tokenizer: bytes) -> bytes:
-    """A `tokenizer.json` in which two tokens have changed places."""
-    parsed = json.loads(tokenizer)
-    vocabulary = parsed["model"]["vocab"]
-    one, other = [*vocabulary][:2]
-    vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
+def _flipped(place: Callable[[bytes], int]) -> Callable[[bytes], bytes]:
+    def damage(content: bytes) -> bytes:
+        at = place(content)
+        return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+    return damage
+
+
+def _swapped(content: bytes) -> bytes:
+    """Two tokens of a tokenizer, else the values of two keys, else two bytes have changed places."""
+    parsed = _parsed(content)
+    if not parsed:
+        other = next(place for place, byte in enumerate(content) if byte != content[0])
+        return bytes([content[other]]) + content[1:other] + content[:1] + content[other + 1 :]
+    part = parsed["model"]["vocab"] if "model" in parsed else parsed
+    names = list(part)
+    one, other = next((a, b) for a, b in pairwise(names) if part[a] != part[b])
+    part[one], part[other] = part[other], part[one]
     return json.dumps(parsed, indent=2).encode()
 
 
-def reads_alike(content: bytes, damaged: bytes) -> bool:
-    """Whether two texts are the same JSON: one where a line is repeated may be."""
+def _with_key(content: bytes) -> bytes:
+    parsed = _parsed(content)
+    return json.dumps({**parsed, "zz": 0}, indent=2).encode() if parsed else b"zz" + content
+
+
+def _without_key(content: bytes) -> bytes:
+    parsed = _parsed(content)
+    return json.dumps(dict(list(parsed.items())[1:]), indent=2).encode() if parsed else content[8:]
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
     try:
-        return bool(json.loads(content) == json.loads(damaged))
+        found = json.loads(content)
     except ValueError:
-        return False
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+WAYS: dict[str, Callable[[bytes], bytes]] = {
+    "emptied": lambda _: b"",
+    "halved": lambda content: content[: len(content) // 2],
+    "cut at the end": lambda content: content[:-2],
+    "first byte flipped": _flipped(lambda _: 0),
+    "byte of the middle flipped": _flipped(lambda content: len(content) // 2),
+    "last byte flipped": _flipped(lambda content: len(content) - 1),
+    "a byte more": lambda content: content + b"x",
+    "twice": lambda content: content * 2,
+    "filled with zeros": lambda content: bytes(len(content)),
+    "two tokens swapped": _swapped,
+    "a key more": _with_key,
+    "a key less": _without_key,
+}
 
 
 def damages(folder: Path) -> Iterator[str]:
@@ -58,13 +95,11 @@ def damages(folder: Path) -> Iterator[str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     for file in files:
         content = file.read_bytes()
-        ways = {f"case {number}": broken(content, Random(number)) for number in range(CASES)}
-        if file.name == "tokenizer.json":
-            ways["two tokens swapped"] = swapped(content)
-        for name, damaged in ways.items():
-            if damaged != content and not (file.name == "lineage.json" and reads_alike(content, damaged)):
-                write_bytes(file, damaged, durable=False)  # by another name: earlier champions may be hard links
-                yield f"{file.relative_to(folder)}: {name}"
+        for name, damage in WAYS.items():
+            damaged = damage(content)
+            assert damaged != content, (file, name)
+            write_bytes(file, damaged, durable=False)  # by another name: earlier champions may be hard links
+            yield f"{file.relative_to(folder)}: {name}"
         file.unlink()
         yield f"{file.relative_to(folder)}: removed"
         os.symlink("/nothing/there", file)

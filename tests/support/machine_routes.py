@@ -48,15 +48,25 @@ _EXACT = {
         "return str(found)", "time"
     ),
     "time anew": solve(_ANEW + "return time.time()", "sys"),
+    "monotonic anew": solve(_ANEW + "return time.monotonic_ns()", "sys"),
+    "performance counter anew": solve(_ANEW + "return time.perf_counter()", "sys"),
     "processor time anew": solve(_ANEW + "return time.process_time_ns()", "sys"),
+    "kernel's clock anew": solve(_ANEW + "return time.clock_gettime_ns(5)", "sys"),
+    "time since the start anew": solve(_ANEW + "return time.clock_gettime(7)", "sys"),
+    "date anew": solve(_ANEW + "return str(time.gmtime())", "sys"),
+    "formatted anew": solve(_ANEW + "return time.ctime() + time.asctime() + time.strftime('%c')", "sys"),
     "description of a clock": solve(_ANEW + "return str(time.get_clock_info('time'))", "sys"),
     "reloaded": solve("return importlib.reload(time).time()", "importlib, time"),
     "by its loader": solve("return time.__loader__.load_module('time').time()", "time"),
+    "of its specification": solve(
+        "m = time.__loader__.create_module(time.__spec__)\ntime.__loader__.exec_module(m)\nreturn m.time()", "time"
+    ),
     "by importlib's parts": solve("m = _imp.create_builtin(time.__spec__)\n_imp.exec_builtin(m)\nreturn m.time()",
                                   "_imp, time"),
     "of a module that keeps it": solve(
         "return sys.modules['tasks.programs.sandbox.children'].monotonic()", "sys, tasks.programs.sandbox.children"
     ),
+    "of a limit": solve("return sys.modules['tasks.programs.sandbox.children'].TimeLimit(0).deadline", "sys"),
     "of the caller's modules": solve(
         "f = sys._getframe()\nwhile 'monotonic' not in f.f_globals: f = f.f_back\nreturn f.f_globals['monotonic']()",
         "sys"
@@ -77,8 +87,12 @@ _EXACT = {
     ),
     "C's generator": solve("return sys.modules['_random'].Random().random()", "sys"),
     "random with C's seed": solve("return random.Random.__mro__[1].__new__(random.Random).random()", "random"),
+    "random anew": solve("del sys.modules['_random']\nimport _random\nreturn _random.Random().random()", "sys"),
     "libc's clock": solve(_TICKS + "libc.clock_gettime(0, space)\nreturn space[0]", LIBC),
     "libc's time": solve("return libc.time(0)", LIBC),
+    "libc's time of day": solve(_TICKS + "libc.gettimeofday(space, 0)\nreturn space[0]", LIBC),
+    "libc's coarse clock": solve(_TICKS + "libc.clock_gettime(6, space)\nreturn space[0]", LIBC),
+    "libc's C11": solve(_TICKS + "libc.timespec_get(space, 1)\nreturn space[0]", LIBC),
     "system call": solve(_TICKS + "libc.syscall(228, 0, space)\nreturn space[0]", LIBC),
     "mapped function": solve(
         _TICKS + "v = ctypes.CDLL('linux-vdso.so.1', mode=4)\nv.__getattr__('__vdso_clock_gettime')(0, space)\n"
@@ -109,6 +123,7 @@ _EXACT = {
     "usage": solve("return str(resource.getrusage(0))", "resource"),
     "uuid": solve("return str(uuid.uuid1())", "uuid"),
     "record of a log": solve("return logging.LogRecord('', 0, '', 0, '', (), None).created", "logging"),
+    "start of logging": solve("return logging._startTime", "logging"),
 }  # fmt: skip
 
 _COARSE = """
@@ -148,11 +163,13 @@ MACHINE = {
     "sysconfig": solve("return str(sysconfig.get_paths())", "sysconfig"),
     "platform": solve("return platform.platform()", "platform"),
     "processors": solve("return os.cpu_count()", "os"),
+    "processors of posix": solve("del sys.modules['posix']\nimport posix\nreturn posix.cpu_count()", "sys"),
     "usable processors": solve("return len(os.sched_getaffinity(0))", "os"),
     "configured processors": solve("return os.sysconf('SC_NPROCESSORS_ONLN')", "os"),
     "cache": solve("return os.sysconf('SC_LEVEL3_CACHE_SIZE')", "os"),
     "memory": solve("return posix.sysconf('SC_PHYS_PAGES')", "posix"),
     "host": solve("return str(os.uname())", "os"),
+    "host by socket": solve("return socket.gethostname()", "socket"),
     "host by libc": solve("b = bytes(99)\nlibc.gethostname(b, 99)\nreturn str(b)", LIBC),
     "user": solve("return getpass.getuser()", "getpass"),
     "user by its number": solve("return str([os.getuid(), os.geteuid(), os.getgid(), os.getegid()])", "os"),
@@ -173,6 +190,7 @@ MACHINE = {
         "libc.getauxval.restype = sys.modules['ctypes'].c_char_p\nreturn str(libc.getauxval(31))", LIBC
     ),
     "language": solve("return str(locale.getlocale()) + str(locale.localeconv())", "locale"),
+    "encoding": solve("return locale.getpreferredencoding() + sys.getfilesystemencoding()", "locale, sys"),
     "zone": solve("return str(time.tzname) + str(time.timezone)", "time"),
     "folder of temporary files": solve("return tempfile.gettempdir()", "tempfile"),
     "process": solve("return str([os.getpid(), os.getppid(), os.getpgrp()])", "os"),
@@ -186,11 +204,13 @@ MACHINE = {
     "limits": solve("return str([resource.getrlimit(n) for n in range(16)])", "resource"),
     "stack": "import functools, sys\n@functools.cache\ndef f(n): return n and 1 + f(n - 1)\n"
     + solve("sys.setrecursionlimit(10**6)\nreturn f(40000)"),
+    "size of a cache by its number": solve("return os.sysconf(194)", "os"),
     "root folder": solve("return str(os.stat('/')) + str(os.statvfs('/'))", "os"),
     "list of a folder": solve("return str(os.listdir('/'))", "os"),
     "processors by the kernel": solve("return open('/proc/cpuinfo').read()[:999]"),
     "mappings": solve("return open('/proc/self/maps').read()[:999]"),
     "error of an import": solve("from json import nothing"),
+    "text of an error": solve("try:\n    from json import nothing\nexcept ImportError as e: return str(e)"),
     "path of an error": solve("try:\n    from json import nothing\nexcept ImportError as e: return e.path"),
     "trace": solve("try: json.loads('{')\nexcept ValueError: return traceback.format_exc()", "json, traceback"),
     "files of frames": solve(
