@@ -1,7 +1,6 @@
 """Law: an output that is deleted or damaged is restored or rebuilt; success is never reported without the file.
 
-That `dvc` restores what `graft` wrote: tests/project/test_staleness.py. Damage of the cache itself is judged by `graft`
-alone: `dvc` takes a write-protected cached file at its word.
+Damage of the cache itself is judged by `graft` alone: `dvc` takes a write-protected cached file at its word.
 """
 
 import os
@@ -15,10 +14,11 @@ import pytest
 
 from tests.support.aftermath import Bytes, bytes_of
 from tests.support.tiers import nightly_but_first
-from tests.support.tiny_project import ADDRESSES, graft, ran
+from tests.support.tiny_project import ADDRESSES, dvc, graft, ran
 
 pytestmark = pytest.mark.slow
 
+FILE = "run/rounds/1/rewards.jsonl"
 INNER = "run/rounds/1/policy/weights.bin"
 
 
@@ -30,11 +30,16 @@ def truncate(path: Path) -> None:
     os.truncate(path, 5)
 
 
-def flip_a_bit_unseen(path: Path) -> None:
-    """Same size, same inode, same modification time to the nanosecond."""
-    before, data = path.stat(), bytearray(path.read_bytes())
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
+
+
+def flip_a_bit_unseen(path: Path) -> None:
+    """Same size, same inode, same modification time to the nanosecond."""
+    before = path.stat()
+    flip_a_bit(path)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
@@ -56,6 +61,15 @@ def test_each_output_of_each_stage_is_restored(done: Path, undisturbed: Bytes, h
     assert [line.split()[:2] for line in printed[:-1]] == [[address, "restored"] for address in ADDRESSES[:-1]]
     assert bytes_of(done) == undisturbed
     assert ran(done) in ([], ["promote"])  # whose verdict is not kept for long: it is about the champion of the moment
+
+
+@pytest.mark.parametrize("harm", nightly_but_first([flip_a_bit, delete]))
+def test_dvc_restores_what_graft_wrote(done: Path, harm: Callable[[Path], None]) -> None:
+    good = (done / FILE).read_bytes()
+    harm(done / FILE)
+    dvc(done, "repro", "-q", "--single-item", "reward@1")
+    assert (done / FILE).read_bytes() == good
+    assert ran(done) == []
 
 
 @pytest.mark.parametrize("harm", nightly_but_first([flip_a_bit_unseen, truncate, delete]))

@@ -3,15 +3,18 @@
 import os
 import shutil
 import stat
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flows.dvc_stages.site_cache import set_site_cache, site_cache
 from tasks.errors import GraftError
-from tests.support.tiny_project import graft, run
+from tests.support.tiny_project import dvc, graft, public_folder, run
 
+NOBODY = 65534
 BY_DEFAULT = {"DVC_SITE_CACHE_DIR": ""}
 """As in a user's shell; the tests' own keep it out of the machine's."""
 
@@ -102,12 +105,63 @@ def test_a_link_in_its_place_is_refused(project: Path, tmp_path: Path) -> None:
         set_site_cache(project)
 
 
-def test_dvc_keeps_its_databases_there(done: Path) -> None:
-    """By default they are where all users of the machine may write."""
-    graft(done, "status", **BY_DEFAULT)
+class Runs:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.file),)
+
+
+@pytest.fixture
+def shared(done: Path) -> Iterator[Path]:
+    """The place of the project's databases in the folder that all users of the machine share."""
     code = "from dvc.repo import Repo; print(Repo('.').site_cache_dir)"
     place = Path(run(done, sys.executable, "-c", code, **BY_DEFAULT).stdout.strip())
-    assert place.is_relative_to(site_cache(done))
-    assert mode(site_cache(done)) == 0o700
-    (done / ".dvc" / "config.local").unlink()
-    assert run(done, sys.executable, "-c", code, **BY_DEFAULT).stdout.startswith("/var/tmp/dvc/")
+    assert place.is_relative_to("/var/tmp/dvc")
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def plant(place: Path, folder: Path, ran_as: Path) -> None:
+    """As another user: replace the databases in `place` by ones that create `ran_as` when they are read."""
+    prepared = folder / "prepared"
+    code = f"""
+import pickle, sys
+from pathlib import Path
+from dvc_data.hashfile.cache import Cache
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.project.test_site_cache import Runs
+links = Cache({str(prepared / "links")!r})
+with links.transact():
+    links._sql("INSERT INTO Cache(key, raw, store_time, access_time, mode, size, value) VALUES (?, 0, 0, 0, 4, 1, ?)",
+               (pickle.dumps(Runs(Path({str(ran_as)!r}))), pickle.dumps(1)))
+"""
+    run(folder, sys.executable, "-c", code)
+    for path in [prepared, *prepared.rglob("*")]:
+        path.chmod(0o777)
+    switch = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    aside = place.with_name(f"{place.name}.aside")
+    subprocess.run([*switch, "mv", str(place), str(aside)], check=True)
+    subprocess.run([*switch, "cp", "-r", str(prepared), str(place)], check=True)
+    subprocess.run([*switch, "chmod", "-R", "777", str(place)], check=True)
+    shutil.rmtree(aside)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else")
+def test_another_user_runs_no_code(done: Path, shared: Path) -> None:
+    """Who replaces the databases that DVC by default unpickles."""
+    with public_folder() as folder:
+        plant(shared, folder, folder / "ran")
+        printed = graft(done, "status", **BY_DEFAULT).stdout
+        assert "up to date" in printed
+        dvc(done, "checkout", "-q", **BY_DEFAULT)
+        dvc(done, "repro", "-q", **BY_DEFAULT)
+        dvc(done, "exp", "run", "-q", "--temp", "-S", "seed=3", **BY_DEFAULT)
+        assert not (folder / "ran").exists()
+        (done / ".dvc" / "config.local").unlink()
+        dvc(done, "checkout", "-q", code=None, **BY_DEFAULT)
+        assert (folder / "ran").exists(), "the attack itself works"
