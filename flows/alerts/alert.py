@@ -8,6 +8,7 @@ from flows.history.run_history import Entry
 from tasks.records.promotion import Promotion
 from tasks.records.record import Record
 from tasks.records.selection import RewardAudit
+from tasks.statistics.alarms import Alarm
 
 Kind = Literal[
     "run.failed",
@@ -19,6 +20,8 @@ Kind = Literal[
     "champion.unbeaten",
     "rewards.err",  # as the audit found
     "rewards.mislead",  # they rise while the policy gets worse
+    "policy.collapses",  # its completions are hardly different
+    "test.small",  # too few problems to see a better policy
     "contract.broken",  # by new problem files
     "test",
 ]
@@ -33,6 +36,10 @@ class Alert(NamedTuple):
     run: int | None = None  # its number in the history
 
 
+SMALL = 0.25
+"""Smallest lead that a test set can show from which it is too small: some 25 problems, if policies differ on 5."""
+
+
 class Memory(Record):
     """What later alerts depend on: `.graft/alerts.json`."""
 
@@ -40,6 +47,7 @@ class Memory(Record):
     schedules: tuple[str, ...] = ()  # by then, as JSON of Prefect's
     champion: str | None = None  # that the last scheduled run was compared with, or that it made
     unbeaten: int = 0  # scheduled runs since then that did not beat it
+    small_test: int | None = None  # problems of the test set that the last run called too small
 
 
 def alert_of(kind: Kind, entry: Entry, line: str) -> Alert:
@@ -61,13 +69,13 @@ def result_alerts(
     entry: Entry,
     promotion: Promotion,
     audits: Mapping[int, RewardAudit],
-    divergence: Sequence[str],
+    alarms: Mapping[Alarm, Sequence[str]],
     memory: Memory,
     limit: int | None,
 ) -> tuple[list[Alert], Memory]:
     """The alerts of a run that succeeded, and what is to be remembered of it.
 
-    `audits`: by round. `divergence`: `divergence_remarks` of its rounds.
+    `audits`: by round. `alarms`: `training_alarms` of its rounds.
 
     `limit`: an alert after this number of runs in a row that did not beat the champion, and after each further one;
     None: never.
@@ -89,6 +97,10 @@ def result_alerts(
     erring = [f"round {round}: {audit.sentence}" for round, audit in audits.items() if audit.answer == "err"]
     if erring:
         alerts.append(alert_of("rewards.err", entry, "; ".join(erring)))
-    if divergence:
-        alerts.append(alert_of("rewards.mislead", entry, "; ".join(divergence)))
-    return alerts, memory.model_copy(update={"champion": champion, "unbeaten": unbeaten})
+    alerts += [alert_of(kind, entry, "; ".join(lines)) for kind, lines in alarms.items() if lines]
+    is_small = not is_better and promotion.detectable is not None and promotion.detectable > SMALL
+    small_test = promotion.problems if is_small else None
+    if small_test and small_test != memory.small_test:  # once, not each night
+        alerts.append(alert_of("test.small", entry, f"{promotion.power} Raise problems.test"))
+    update = {"champion": champion, "unbeaten": unbeaten, "small_test": small_test}
+    return alerts, memory.model_copy(update=update)

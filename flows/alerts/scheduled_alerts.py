@@ -30,7 +30,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records.promotion import Promotion
 from tasks.records.selection import RewardAudit
-from tasks.statistics.divergence import divergence_remarks
+from tasks.statistics.alarms import training_alarms
 
 PREFIX = "Flow run encountered an exception: "
 """The beginning of Prefect's message of a run that failed."""
@@ -128,16 +128,10 @@ def _results(layout: Layout) -> list[Alert]:
         promotion = read_json(layout.promotion, Promotion)
         files = {number: layout.audit(number) for number in range(1, params.rounds.last + 1)}
         audits = {number: read_json(file, RewardAudit) for number, file in files.items() if file.is_file()}
-        rewards, dev = (
-            {
-                number: read_metrics(layout, f"{stage}@{number}")
-                for number in files
-                if layout.metrics(stage, number).exists()
-            }
-            for stage in ("reward", "validate")
-        )
-        divergence = divergence_remarks(rewards, {number: numbers for number, numbers in dev.items() if numbers})
-        alerts, memory = result_alerts(entry, promotion, audits, divergence, memory, params.machine.alerts.unbeaten)
+        stage_ids = (f"{stage}@{number}" for stage in ("collect", "reward", "update", "validate") for number in files)
+        metrics = {name: read_metrics(layout, name) for name in stage_ids if layout.metrics(name).is_file()}
+        alarms = training_alarms(metrics, params.rounds.last)
+        alerts, memory = result_alerts(entry, promotion, audits, alarms, memory, params.machine.alerts.unbeaten)
     _write(layout.root, memory)
     return alerts
 

@@ -100,7 +100,7 @@ def summary_of(record: RunRecord) -> str:
     table = (f"| {' | '.join(row)} |" for row in (*head, *rows))
     lines = [
         *([record.power] if record.power else []),
-        *record.divergence,
+        *record.alarms,
         *record.selection_lines,
         *record.audit_lines,
     ]

@@ -33,7 +33,7 @@ from tasks.records.promotion import Promotion
 from tasks.records.record import Number, Record
 from tasks.records.selection import REMEDY, RewardAudit, Selected
 from tasks.reward.histogram import RewardBin, read_histogram
-from tasks.statistics.divergence import divergence_remarks
+from tasks.statistics.alarms import training_alarms
 from tasks.statistics.influence_histogram import influence_histogram
 
 When = Literal["before", "after"]
@@ -166,13 +166,10 @@ class RunRecord(Record):
         return ["failures are not learned from (update.negative_weight 0)"] if weight in ("0", "0.0") else []
 
     @property
-    def divergence(self) -> list[str]:
-        """A line for each measure by which the policy got worse while the mean reward rose."""
-        rewards, dev = (
-            {n: numbers for n in range(1, self.rounds + 1) if (numbers := self.metrics.get(f"{stage}@{n}"))}
-            for stage in ("reward", "validate")
-        )
-        return [f"{line[0].upper()}{line[1:]}." for line in divergence_remarks(rewards, dev)]
+    def alarms(self) -> list[str]:
+        """A sentence for each remark of `training_alarms`."""
+        remarks = (remark for listed in training_alarms(self.metrics, self.rounds).values() for remark in listed)
+        return [f"{remark[0].upper()}{remark[1:]}." for remark in remarks]
 
     @property
     def remedies(self) -> list[str]:

@@ -101,7 +101,7 @@ def _remarks(layout: Layout, params: Params, record: RunRecord) -> list[str]:
         *([f"Best: {read_json(layout.best, Choice).reason}."] if params.evaluation.every else []),
         *(f"{remark}." for remark in plateau_remarks(rewards)),
         *(f"{line[0].upper()}{line[1:]}." for line in record.training_lines),
-        *record.divergence,
+        *record.alarms,
         *record.selection_lines,
         *record.audit_lines,
         *(f"On {line}." for line in record.kept),
