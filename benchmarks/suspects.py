@@ -3,6 +3,9 @@
 A RUN is the folder of a finished run of the default project. Keys are planted into its recorded completions afterwards:
 the policy is real, but was not trained on the wrong keys. Simulated policies err as support/planted_keys.py says; with
 --lines the keys are those of a file. `fit` in front of the runs fits the weights instead, on other seeds.
+
+The last line of standard output is one JSON object: the worst figures of the simulated months, and with --lines the
+seconds for a night on all of them.
 """
 
 import argparse
@@ -26,6 +29,9 @@ from tasks.statistics.logistic_regression import fit_logistic_regression
 from tasks.statistics.wrong_key import features, strength_of
 
 SHARES = (0.02, 0.05, 0.1)
+
+WORST = {"precision_at_20": min, "auc": min, "calibration": max}
+"""Figure of the simulated months → which of them counts."""
 
 
 def figures(cases: Sequence[Case]) -> dict[str, float]:
@@ -114,10 +120,10 @@ def main() -> None:
         print(name, ", ".join(f"{key} {value:.3f}" for key, value in own.items()), flush=True)
         found[name] = own
     months = [own for name, own in found.items() if "month" in name]
-    for key, worst in (("precision_at_20", min), ("auc", min), ("calibration", max)):
-        print(f"suspects_{key} {worst(own[key] for own in months):.3f}, the worst of the simulated months")
+    worst = {f"suspects_{name}": of(own[name] for own in months) for name, of in WORST.items()}
     if lines:
-        print(f"suspects_seconds {seconds(lines):.1f} for {len(lines)} problems")
+        worst["suspects_seconds"] = seconds(lines)
+    print(json.dumps({name: round(value, 3) for name, value in worst.items()}))
 
 
 if __name__ == "__main__":

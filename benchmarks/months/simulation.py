@@ -1,18 +1,11 @@
 """Months of thirty nights, simulated: what is served at their end, and how often chance is promoted.
 
-    python -m benchmarks.months [--months 400]
-
 A problem is solved where ability − difficulty + luck > 0. Luck is a policy's own on a problem, and correlated with its
 parent's; a night adds a gain to the ability. The gate, the confirmation and what is left behind are the product's own
 functions. Beside today's rules are others that promise as much: alpha spending, LORD++ and an e-process.
-
-Prints a table and, as its last line, one JSON object: `false_promotion_month`, the share of months without any gain in
-which something is promoted, and `served_small_gains`, the accuracy that is served after nights of +0.008 each from 0.5.
 """
 
-import argparse
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -195,10 +188,8 @@ def simulate(rule: Rule, setting: Setting, months: int, seed: int = 1) -> tuple[
     return float(false.mean()), promotions / months, float(norm.cdf(champion / spread).mean())
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--months", type=int, default=400)
-    months = parser.parse_args(arguments).months
+def report(months: int) -> dict[str, float]:
+    """Print the table of settings and rules, and return the figures."""
     found = dict[tuple[str, str], tuple[float, float, float]]()
     print(f"{'':22}{'':36}{'a false promotion':>18}{'promotions':>12}{'served':>8}")
     for setting in SETTINGS:
@@ -209,9 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     graft, before, file = RULES[3].name, RULES[0].name, RULES[4].name
     figures = {"false_promotion_month": found[null, graft][0], "served_small_gains": found[small, graft][2]}
     figures |= {"false_promotion_file": found[null, file][0], "served_small_gains_file": found[small, file][2]}
-    figures |= {"false_promotion_before": found[null, before][0], "served_small_gains_before": found[small, before][2]}
-    print(json.dumps({name: round(value, 3) for name, value in figures.items()}))
-
-
-if __name__ == "__main__":
-    main()
+    return figures | {
+        "false_promotion_before": found[null, before][0],
+        "served_small_gains_before": found[small, before][2],
+    }
