@@ -8,7 +8,7 @@ champion, or the first policy as long as there is none.
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from flows.alerts.alert import Memory, result_alerts
 from flows.history.changes import scheduled_base
 from flows.history.run_history import Entry
-from flows.stages.dvc_yaml import MODULES, ROUND, round_of, stage_of
+from flows.stages.dvc_yaml import MODULES, ROUND, round_of, stage_ids, stage_of
 from tasks.artifacts import copy_folder, read_json, write_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.word_problems.generate import generate
@@ -97,7 +97,7 @@ class Month:
         shutil.rmtree(self.root / "run", ignore_errors=True)
         shutil.rmtree(self.root / ".graft" / "journal", ignore_errors=True)
         with chdir(self.root):  # the folder that `policy.base` is relative to
-            for stage_id in stages_of(params):
+            for stage_id in stage_ids(params.rounds.last):
                 import_module(MODULES[stage_of(stage_id)]).run(layout, params, round_of(stage_id))
         decision = read_json(layout.promotion, Promotion)
         if params.machine.schedule.start == "latest":
@@ -139,14 +139,6 @@ class Month:
         alarms = training_alarms(metrics, params.rounds.last)
         alerts, self._memory = result_alerts(ENTRY, decision, {}, alarms, self._memory, None)
         return [alert.kind for alert in alerts if not alert.kind.startswith("policy.") or alert.kind in alarms]
-
-
-def stages_of(params: Params) -> Iterator[str]:
-    """The ids of the stages of a run, in order."""
-    yield from ("problems", "coldstart", "bootstrap")
-    for number in range(1, params.rounds.last + 1):
-        yield from (f"{stage}@{number}" for stage in (*ROUND, "validate"))
-    yield from ("choose", "evaluate@before", "evaluate@after", "promote")
 
 
 def write_lines(file: Path, source: str, seed: int, draw: str, count: int) -> None:
