@@ -12,8 +12,8 @@ grow, come and go, and whose sizes and seed are changed.
 Real (benchmarks/months/nights.py), of each seed; results are lines of `--keep`, which are not computed again:
 
 - `served_month`: twelve nights with new problems, by the shipped rules and by those before them (from the champion, the
-  gate alone), which get as many nights, and further ones until they have spent as many CPU seconds: accuracy of the served policy on new
-  problems, difference and 95 % interval;
+  gate alone), which get as many nights, and further ones until they have spent as many CPU seconds: accuracy of the
+  served policy on new problems, difference and 95 % interval;
 - `forgotten`: ten nights whose problems come from two sources in turn, with `promotion.keep` and `problems.replay`, and
   without: what the served policy has at most lost of its best accuracy on either source;
 - `alarms_false`: alerts of these nights about training and test set; `alarms_missed`: planted faults without theirs.
