@@ -1,6 +1,7 @@
 """`graft champion` prints the history of champions, `graft promote` approves a challenger, `graft rollback` restores an
 earlier champion, and `graft export` writes one, or any policy folder, in a format that needs no Graft."""
 
+from os.path import isdir  # False for a name that is too long, for which pathlib raises
 from pathlib import Path
 
 from rich.console import Console
@@ -10,9 +11,12 @@ from tasks.core.terminal import make_table, print_text, print_warning
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.checkpoints.export import ExportFormat, export_policy
+from tasks.model.checkpoints.gguf_export import WeightType, export_gguf
+from tasks.model.checkpoints.version import LINEAGE
 from tasks.params.params import Params
 from tasks.promote.challenger import approve_challenger, read_challenger
 from tasks.promote.champion import (
+    check_beginning,
     current_champion,
     previous_champions,
     read_history,
@@ -81,16 +85,48 @@ def print_champions(layout: Layout, console: Console) -> None:
         console.print(table)
 
 
-def export(layout: Layout, policy: Path | None, folder: Path, form: ExportFormat, float32: bool) -> None:
-    """Write it and print by how much its logits differ from those of the policy."""
-    if policy is None:
+POLICIES = ("champion/policy", "champion/previous/*/policy", "challenger/policy", "latest/policy", "latest/first")
+POLICIES += ("run/policy", "run/rounds/*/policy")
+"""Where a project has policies."""
+
+
+def policies_of(layout: Layout) -> dict[str, Path]:
+    """Version → folder of each policy of the project."""
+    folders = [folder for place in POLICIES for folder in sorted(layout.root.glob(place))]
+    known = [folder for folder in folders if (folder / LINEAGE).is_file()]
+    return {read_json(folder / LINEAGE, Lineage).version: folder for folder in reversed(known)}
+
+
+def find_policy(layout: Layout, name: Path | str | None) -> Path:
+    """The folder of a policy by its path or the beginning of its version; None: the champion's."""
+    if name is None:
         verify_champion(layout.champion, current_champion(layout.champion).version)
-        policy = layout.champion / "policy"
-    if not policy.is_dir():
-        raise GraftError(f"{policy}: no such policy folder; name one, run/policy for instance")
-    version = read_json(policy / "lineage.json", Lineage).version
+        return layout.champion / "policy"
+    if isdir(name):
+        return Path(name)
+    check_beginning(str(name))
+    meant = [folder for version, folder in policies_of(layout).items() if version.startswith(str(name))]
+    if len(meant) != 1:
+        raise GraftError(
+            f"{name}: no such policy folder, and no version of a policy here; name run/policy for instance"
+        )
+    return meant[0]
+
+
+def export(layout: Layout, policy: Path | str | None, folder: Path, form: ExportFormat, float32: bool) -> None:
+    """Write it and print by how much its logits differ from those of the policy."""
+    policy = find_policy(layout, policy)
+    version = read_json(policy / LINEAGE, Lineage).version
     difference = export_policy(policy, folder, form, measured_score(layout, version), float32)
     print_text(f"{folder}: {policy} ({version}), {form}; loaded again, no logit differs by more than {difference:.1e}")
+
+
+def export_file(layout: Layout, policy: Path | str | None, file: Path, weights: WeightType) -> None:
+    """Write it as one GGUF file and print by how much its logits differ from those of the policy."""
+    folder = find_policy(layout, policy)
+    difference = export_gguf(folder, file, weights)
+    version = read_json(folder / LINEAGE, Lineage).version
+    print_text(f"{file}: {folder} ({version}), {weights}; loaded again, no logit differs by more than {difference:.1e}")
 
 
 def measured_score(layout: Layout, version: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.champion_commands import champion, export, promote, rollback
+from flows.cli.champion_commands import ask, champion, export, promote, rollback
 from flows.cli.options import Debug
 from flows.cli.read_commands import (
     alerts,
@@ -48,10 +48,11 @@ COMMANDS: dict[Callable[..., None], str] = {
     diagnose: "Diagnose one GRPO step.",
     compare: "Compare runs.",
     suspects: "List the problems whose key looks wrong.",
+    ask: "Ask the champion a question.",
     promote: "Approve a policy that waits to become champion.",
     rollback: "Undo the last promotion.",
     champion: "Show the champion and its predecessors.",
-    export: "Export the champion in plain Hugging Face layout.",
+    export: "Export the champion in plain Hugging Face layout, or as a GGUF file.",
     clean: "Delete old results; without --yes, list them.",
     operators: "List the functions that a workflow may call.",
     environments: "List the environments and the evaluators of answers.",

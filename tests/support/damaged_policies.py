@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from flows.ask import ask
 from flows.champion import export
 from tasks.artifacts import copy_folder, write_bytes
 from tasks.bootstrap.base_check import check_base
@@ -139,6 +140,7 @@ TAKERS: dict[str, tuple[str, Callable[[Path], object]]] = {
         "run/policy",
         lambda root: export(Layout(root), root / "run" / "policy", root / "out", "merged", False),
     ),
+    "question": ("champion/policy", lambda root: list(ask(Layout(root), SHIPPED, ["2 + 2?"], None, 0, False))),
     "approval": ("challenger/policy", lambda root: approve_challenger(Layout(root), _version(root), "", NOW)),
     "rollback": ("champion/previous/1/policy", lambda root: roll_back(root / "champion", None, "", NOW)),
     "start of a run": ("run/policy", lambda root: load_start(_params(root / "run" / "policy"))),

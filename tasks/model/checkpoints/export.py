@@ -67,9 +67,9 @@ def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str 
     lineage = verify_policy(policy)
     if form == "adapter" and "adapter" not in lineage.holds:
         raise GraftError(f"{policy}: has no adapter, all its weights were trained; export it with --merged")
-    _refuse_changed_base(policy, lineage)
+    refuse_changed_base(policy, lineage)
     with translate_errors(f"{policy}: could not be exported", "restore it or its base from a copy"):
-        expected = _logits(_load_policy(policy, lineage))
+        expected = logits_of(load_for_export(policy, lineage))
         with atomic_folder(folder) as new:
             if form == "merged":
                 _write_merged(policy, lineage, new, float32)
@@ -78,7 +78,7 @@ def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str 
                 _write_adapter(policy, lineage, new, folder)
                 base = str(new / BASE) if (new / BASE).exists() else lineage.base
                 loaded = _load(base, new, lineage.quantize)
-            written = _logits(loaded)
+            written = logits_of(loaded)
             write_text(new / "README.md", model_card(lineage, form, folder.name, measured, read_format(policy)))
             return float((written - expected).abs().max())
 
@@ -92,7 +92,7 @@ def _write_merged(policy: Path, lineage: Lineage, new: Path, float32: bool) -> N
         for name in MODEL_FILES:
             copy_folder(policy / name, new / name)
         return
-    base, model = _base_of(policy, lineage), _load_policy(policy, lineage)
+    base, model = _base_of(policy, lineage), load_for_export(policy, lineage)
     if "adapter" in lineage.holds:
         model = model.merge_and_unload()  # in float32: rounded once, at the end
     dtype = AutoConfig.from_pretrained(base, trust_remote_code=is_trusted(base)).dtype
@@ -119,7 +119,7 @@ def _copy_tokenizer(policy: Path, new: Path) -> None:
             copy_folder(file, new / file.name)
 
 
-def _refuse_changed_base(policy: Path, lineage: Lineage) -> None:
+def refuse_changed_base(policy: Path, lineage: Lineage) -> None:
     if "weights" in lineage.holds or lineage.base_sha256 is None:
         return
     kind = "file" if is_gguf(lineage.base) else "folder"
@@ -133,7 +133,7 @@ def _base_of(policy: Path, lineage: Lineage) -> str:
     return str(policy) if "weights" in lineage.holds else resolve_base(lineage.base)
 
 
-def _load_policy(policy: Path, lineage: Lineage) -> Any:
+def load_for_export(policy: Path, lineage: Lineage) -> Any:
     adapter = policy / ADAPTER if "adapter" in lineage.holds else None
     return _load(_base_of(policy, lineage), adapter, lineage.quantize)
 
@@ -160,7 +160,7 @@ def _load(base: str, adapter: Path | None = None, quantize: Quantization | None 
     return (PeftModel.from_pretrained(model, str(adapter)) if adapter else model).eval()
 
 
-def _logits(model: Any) -> Any:
+def logits_of(model: Any) -> Any:
     """Logits of tokens spread over the vocabulary."""
     import torch
 

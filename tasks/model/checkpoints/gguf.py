@@ -6,6 +6,7 @@ announces, of which a library makes lists. (Format: https://github.com/ggml-org/
 """
 
 import fcntl
+import json
 import logging
 import struct
 import tempfile
@@ -31,6 +32,7 @@ MAX_TOKENS, MAX_LAYERS = 1 << 20, 1000
 TOKENS, LAYERS = "tokenizer.ggml.tokens", ".block_count"
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
+_USERS = 4  # type of a token that a user has added to the vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -87,12 +89,10 @@ def is_converted(base: str) -> bool:
 
 def load_gguf_tokenizer(base: str) -> Any:
     """The tokenizer of a GGUF file, which has not to be converted for it. Raises GraftError as `resolve_base` does."""
-    from transformers import AutoTokenizer
-
     file = find_gguf(base).resolve()
     with _alone(base, file) as (folder, name):
         check_header(file)
-        return AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
+        return _tokenizer_in(folder, name)
 
 
 def _folder(file: Path) -> Path:
@@ -129,19 +129,20 @@ def _convert(base: str, file: Path, folder: Path) -> None:
         )
     logger.info(f"policy.base: {base} is converted once, to {folder}")
     with atomic_folder(folder) as new, translate_disk_errors():
-        model, tokenizer = _load(base, file)
+        model, tokenizer = read_gguf(base, file)
         model.save_pretrained(new, max_shard_size="1000TB")  # one file of any size
         tokenizer.save_pretrained(new)
 
 
-def _load(base: str, file: Path) -> tuple[Any, Any]:
+def read_gguf(base: str, file: Path) -> tuple[Any, Any]:
+    """The float32 model and the tokenizer in a file; `base`: its name in errors."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
     from transformers.utils.quantization_config import GgufConfig
 
     with _alone(base, file) as (folder, name):
         check_header(file)
-        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
+        tokenizer = _tokenizer_in(folder, name)
         model, report = AutoModelForCausalLM.from_pretrained(
             folder,
             gguf_file=name,
@@ -160,6 +161,26 @@ def _load(base: str, file: Path) -> tuple[Any, Any]:
     if hasattr(model.config, "_model_name_or_path"):  # the name of the model in the file
         del model.config._model_name_or_path
     return model, tokenizer
+
+
+def _tokenizer_in(folder: str, name: str) -> Any:
+    """transformers' own, with users' tokens of blanks and line breaks, which it spells in bytes and then cuts."""
+    from tokenizers import AddedToken, Tokenizer
+    from transformers import AutoTokenizer
+    from transformers.integrations.gguf import get_gguf_tokenizer
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
+    listed, content = get_gguf_tokenizer(str(Path(folder, name)))[1], json.loads(tokenizer.backend_tokenizer.to_str())
+    spelled = {place: token for token, place in content["model"]["vocab"].items()}
+    kinds = zip(listed["tokens"], listed.get("token_type") or (), strict=False)
+    cut = {place: text for place, (text, kind) in enumerate(kinds) if kind == _USERS and spelled.get(place) != text}
+    if cut:
+        wrong = {spelled.get(place) for place in cut}  # merges may have made tokens that are spelled so, too
+        right = {text: place for place, text in enumerate(listed["tokens"]) if place in cut or text in wrong}
+        content["model"]["vocab"] = {t: place for place, t in spelled.items() if t not in wrong} | right
+        tokenizer._tokenizer = Tokenizer.from_str(json.dumps(content))
+        tokenizer.add_tokens([AddedToken(text, normalized=False) for text in cut.values()])
+    return tokenizer
 
 
 @contextmanager

@@ -12,10 +12,11 @@ from typing import NamedTuple
 from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.environments.runner import Runner, make_runner, program_of
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy
 from tasks.model.rollouts.operator_model import log_usage, operator_model
-from tasks.model.sampling.sampler import Request, sample
+from tasks.model.sampling.sampler import Request, max_prompt_tokens, sample
 from tasks.model.sampling.vllm.serve import load_sampled_policy, serve_policy
 from tasks.model.text import completion_text, encode_prompt, is_truncated, problem_prompt
 from tasks.params.params import Params
@@ -23,7 +24,7 @@ from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records.evaluation import Attempt
-from tasks.records.problems import Problem
+from tasks.records.problems import NUMBER, Problem
 from tasks.records.programs import Result
 from tasks.records.search import Completion
 from tasks.seeds import derive_seed
@@ -71,12 +72,50 @@ def complete_questions(
     policy: Policy, environment: Environment, questions: Sequence[str], max_new_tokens: int, serves: bool
 ) -> list[str]:
     """The greedy completion of each question, as the environment records it."""
-    asked = [
-        Problem(problem_id="question", question=question, answer=0, source="an environment") for question in questions
-    ]
+    asked = list(map(problem_without_key, questions))
     prompts = [encode_prompt(policy, problem_prompt(policy, environment, problem, serves)) for problem in asked]
     written = sample(policy, [Request(prompt, 0) for prompt in prompts], 0.0, max_new_tokens, "play")
     return list(map(partial(_code, policy, environment), asked, written))
+
+
+def problem_without_key(question: str, evaluator: str = NUMBER) -> Problem:
+    """A question as a problem whose answer nobody knows: it can be asked, not scored."""
+    return Problem(problem_id="question", question=question, evaluator=evaluator, answer=0, source="an environment")
+
+
+class Answer(NamedTuple):
+    """What a policy wrote for a question, and what that gives."""
+
+    code: str
+    result: Result
+
+
+def answer_problem(
+    policy: Policy,
+    environment: Environment,
+    problem: Problem,
+    runner: Runner,
+    max_new_tokens: int,
+    samples: int,
+    temperature: float,
+) -> list[Answer]:
+    """The greedy answer, as `attempt_problems` has it, then `samples` at `temperature`, seeded by question and place.
+
+    Raises GraftError where the policy has no room for the question.
+    """
+    prompt = encode_prompt(policy, problem_prompt(policy, environment, problem, runner.serves))
+    if len(prompt) > (room := max_prompt_tokens(policy, max_new_tokens)):
+        raise GraftError(
+            f"question: {problem.question:.40} … makes a prompt of {len(prompt)} tokens, and the policy has room for "
+            f"{room} before its answer (policy.max_new_tokens: {max_new_tokens}); ask a shorter one"
+        )
+    requests = [Request(prompt, derive_seed("ask", problem.question, place)) for place in range(samples)]
+    written = sample(policy, [Request(prompt, 0)], 0.0, max_new_tokens, "answer")
+    written += sample(policy, requests, temperature, max_new_tokens, "tries") if requests else []
+    codes = [_code(policy, environment, problem, completion) for completion in written]
+    distinct = list(dict.fromkeys(codes))
+    results = dict(zip(distinct, runner.run([program_of(code, problem) for code in distinct]), strict=True))
+    return [Answer(code, results[code][0]) for code in codes]
 
 
 def run_workflows(
