@@ -23,13 +23,6 @@ from tasks.records.policy import Lineage
 from tasks.records.problems import NUMBER, Problem
 
 
-class Votes(NamedTuple):
-    """A value, None where no try gives one, and how many tries give it."""
-
-    value: Any
-    count: int
-
-
 class Reply(NamedTuple):
     """What one policy answers to a question: greedily, then its tries."""
 
@@ -37,10 +30,10 @@ class Reply(NamedTuple):
     answers: Sequence[Answer]
 
     @property
-    def most(self) -> Votes:
-        """The value that most tries give, the earliest of several."""
+    def most(self) -> tuple[Any, int]:
+        """The value that most tries give, the earliest of several, and how many do; (None, 0) where none gives one."""
         values = Counter(result.value for _, result in self.answers[1:] if result.status == "ok")
-        return Votes(*next(iter(values.most_common(1)), (None, 0)))
+        return next(iter(values.most_common(1)), (None, 0))
 
 
 def ask(
@@ -70,13 +63,11 @@ def ask(
             if not question.strip():
                 raise GraftError(f"question {number}: is empty; write one a line")
             problem = problem_without_key(question, evaluator)
-            yield (
-                question,
-                [
-                    Reply(version, answer_problem(policy, environment, problem, runner, length, samples, temperature))
-                    for version, policy, runner in asked
-                ],
-            )
+            replies = [
+                Reply(version, answer_problem(policy, environment, problem, runner, length, samples, temperature))
+                for version, policy, runner in asked
+            ]
+            yield question, replies
 
 
 def first_policy(layout: Layout, folder: Path) -> Path:
@@ -107,7 +98,8 @@ def _record(reply: Reply) -> dict[str, Any]:
         {"text": text, **result.model_dump(mode="json", include={"status", "value", "error"})}
         for text, result in reply.answers
     ]
-    return {"policy": reply.version, **greedy, **({"tries": tries, "most": reply.most._asdict()} if tries else {})}
+    most = {"tries": tries, "most": dict(zip(("value", "count"), reply.most, strict=True))} if tries else {}
+    return {"policy": reply.version, **greedy, **most}
 
 
 def as_text(replies: Sequence[Reply]) -> str:
@@ -120,7 +112,10 @@ def as_text(replies: Sequence[Reply]) -> str:
 
 def _lines(reply: Reply) -> Iterator[str]:
     for number, (text, result) in enumerate(reply.answers):
-        value = f"→ {result.value!r}" if result.status == "ok" else f"{result.status}: {result.error}"
-        yield f"{f'{chr(10)}# try {number}{chr(10)}' if number else ''}{text.rstrip()}\n# {one_line(value)}"
+        if number:
+            yield f"\n# try {number}"
+        outcome = f"→ {result.value!r}" if result.status == "ok" else f"{result.status}: {result.error}"
+        yield text.rstrip() + ("" if result.value == text else f"\n# {one_line(outcome)}")  # code is its own value
     if len(reply.answers) > 1:
-        yield f"\n# most: {reply.most.value!r}, {reply.most.count} of {len(reply.answers) - 1} tries"
+        value, count = reply.most
+        yield f"\n# most: {value!r}, {count} of {len(reply.answers) - 1} tries"

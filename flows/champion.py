@@ -85,8 +85,10 @@ def print_champions(layout: Layout, console: Console) -> None:
         console.print(table)
 
 
-POLICIES = ("champion/policy", "champion/previous/*/policy", "challenger/policy", "latest/policy", "latest/first")
-POLICIES += ("run/policy", "run/rounds/*/policy")
+POLICIES = (
+    *("champion/policy", "champion/previous/*/policy", "challenger/policy", "latest/policy", "latest/first"),
+    *("run/policy", "run/rounds/*/policy"),
+)
 """Where a project has policies."""
 
 

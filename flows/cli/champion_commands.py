@@ -147,8 +147,8 @@ def export(
     from tasks.layout import Layout
 
     layout = Layout(project_root())
-    if (folder is None) == (gguf is None):
-        raise GraftError("export: name a new folder, or a new file by --gguf FILE, one of them")
+    if (folder is None) == (gguf is None) or (gguf is not None and (float32 or not merged)):
+        raise GraftError("export: name a new folder, or by --gguf a new file, which has the merged model in its --type")
     if gguf is not None:
         export_file(layout, policy, gguf, type)
     elif folder is not None:

@@ -174,7 +174,7 @@ def _tokenizer_in(folder: str, name: str) -> Any:
     spelled = {place: token for token, place in content["model"]["vocab"].items()}
     kinds = zip(listed["tokens"], listed.get("token_type") or (), strict=False)
     cut = {place: text for place, (text, kind) in enumerate(kinds) if kind == _USERS and spelled.get(place) != text}
-    if cut:
+    if cut and listed["tokenizer_type"] == "gpt2":  # others spell no bytes
         wrong = {spelled.get(place) for place in cut}  # merges may have made tokens that are spelled so, too
         right = {text: place for place, text in enumerate(listed["tokens"]) if place in cut or text in wrong}
         content["model"]["vocab"] = {t: place for place, t in spelled.items() if t not in wrong} | right

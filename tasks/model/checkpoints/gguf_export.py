@@ -78,7 +78,7 @@ def _write(file: Path, model: Any, tokenizer: Any, name: str, weights: WeightTyp
 
     config = model.config
     architecture = ARCHITECTURES.get(config.model_type, "")
-    rope = config.rope_parameters if architecture else {"rope_type": "default"}
+    rope: dict[str, Any] = config.rope_parameters if architecture else {"rope_type": "default"}
     if not architecture or rope["rope_type"] != "default":
         kind = f"rope_type {rope['rope_type']}" if architecture else config.model_type
         raise GraftError(f"--gguf: {kind} is not supported, but {', '.join(ARCHITECTURES)}; {ELSE}")
@@ -119,6 +119,8 @@ def _add_weights(writer: Any, model: Any, architecture: str, weights: WeightType
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     for key, weight in model.state_dict().items():
         name, values = names.get_name(key, try_suffixes=(".weight", ".bias")), weight.float().numpy()
+        if tied and name == "output.weight":
+            continue
         if name is None:
             raise GraftError(f"--gguf: llama.cpp's {architecture} has no weight {key}; {ELSE}")
         for part, count in heads.items():
@@ -127,7 +129,7 @@ def _add_weights(writer: Any, model: Any, architecture: str, weights: WeightType
                 values = np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(values.shape)
         if weights == "q8_0" and values.ndim > 1 and values.shape[-1] % 32 == 0:  # else not of whole blocks
             writer.add_tensor(name, gguf.quants.quantize(values, q8_0), raw_dtype=q8_0)
-        elif not (tied and name == "output.weight"):
+        else:
             writer.add_tensor(name, values if weights == "f32" or values.ndim == 1 else values.astype(np.float16))
 
 

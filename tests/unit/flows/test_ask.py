@@ -1,6 +1,7 @@
 """`graft ask`: a policy answers as it does in an evaluation, whichever way it is asked."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -92,6 +93,9 @@ def test_each_line_of_a_pipe_is_a_question(root: Path, monkeypatch: pytest.Monke
         assert line["most"]["count"] == max(map(values.count, values), default=0)
     assert asked(["ask"]).stdout == f"# {BOXES}\n{PRODUCT}# → 12\n\n# {SUM}\n{PRODUCT}# → 60\n\n"
     assert asked(["ask", SUM]).stdout == f"{PRODUCT}# → 60\n"
+    tried = asked(["ask", "--samples", "2", SUM]).stdout
+    assert tried.startswith(f"{PRODUCT}# → 60\n\n# try 1\n")
+    assert re.fullmatch(r"# most: .+, [0-2] of 2 tries", tried.splitlines()[-1])
     assert digest_path(root) == before
 
 

@@ -66,6 +66,7 @@ def test_model_and_tokenizer_read_back_as_they_were(kind: str, tmp_path: Path) -
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     assert (tokenizer.eos_token, tokenizer.pad_token) == (expected.eos_token, expected.pad_token)
     assert tokenizer.chat_template == CHAT
+    assert model.config.tie_word_embeddings == kind.startswith("qwen")
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
@@ -83,8 +84,8 @@ def test_each_weight_is_rounded_once(weights: WeightType, tmp_path: Path, capsys
             assert torch.equal(found, weight.half().float())
         else:
             blocks, rounded = weight.reshape(-1, 32), found.reshape(-1, 32)
-            scale = blocks.abs().amax(1, keepdim=True) / 127
-            assert bool(((blocks - rounded).abs() <= 0.51 * scale).all())
+            scale = blocks.abs().amax(1, keepdim=True) / 127  # itself rounded to 16 bits
+            assert bool(((blocks - rounded).abs() <= 0.6 * scale).all())
             assert bool((blocks != rounded).any())
 
 
