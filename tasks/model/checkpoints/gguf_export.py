@@ -26,7 +26,7 @@ FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
 """`model_type` of transformers → name in llama.cpp, where both compute the same from the same numbers."""
 
-SPLITS = ("qwen2", "llama-bpe", "tekken", "gpt-4o")
+SPLITS = ("qwen2", "llama-bpe", "tekken")
 """llama.cpp's names of pre-tokenizers that are one regular expression."""
 
 TEXT = """It's 1,234.5 km, isn't it?  Ann has 12 pens (3 red)\tand 4/5 of a cake.\r\n\n   def solve(problem):
