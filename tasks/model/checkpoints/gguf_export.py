@@ -35,7 +35,7 @@ Zürich, Ελλάδα, Москва, 東京の天気, 안녕, مرحبا, 🙂�
 """Numbers, blanks, line breaks, code and other alphabets, with composed accents: llama.cpp composes none."""
 
 LARGEST = 1.0
-"""Standard deviation of the logits: a difference above it is no rounding, but another model."""
+"""Difference of a logit, in standard deviations of all: more is no rounding, but another model."""
 
 ELSE = "export it to a folder"
 
