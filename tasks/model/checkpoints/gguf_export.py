@@ -56,7 +56,7 @@ def export_gguf(policy: Path, file: Path, weights: WeightType) -> float:
         translate_errors(f"{policy}: could not be exported", "restore it or its base from a copy"),
         TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as folder,
     ):
-        new, model = Path(folder, "new.gguf"), load_for_export(policy, lineage)
+        new, model = Path(folder, "new.gguf").resolve(), load_for_export(policy, lineage)
         model = model.merge_and_unload() if "adapter" in lineage.holds else model
         tokenizer = load_tokenizer(str(policy), lineage.base)
         _write(new, model, tokenizer, f"graft-{lineage.version}", weights)

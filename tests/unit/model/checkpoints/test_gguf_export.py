@@ -71,9 +71,12 @@ def test_model_and_tokenizer_read_back_as_they_were(kind: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("weights", ["f16", "q8_0"])
-def test_each_weight_is_rounded_once(weights: WeightType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_weight_is_rounded_once(
+    weights: WeightType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     merged, file = save("llama", tmp_path / "policy"), tmp_path / "policy.gguf"
-    export_file(Layout(tmp_path), tmp_path / "policy", file, weights)
+    monkeypatch.chdir(tmp_path)
+    export_file(Layout(tmp_path), "policy", Path(file.name), weights)
     assert f", {weights}; loaded again, no logit differs by more than" in capsys.readouterr().out
     model, _ = read_gguf("policy.gguf", file)
     for name, weight in merged.state_dict().items():
