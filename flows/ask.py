@@ -14,7 +14,7 @@ from tasks.errors import GraftError, one_line
 from tasks.evaluators.scores import BUILT_IN
 from tasks.layout import Layout
 from tasks.model.checkpoints.version import LINEAGE, verify_policy
-from tasks.model.rollouts.attempts import Answer, answer_problem, problem_without_key
+from tasks.model.rollouts.attempts import PolicyAnswer, answer_problem, problem_without_key
 from tasks.model.rollouts.operator_model import operator_model
 from tasks.model.sampling.vllm.serve import load_sampled_policy, serve_policy
 from tasks.params.params import Params
@@ -23,11 +23,11 @@ from tasks.records.policy import Lineage
 from tasks.records.problems import NUMBER, Problem
 
 
-class Reply(NamedTuple):
+class PolicyReply(NamedTuple):
     """What one policy answers to a question: greedily, then its tries."""
 
     version: str
-    answers: Sequence[Answer]
+    answers: Sequence[PolicyAnswer]
 
     @property
     def most(self) -> tuple[Any, int]:
@@ -38,7 +38,7 @@ class Reply(NamedTuple):
 
 def ask(
     layout: Layout, params: Params, questions: Iterable[str], name: str | None, samples: int, compare: bool
-) -> Iterator[tuple[str, list[Reply]]]:
+) -> Iterator[tuple[str, list[PolicyReply]]]:
     """Each question with the reply of the policy that `name` means, and with `compare` that of its run's first policy.
 
     Raises GraftError where there is no such policy, it is damaged, or a question is empty or too long.
@@ -64,7 +64,7 @@ def ask(
                 raise GraftError(f"question {number}: is empty; write one a line")
             problem = problem_without_key(question, evaluator)
             replies = [
-                Reply(version, answer_problem(policy, environment, problem, runner, length, samples, temperature))
+                PolicyReply(version, answer_problem(policy, environment, problem, runner, length, samples, temperature))
                 for version, policy, runner in asked
             ]
             yield question, replies
@@ -87,13 +87,13 @@ def _evaluator_of(layout: Layout) -> str:
     return next((name for name, _ in names.most_common(1) if name in BUILT_IN), NUMBER)
 
 
-def as_record(question: str, replies: Sequence[Reply]) -> dict[str, Any]:
+def as_record(question: str, replies: Sequence[PolicyReply]) -> dict[str, Any]:
     """A question and its replies as one JSON object; the first policy's reply is below `first`."""
     own, *others = map(_record, replies)
     return {"question": question, **own, **({"first": others[0]} if others else {})}
 
 
-def _record(reply: Reply) -> dict[str, Any]:
+def _record(reply: PolicyReply) -> dict[str, Any]:
     greedy, *tries = [
         {"text": text, **result.model_dump(mode="json", include={"status", "value", "error"})}
         for text, result in reply.answers
@@ -102,7 +102,7 @@ def _record(reply: Reply) -> dict[str, Any]:
     return {"policy": reply.version, **greedy, **most}
 
 
-def as_text(replies: Sequence[Reply]) -> str:
+def as_text(replies: Sequence[PolicyReply]) -> str:
     """The replies for people; where there are two, each is below a line with its version."""
     return "\n\n".join(
         "\n".join([*([f"# {title} {reply.version}"] if len(replies) > 1 else []), *_lines(reply)])
@@ -110,7 +110,7 @@ def as_text(replies: Sequence[Reply]) -> str:
     )
 
 
-def _lines(reply: Reply) -> Iterator[str]:
+def _lines(reply: PolicyReply) -> Iterator[str]:
     for number, (text, result) in enumerate(reply.answers):
         if number:
             yield f"\n# try {number}"

@@ -9,7 +9,7 @@ import typer
 
 from tasks.core.terminal import print_text
 
-Policy = Annotated[
+PolicyName = Annotated[
     str | None,
     typer.Option(
         "--policy",
@@ -36,7 +36,7 @@ def ask(
     question: Annotated[
         str | None, typer.Argument(metavar="[QUESTION]", help="By default each line of standard input is one.")
     ] = None,
-    policy: Policy = None,
+    policy: PolicyName = None,
     samples: Annotated[
         int, typer.Option(min=0, max=1000, metavar="N", help="Show N tries at evaluation.temperature, too.")
     ] = 0,
@@ -123,7 +123,7 @@ def export(
             "--merged/--adapter", help="One model with the adapter merged into its weights, or the adapter alone."
         ),
     ] = True,
-    policy: Policy = None,
+    policy: PolicyName = None,
     float32: Annotated[
         bool,
         typer.Option("--float32", help="With --merged: float32 weights instead of the base's type, which rounds them."),

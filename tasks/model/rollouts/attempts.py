@@ -83,7 +83,7 @@ def problem_without_key(question: str, evaluator: str = NUMBER) -> Problem:
     return Problem(problem_id="question", question=question, evaluator=evaluator, answer=0, source="an environment")
 
 
-class Answer(NamedTuple):
+class PolicyAnswer(NamedTuple):
     """What a policy wrote for a question, and what that gives."""
 
     code: str
@@ -98,7 +98,7 @@ def answer_problem(
     max_new_tokens: int,
     samples: int,
     temperature: float,
-) -> list[Answer]:
+) -> list[PolicyAnswer]:
     """The greedy answer, as `attempt_problems` has it, then `samples` at `temperature`, seeded by question and place.
 
     Raises GraftError where the policy has no room for the question.
@@ -115,7 +115,7 @@ def answer_problem(
     codes = [_code(policy, environment, problem, completion) for completion in written]
     distinct = list(dict.fromkeys(codes))
     results = dict(zip(distinct, runner.run([program_of(code, problem) for code in distinct]), strict=True))
-    return [Answer(code, results[code][0]) for code in codes]
+    return [PolicyAnswer(code, results[code][0]) for code in codes]
 
 
 def run_workflows(
