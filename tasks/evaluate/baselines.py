@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 from tasks.records.evaluation import ProblemOutcome
 from tasks.seeds import derive_seed
-from tasks.statistics.intervals import difference_interval, mean_interval
+from tasks.statistics.intervals import Estimate, difference_interval, mean_interval
 
 
 def greedy_cover(solved: Mapping[str, AbstractSet[str]], most: int) -> list[tuple[str, int]]:
@@ -38,10 +38,8 @@ def majority_share(outcome: ProblemOutcome) -> float:
 
 def stored_metrics(right: Sequence[Sequence[bool]], seed: int) -> dict[str, float]:
     """Shares of the test problems of which one of the stored workflows is right, and the first one. `right` [K][P]."""
-    ones = list(zip(*right, strict=True))
-    numbers = {"workflows": float(len(right))}
-    numbers |= _with_ends("workflows_solve", [float(any(one)) for one in ones], seed)
-    return numbers | _with_ends("first_workflow_solves", [float(one[0]) for one in ones], seed)
+    solved = {"workflows_solve": [float(any(own)) for own in zip(*right, strict=True)]}
+    return {"workflows": float(len(right))} | _shares(solved | {"first_workflow_solves": [*map(float, right[0])]}, seed)
 
 
 def sample_metrics(outcomes: Sequence[ProblemOutcome], trained: Sequence[float], seed: int) -> dict[str, float]:
@@ -49,16 +47,19 @@ def sample_metrics(outcomes: Sequence[ProblemOutcome], trained: Sequence[float],
 
     `trained` [P]: whether the trained policy's greedy completion is; its lead over the majority is paired.
     """
-    majority = [majority_share(outcome) for outcome in outcomes]
-    lead = difference_interval(trained, majority, derive_seed(seed, "interval", "lead_over_majority"))
-    return {
-        "samples": float(outcomes[0].samples),
-        **_with_ends("samples_solve", [float(outcome.correct > 0) for outcome in outcomes], seed),
-        **_with_ends("majority_solves", majority, seed),
-        **{"lead_over_majority": lead.mean, "lead_over_majority_low": lead.low, "lead_over_majority_high": lead.high},
-    }
+    majority, name = [majority_share(outcome) for outcome in outcomes], "lead_over_majority"
+    solved = {"samples_solve": [float(outcome.correct > 0) for outcome in outcomes], "majority_solves": majority}
+    lead = difference_interval(trained, majority, derive_seed(seed, "interval", name))
+    return {"samples": float(outcomes[0].samples)} | _shares(solved, seed) | _with_ends(name, lead)
 
 
-def _with_ends(name: str, values: Sequence[float], seed: int) -> dict[str, float]:
-    mean, low, high = mean_interval(values, derive_seed(seed, "interval", name))
-    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+def _shares(values: Mapping[str, Sequence[float]], seed: int) -> dict[str, float]:
+    """Name → values of the problems: their means with intervals."""
+    numbers = dict[str, float]()
+    for name, shares in values.items():
+        numbers |= _with_ends(name, mean_interval(shares, derive_seed(seed, "interval", name)))
+    return numbers
+
+
+def _with_ends(name: str, estimate: Estimate) -> dict[str, float]:
+    return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}

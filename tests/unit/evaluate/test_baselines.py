@@ -1,4 +1,4 @@
-"""The greedy cover against brute force, the majority against all draws, and the stage with a real policy and sandbox."""
+"""The greedy cover against brute force, the majority against all draws, and the stage with a policy and sandbox."""
 
 import json
 from collections.abc import Callable
