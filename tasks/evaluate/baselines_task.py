@@ -1,8 +1,8 @@
 """Stage `baselines`: the rounds' workflows, the first policy and the test problems → `run/baselines/`.
 
-What the run could have had without training: the same number of tries by stored workflows, and samples of the first
-policy, as many as the rounds took, up to `evaluation.budget` for each test problem. It reads the files of all rounds,
-of which DVC tracks the curves: these change with any round's completions.
+What there is without training: as many stored workflows as the policy has tries, and samples of the first policy, as
+many as the rounds took, up to `evaluation.budget` for each test problem. It reads the files of all rounds, of which DVC
+tracks the curves: these change with any round's completions.
 """
 
 from collections import Counter, defaultdict
@@ -25,12 +25,15 @@ from tasks.seeds import derive_seed
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
     """Measure both, and write a line for each workflow and for each test problem.
 
-    Only where completions are programs for other questions too there are stored workflows. Where a model serves their
-    operators nothing is measured, as its calls would cost more than the samples.
+    Workflows are stored only where completions are programs for other questions too. Where a model serves operators
+    nothing is measured: its calls would cost more than the samples.
     """
-    problems, spent = read_jsonl(layout.problems("test"), Problem), _spent(layout, params.rounds.last)
-    stored, outcomes = list[StoredWorkflow](), list[ProblemOutcome]()
-    numbers: dict[str, float] = {"spent": spent}
+    problems, rounds = read_jsonl(layout.problems("test"), Problem), range(1, params.rounds.last + 1)
+    spent = sum(int(read_metrics(layout, f"search@{number}")["completions"]) for number in rounds)
+    for number in rounds:
+        with (layout.validation(number) / REWARDS).open("rb") as completions:
+            spent += sum(1 for _ in completions)
+    stored, outcomes, numbers = list[StoredWorkflow](), list[ProblemOutcome](), {"spent": float(spent)}
     if params.operators.backend == "none":
         stored = _stored_workflows(layout, params, problems)
         outcomes = _first_policy(layout, params, problems, min(spent // len(problems), params.evaluation.budget))
@@ -45,15 +48,6 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     write_json(layout.metrics("baselines"), numbers)
 
 
-def _spent(layout: Layout, rounds: int) -> int:
-    """The completions of all rounds: of the searches, and of validation."""
-    spent = 0
-    for number in range(1, rounds + 1):
-        with (layout.validation(number) / REWARDS).open("rb") as lines:
-            spent += sum(1 for _ in lines) + int(read_metrics(layout, f"search@{number}")["completions"])
-    return spent
-
-
 def _stored_workflows(layout: Layout, params: Params, problems: list[Problem]) -> list[StoredWorkflow]:
     """As many as the policy has tries, chosen by the train problems that they solved together with all siblings."""
     environment, solved = environment_in(layout.root, params), defaultdict[str, set[str]](set)
@@ -66,7 +60,7 @@ def _stored_workflows(layout: Layout, params: Params, problems: list[Problem]) -
     chosen = greedy_cover(solved, max(params.evaluation.ks))
     if not chosen:
         return []
-    codes = Counter(code for code, _ in chosen)
+    codes = Counter(dict(chosen).keys())
     with make_runner(environment, params.sandbox, None) as runner:
         tried = run_workflows(environment, problems, [chosen[0][0]] * len(problems), [codes] * len(problems), runner)
     right = [{attempt.code: attempt.right for attempt in attempts} for attempts in tried]

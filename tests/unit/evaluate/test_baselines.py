@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from flows.reports.baseline_sentences import baseline_sentences
 from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
 from tasks.evaluate.baselines import greedy_cover, majority_share
 from tasks.evaluate.baselines_task import run
@@ -109,23 +108,3 @@ def test_stored_workflows_are_tried_in_their_order_and_the_first_policy_with_wha
 
 def test_where_completions_are_no_programs_for_other_questions_there_are_samples_only(layout: Layout) -> None:
     assert measured(layout, environment="answer").keys() & {"workflows", "samples"} == {"samples"}
-
-
-AFTER = {"problems": 200.0, **{f"{name}{end}": value for name, value in (("pass_at_3", 0.85), ("pass_at_1", 0.7),
-         ("pass_at_1_greedy", 0.78)) for end in ("", "_low", "_high")}}  # fmt: skip
-
-
-def test_the_two_lines(layout: Layout) -> None:
-    numbers = measured(layout)
-    stored, first = baseline_sentences({"baselines": numbers, "evaluate@after": AFTER | {"problems": 4.0}})
-    assert stored.startswith("3 stored workflows, the same ones for every test problem: one of them solves 0.750 (0.")
-    assert stored.endswith("solves 0.850 (0.85 … 0.85) in 3 tries, 0.780 (0.78 … 0.78) in one.")
-    assert first.startswith("The first policy with 5 samples of each test problem (as many as training spent): one of")
-    assert "The trained policy leads that by +0.250 (" in first
-    less = baseline_sentences({"baselines": numbers | {"spent": 400}, "evaluate@after": AFTER | {"problems": 4.0}})
-    assert "(training spent 100)" in less[1]
-    for gone in numbers.keys() - {"workflows", "samples"}:
-        lacking = {name: value for name, value in numbers.items() if name != gone}
-        baseline_sentences({"baselines": lacking, "evaluate@after": AFTER})
-    assert baseline_sentences({"baselines": {"spent": 5.0}, "evaluate@after": AFTER}) == []
-    assert baseline_sentences({"evaluate@after": AFTER}) == []
