@@ -161,7 +161,7 @@ def test_the_page_of_a_month_has_all_of_each_night_and_runs_nothing_of_it(tmp_pa
 @pytest.mark.parametrize("size", [10**400, -(10**400), 0])
 def test_numbers_of_any_size_are_drawn(tmp_path: Path, size: int) -> None:
     wide = make_promotion(problems=size, pass_at_1=1.7e308, difference=1.7e308, champion_version="c")
-    write_entry(tmp_path, night(1, number=size, decision=wide))
+    write_entry(tmp_path, night(1, decision=wide).model_copy(update={"number": size}))
     write_entry(tmp_path, night(2, decision=make_promotion(problems=size, pass_at_1=-1.7e308)))
     chart = render_month(list_nights(Layout(tmp_path), 31)).partition("<svg")[2].partition("</svg")[0]
     assert "nan" not in chart
