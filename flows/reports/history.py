@@ -15,7 +15,6 @@ from tasks.layout import Layout
 from tasks.promote.challenger import read_challenger
 from tasks.promote.champion import champion_version, read_history
 from tasks.promote.latest import read_latest
-from tasks.promote.retention import describe_kept
 from tasks.records.promotion import Promotion
 from tasks.statistics.intervals import Estimate
 
@@ -83,7 +82,8 @@ def print_history(layout: Layout, last: int, console: Console) -> None:
             print_text(f"{entry.number}: {entry.line}")
         for kept in entry.decision.kept if entry.decision else ():
             if kept.lost:
-                print_text(f"{entry.number}: on {describe_kept(kept)}")
+                difference = change(Estimate(kept.difference, kept.low, kept.high))
+                print_text(f"{entry.number}: on {kept.name}, {kept.problems} earlier test problems: {difference}")
 
 
 def _lead(entry: Entry) -> str:

@@ -38,6 +38,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         stored = _stored_workflows(layout, params, problems)
         outcomes = _first_policy(layout, params, problems, min(spent // len(problems), params.evaluation.budget))
     if stored:
+        numbers["tries"] = max(params.evaluation.ks)
         numbers |= stored_metrics([workflow.right for workflow in stored], params.seed)
     if outcomes:
         trained = read_jsonl(layout.evaluation("after") / "outcomes.jsonl", ProblemOutcome)

@@ -1,6 +1,7 @@
 """The page of a month: what was served and the latest night by night, with what was new and what became of each."""
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from flows.reports.comparison import change
 from flows.reports.history import Night
@@ -16,9 +17,11 @@ MOST = 1_000_000
 
 def render_month(nights: Sequence[Night]) -> str:
     """The page. All text of the history is escaped."""
-    served = [_point(night, night.served) for night in nights if night.served is not None]
-    latest = [_point(night, night.latest) for night in nights if night.latest is not None]
-    lines = [Curve(*line) for line in (("served", 0, served), ("latest", 1, latest)) if line[-1]]
+    drawn = [
+        Curve("served", 0, [_point(night, night.served) for night in nights if _is_share(night.served)]),
+        Curve("latest", 1, [_point(night, night.latest) for night in nights if _is_share(night.latest)]),
+    ]
+    lines = [curve for curve in drawn if curve.points]
     return page_template("month.html.jinja").render(
         title=f"{len(nights)} runs, {sum(night.outcome.startswith('promoted') for night in nights)} promoted",
         nights=nights,
@@ -33,10 +36,14 @@ def lead_of(compared: Promotion | Confirmation) -> str:
     return change(Estimate(compared.difference, compared.low, compared.high))
 
 
+def _is_share(level: float | None) -> TypeGuard[float]:
+    return level is not None and 0 <= level <= 1
+
+
 def _point(night: Night, share: float) -> Point:
     """With the interval of a share of the night's test problems, if their number is known."""
     decision, level = night.entry.decision, Estimate(share, share, share)
-    if decision and decision.problems and 0 < decision.problems <= MOST and 0 <= share <= 1:
+    if decision and decision.problems and 0 < decision.problems <= MOST:
         right = round(share * decision.problems)
         level = wilson_interval([1.0] * right + [0.0] * (decision.problems - right))
     return Point(float(max(-MOST, min(night.entry.number, MOST))), *level)

@@ -134,7 +134,7 @@ def test_an_earlier_test_set_that_a_policy_may_have_lost_is_named_below_the_tabl
     kept = [make_kept(), make_kept(name="b.jsonl", lost=False)]
     write_entry(tmp_path, night(1, decision=make_promotion(kept=kept)))
     (_, line) = shown(tmp_path, capsys)
-    assert line.startswith("1: on 40 earlier test problems of a.jsonl (2864c512): 0.500 against the champion's 0.625")
+    assert line == "1: on a.jsonl (2864c512), 40 earlier test problems: -0.125 (-0.20 … -0.05)"
 
 
 def test_the_page_of_a_month_has_all_of_each_night_and_runs_nothing_of_it(tmp_path: Path) -> None:
