@@ -41,7 +41,8 @@ class Night(NamedTuple):
     @property
     def json(self) -> dict[str, Any]:
         """As `graft history --json` prints it."""
-        return {**self.entry.model_dump(mode="json"), **{n: getattr(self, n) for n in ("outcome", "served", "latest")}}
+        names = ("changed", "outcome", "served", "latest")
+        return self.entry.model_dump(mode="json") | {name: getattr(self, name) for name in names}
 
 
 def list_nights(layout: Layout, last: int) -> list[Night]:

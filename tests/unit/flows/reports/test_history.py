@@ -4,6 +4,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,7 +114,7 @@ def test_an_entry_of_an_older_version_is_shown(tmp_path: Path, capsys: pytest.Ca
 
 def test_what_was_served_and_the_latest_after_each_night(tmp_path: Path) -> None:
     levels = {"pass_at_1": 0.75, "champion_pass_at_1": 0.5}
-    nights = [
+    nights: list[tuple[dict[str, Any], bool, tuple[float | None, float | None]]] = [
         ({"promoted": False}, True, (None, 0.75)),  # there is no champion yet
         ({"promoted": True}, True, (0.75, 0.75)),
         ({"promoted": False, "champion_version": "c"}, True, (0.5, 0.75)),
@@ -126,6 +127,9 @@ def test_what_was_served_and_the_latest_after_each_night(tmp_path: Path) -> None
     write_entry(tmp_path, night(7, done=False, decision=None))
     found = [(each.served, each.latest) for each in list_nights(Layout(tmp_path), 31)]
     assert found == [*(expected for *_, expected in nights), (None, None)]
+    told = json.loads(json.dumps([each.json for each in list_nights(Layout(tmp_path), 2)]))
+    ends = [(each["number"], each["changed"], each["outcome"], each["served"]) for each in told]
+    assert ends == [(6, "learning_rate 0.0005", "promoted (auto)", 0.75), (7, "learning_rate 0.0005", "failed", None)]
 
 
 def test_an_earlier_test_set_that_a_policy_may_have_lost_is_named_below_the_table(
