@@ -1,4 +1,4 @@
-"""What training is compared with: stored workflows in a fixed order, and the first policy with more samples.
+"""Baselines of a run: stored workflows in a fixed order, and the first policy with more samples.
 
 A few stored workflows may solve as much as a policy that writes one for each question (arXiv 2601.11147), and many
 samples of an untrained policy as much as few of a trained one.
