@@ -102,6 +102,11 @@ class Layout:
         return self.root / "run" / "evaluation" / name
 
     @property
+    def baselines(self) -> Path:
+        """Folder with `workflows.jsonl`, the stored ones that were tried, and `outcomes.jsonl` of the first policy."""
+        return self.root / "run" / "baselines"
+
+    @property
     def promotion(self) -> Path:
         return self.root / "run" / "promotion.json"
 

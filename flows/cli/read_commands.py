@@ -1,5 +1,6 @@
 """Commands that read results and change nothing of a run."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +13,10 @@ from tasks.core.terminal import print_text
 
 def history(
     last: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Show only the last N.")] = 31,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON instead.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write a page: curves with intervals, and all of each run.")
+    ] = None,
 ) -> None:
     """Show the runs of this project, a line each: name, minutes, lead over the champion, decision, who approved.
 
@@ -19,14 +24,23 @@ def history(
 
     The name is the same in MLflow and Prefect: the number of the run, the params that differ from the last run that
     succeeded, and pass@1 greedy before and after. graft compare takes the number. Scheduled runs that found nothing new
-    are counted; errors are below.
+    are counted; errors are below, and earlier test sets on which a policy may have lost too much.
     """
     from flows.preflight import project_root
-    from flows.reports.history import print_history
+    from flows.reports.history import list_nights, print_history
     from tasks.core.console import PlainConsole
     from tasks.layout import Layout
 
-    print_history(Layout(project_root()), last, PlainConsole(highlight=False))
+    layout = Layout(project_root())
+    if html is not None:
+        from flows.reports.html.month import render_month
+        from flows.reports.html.page import write_page_file
+
+        write_page_file(html, render_month(list_nights(layout, last)))
+    if as_json:
+        print(json.dumps([night.json for night in list_nights(layout, last)], indent=2))
+    else:
+        print_history(layout, last, PlainConsole(highlight=False))
 
 
 def status() -> None:

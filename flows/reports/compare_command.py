@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from os.path import exists, isdir, isfile  # False for a name that is too long, for which pathlib raises
 from pathlib import Path
 
 from rich.console import Console
@@ -37,22 +36,11 @@ def compare(names: Sequence[str], project: Path, html: Path | None, console: Con
     if len(names) == 1 and html is None:
         name = shortened(names[0], LONGEST_NAME)
         raise GraftError(f"{name}: one run alone; name another to compare it with, or --html FILE for its page")
-    if html and isdir(html):
-        raise GraftError(f"--html {html}: is a folder; name a file, for instance {html / 'page.html'}")
-    if html and exists(html) and not isfile(html):
-        raise GraftError(f"--html {html}: is a device or a pipe; name a file, which is replaced")
     sides = comparison.make_sides([find_run(name, project) for name in names])
     if html:
-        from flows.reports.html.page import render_page
-        from tasks.artifacts import write_text
+        from flows.reports.html.page import render_page, write_page_file
 
-        try:
-            write_text(html, render_page(sides))
-        except (FileExistsError, NotADirectoryError):
-            raise GraftError(f"--html {html}: a file is in the way of its folder; name another place") from None
-        except OSError as error:  # /proc, a name that is too long
-            shown = shortened(str(html), LONGEST_NAME)
-            raise GraftError(f"--html {shown}: cannot be written ({error.strerror}); name another place") from None
+        write_page_file(html, render_page(sides))
     _print(sides, console)
     if html:
         console.print(f"\nThe page: {html}", highlight=False, soft_wrap=True)

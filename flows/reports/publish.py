@@ -103,6 +103,7 @@ def summary_of(record: RunRecord) -> str:
         *record.alarms,
         *record.selection_lines,
         *record.audit_lines,
+        *record.baseline_lines,
     ]
     lines += [f"On {line}." for line in record.kept]
     return "\n".join([record.decision, "", *table, *(f"\n{line}" for line in lines)])

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from flows.reports.baseline_sentences import baseline_sentences
 from flows.reports.influence_extremes import EXTREMES, InfluenceExample, influence_extremes
 from flows.reports.selection_sentence import selection_sentence
 from flows.stages.dvc_yaml import parse
@@ -153,6 +154,11 @@ class RunRecord(Record):
         rounds = {n: numbers for n in range(1, self.rounds + 1) if (numbers := self.metrics.get(f"select@{n}"))}
         sentence = selection_sentence(self.params, rounds)
         return [sentence] if sentence else []
+
+    @property
+    def baseline_lines(self) -> list[str]:
+        """Two sentences about what there is without training; none where it was not measured."""
+        return baseline_sentences(self.metrics)
 
     @property
     def is_influence_local(self) -> bool:

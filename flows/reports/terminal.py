@@ -104,6 +104,7 @@ def _remarks(layout: Layout, params: Params, record: RunRecord) -> list[str]:
         *record.alarms,
         *record.selection_lines,
         *record.audit_lines,
+        *record.baseline_lines,
         *(f"On {line}." for line in record.kept),
         "",
     ]

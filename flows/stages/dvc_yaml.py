@@ -15,9 +15,9 @@ from tasks.params.strict_yaml import load_yaml
 ROUND = ("search", "collect", "reward", "select", "update")
 """The stages of a round."""
 
-STAGES = ("problems", "coldstart", "bootstrap", *ROUND, "validate", "choose", "evaluate", "promote")
+STAGES = ("problems", "coldstart", "bootstrap", *ROUND, "validate", "choose", "evaluate", "baselines", "promote")
 MODULES = {stage: f"tasks.{stage}.task" for stage in STAGES}
-MODULES |= {stage: f"tasks.evaluate.{stage}_task" for stage in ("validate", "choose")}
+MODULES |= {stage: f"tasks.evaluate.{stage}_task" for stage in ("validate", "choose", "baselines")}
 """Stage → the module whose `run(layout, params, round)` computes it."""
 
 _PARAMS = TypeAdapter(list[str])
@@ -69,12 +69,12 @@ def parse(path: Path) -> Any:
 def stage_ids(rounds: int) -> list[str]:
     """problems ─ coldstart ─ bootstrap ─ (search ─ collect ─ reward ─ select ─ update) × rounds ─ …
 
-    … validate × rounds ─ choose ─ evaluate before and after ─ promote
+    … validate × rounds ─ choose ─ evaluate before and after ─ baselines ─ promote
     """
     numbers = range(1, rounds + 1)
     return [
         *["problems", "coldstart", "bootstrap"],
         *[f"{stage}@{number}" for number in numbers for stage in ROUND],
         *[f"validate@{number}" for number in numbers],  # not inside the rounds: this is DVC's order
-        *["choose", "evaluate@before", "evaluate@after", "promote"],
+        *["choose", "evaluate@before", "evaluate@after", "baselines", "promote"],
     ]

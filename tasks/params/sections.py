@@ -308,6 +308,7 @@ class Evaluation(Section):
     samples: Annotated[int, Field(ge=1, le=65_536, strict=True)]
     ks: Annotated[list[Count], Field(min_length=1, max_length=100)]
     temperature: Temperature
+    budget: Annotated[int, Field(ge=0, le=65_536, strict=True)]
 
     @model_validator(mode="after")
     def _check_samples(self) -> "Evaluation":

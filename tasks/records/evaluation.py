@@ -1,4 +1,4 @@
-"""Records of the stages `validate`, `choose` and `evaluate`: results on the dev and the test problems."""
+"""Records of the stages `validate`, `choose`, `evaluate` and `baselines`: results on the dev and the test problems."""
 
 from typing import Annotated
 
@@ -64,3 +64,11 @@ class Attempt(Record):
     result: Result  # on the problem's own question
     cut: int = 0  # number of the samples that were cut at policy.max_new_tokens
     picture: str | None = Field(default=None, exclude_if=lambda svg: svg is None)  # of a greedy one, by the environment
+
+
+class StoredWorkflow(Record):
+    """A workflow of the rounds, tried on all test problems: a line of `baselines/workflows.jsonl`, in this order."""
+
+    code: str
+    train_solved: int  # train problems that it solved, and none before it
+    right: list[bool]  # on each test problem

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from flows.history.run_history import write_entry
 from flows.reports.comparison import make_sides
+from flows.reports.history import list_nights
+from flows.reports.html.month import render_month
 from flows.reports.html.page import render_page, write_page
 from flows.reports.run_record import read_run_record
 from tasks.artifacts import read_jsonl, write_jsonl, write_text
@@ -14,6 +17,8 @@ from tasks.records.problems import Problem
 from tasks.trajectories import Trajectory
 from tests.support import finished_run
 from tests.support.browser import Page, needed
+from tests.support.nights import night
+from tests.support.records import make_kept, make_promotion
 
 pytestmark = [needed, pytest.mark.slow]
 
@@ -71,6 +76,21 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return layout.page
 
 
+@pytest.fixture(scope="module")
+def month(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five nights, of which every text is an attack."""
+    root = tmp_path_factory.mktemp("month")
+    kept = [make_kept(name=NASTY), make_kept(lost=False)]
+    for number in range(1, 6):
+        decision = make_promotion(problems=200, promoted=number % 2 == 0, champion_version="c", kept=kept, reason=NASTY)
+        write_entry(
+            root, night(number, name=f"{number} · {NASTY} · 0.2 → 0.3", when=NASTY, line=NASTY, decision=decision)
+        )
+    write_entry(root, night(6, done=False, decision=None, line=NASTY, nothing_new=2, nothing_new_until=NASTY))
+    write_text(root / "page.html", render_month(list_nights(Layout(root), 31)))
+    return root / "page.html"
+
+
 def test_all_of_a_run_is_drawn_and_nothing_is_asked_of_the_network(page: Page, single: Path) -> None:
     page.open(single)
     assert page.requested == [single.as_uri()]
@@ -88,7 +108,7 @@ def test_all_of_a_run_is_drawn_and_nothing_is_asked_of_the_network(page: Page, s
     )  # a row by number of operations among them
 
 
-@pytest.mark.parametrize("name", ["single", "several", "attacked"])
+@pytest.mark.parametrize("name", ["single", "several", "attacked", "month"])
 @pytest.mark.parametrize("width", [320, *(pytest.param(width, marks=pytest.mark.nightly) for width in (390, 1200))])
 def test_the_page_fits_its_screen(page: Page, name: str, width: int, request: pytest.FixtureRequest) -> None:
     page.open(request.getfixturevalue(name), width=width)
@@ -117,3 +137,16 @@ def test_what_a_model_wrote_is_shown_and_never_run(page: Page, attacked: Path) -
         for part in ("pre", ".question"):
             assert NASTY[:50] in page.value(f"document.querySelector('#{section} {part}').textContent")
     assert NASTY[:50] in page.value("document.querySelector('#params details').textContent")
+
+
+def test_the_page_of_a_month_shows_what_a_history_holds_and_runs_none_of_it(page: Page, month: Path) -> None:
+    page.open(month)
+    assert page.requested == [month.as_uri()]
+    assert page.complaints == []
+    assert page.value("document.title") == "6 runs, 2 promoted"
+    assert page.value("document.scripts.length") == 0
+    assert page.value("document.querySelectorAll('#levels polyline').length") == 2
+    assert page.value("document.querySelectorAll('#levels polygon').length") == 2
+    assert page.value("document.querySelectorAll('#nights tbody tr').length") == 7
+    for section in ("nights td:nth-child(3)", "nights tr:nth-last-child(2) td:last-child", "kept p"):
+        assert NASTY[:50] in page.value(f"document.querySelector('#{section}').textContent")

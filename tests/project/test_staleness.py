@@ -97,7 +97,10 @@ def test_each_param_makes_stale_what_may_see_it_and_nothing_else(with_params: Ca
 @pytest.mark.parametrize(
     ("assignments", "stale"),
     [
-        (["rounds=3"], {*(f"{stage}@3" for stage in ROUND), "choose"} | rounds_of("validate")),  # is it the last?
+        (
+            ["rounds=3"],
+            {*(f"{stage}@3" for stage in ROUND), "choose", "baselines"} | rounds_of("validate"),
+        ),  # the last?
         # promote: a policy is confirmed on problems that are in no split
         (["problems.dev=4", "evaluation.every=1"], {"problems", "promote"} | rounds_of("validate")),
     ],

@@ -6,7 +6,7 @@ from tasks.programs.contract import workflow_id
 from tasks.records.evaluation import ProblemOutcome
 from tasks.records.problems import Answer, Problem
 from tasks.records.programs import Result
-from tasks.records.promotion import Promotion
+from tasks.records.promotion import KeptResult, Promotion
 from tasks.records.search import Workflow
 
 
@@ -45,3 +45,11 @@ def make_promotion(**fields: Any) -> Promotion:
     named = {"promoted": True, "reason": "promoted: better", "version": "v", "champion_version": None}
     figures = {"pass_at_1": 0.75, "champion_pass_at_1": 0.5, "difference": 0.25, "low": 0.1, "high": 0.4}
     return Promotion(**{**named, **figures, **fields})
+
+
+def make_kept(**fields: Any) -> KeptResult:
+    """A comparison on an earlier test set that may have lost too much; any field can be given."""
+    figures = {"value": 0.5, "champion_value": 0.625, "difference": -0.125, "low": -0.2, "high": -0.05}
+    return KeptResult(
+        **{"name": "a.jsonl (2864c512)", "problems": 40, "lost": True, "worse": True, **figures, **fields}
+    )

@@ -24,11 +24,11 @@ ADDRESSES = [
     *["search@1", "collect@1", "reward@1", "select@1", "update@1"],
     *["search@2", "collect@2", "reward@2", "select@2", "update@2"],
     *["validate@1", "validate@2", "choose"],
-    *["evaluate@before", "evaluate@after", "promote"],
+    *["evaluate@before", "evaluate@after", "baselines", "promote"],
 ]
 """The picture, for two rounds."""
 
-EVALUATE = ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
+EVALUATE = ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "baselines", "promote"]
 """What `evaluation.temperature` makes stale."""
 
 TINY = '''
@@ -127,7 +127,7 @@ def files(stage, layout, params, round, key):
     """What dvc.yaml lists, but sources, problems of the user's own and metrics."""
     entry = load_yaml("dvc.yaml", read_text(layout.root / "dvc.yaml"))["stages"][stage]
     item = (entry["foreach"][key] if stage == "evaluate" else round - 1) if key else None
-    values = {"key": key, "item": item, "rounds.last": params.rounds.last if stage == "choose" else None}
+    values = {"key": key, "item": item, "rounds.last": params.rounds.last if stage in ("choose", "baselines") else None}
     text = json.dumps(entry.get("do", entry))
     for name, value in values.items():
         text = text.replace("${%s}" % name, str(value))

@@ -51,12 +51,14 @@ class Curve(NamedTuple):
     dashed: bool = False
 
 
-def curves(title: str, drawn: Sequence[Curve], bounds: tuple[float, float] | None = None) -> Markup:
-    """Lines over rounds with their bands. `bounds` are the ends of the y axis, by default those of the data."""
+def curves(
+    title: str, drawn: Sequence[Curve], bounds: tuple[float, float] | None = None, x_name: str = "round"
+) -> Markup:
+    """Lines over rounds, or what `x_name` says, with their bands. `bounds`: of the y axis, by default the data's."""
     points = [point for curve in drawn for point in curve.points]
     low, high = bounds or (min(min(0.0, p.low) for p in points), max(p.high for p in points))
     frame = _Frame(title, (min(p.x for p in points), max(p.x for p in points)), (low, high))
-    frame.axes("round", [(x, f"{x:g}") for x in steps_between(*frame.x_ends, least=1)])
+    frame.axes(x_name, [(x, f"{x:g}") for x in steps_between(*frame.x_ends, least=1)])
     for curve in drawn:
         frame.band(curve)
     for curve in drawn:

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Sequence
+from os.path import exists, isdir, isfile  # False for a name that is too long, for which pathlib raises
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
@@ -10,8 +11,11 @@ from flows.history.run_history import format_result
 from flows.reports import comparison
 from flows.reports.comparison import Side
 from flows.reports.html import content
+from flows.reports.run_lookup import LONGEST_NAME
 from flows.reports.run_record import RunRecord, read_run_record
 from tasks.artifacts import remove_leftovers, write_json, write_text
+from tasks.core.terminal import shortened
+from tasks.errors import GraftError
 from tasks.layout import Layout
 
 
@@ -30,6 +34,21 @@ def write_page(layout: Layout) -> RunRecord:
     return record
 
 
+def write_page_file(html: Path, page: str) -> None:
+    """Write a page to the file that `--html` names. Raises GraftError if it is none, or cannot be written."""
+    if isdir(html):
+        raise GraftError(f"--html {html}: is a folder; name a file, for instance {html / 'page.html'}")
+    if exists(html) and not isfile(html):
+        raise GraftError(f"--html {html}: is a device or a pipe; name a file, which is replaced")
+    try:
+        write_text(html, page)
+    except (FileExistsError, NotADirectoryError):
+        raise GraftError(f"--html {html}: a file is in the way of its folder; name another place") from None
+    except OSError as error:  # /proc, a name that is too long
+        shown = shortened(str(html), LONGEST_NAME)
+        raise GraftError(f"--html {shown}: cannot be written ({error.strerror}); name another place") from None
+
+
 def render_page(sides: Sequence[Side]) -> str:
     """The page of one run, or of several side by side. All text of a run is escaped."""
     record = sides[0].record
@@ -39,7 +58,7 @@ def render_page(sides: Sequence[Side]) -> str:
     if len(sides) == 1:  # of its name, the part that is the same wherever it is computed
         changes = [change for change in contrasts[0].changes if change.name == "pass_at_1_greedy"]
         title += "".join(f": {format_result(change.first, change.second)}" for change in changes)
-    return _template().render(
+    return page_template("page.html.jinja").render(
         title=title,
         sides=sides,
         remarks=comparison.remarks(sides),
@@ -63,7 +82,8 @@ def _image(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
-def _template() -> Template:
+def page_template(name: str) -> Template:
+    """A template of this folder. What it shows is escaped, and a name that it lacks is an error."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
     )
@@ -74,4 +94,4 @@ def _template() -> Template:
         "change": comparison.change,
         "p_value": comparison.p_value,
     }
-    return environment.get_template("page.html.jinja")
+    return environment.get_template(name)

@@ -4,20 +4,22 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flows.history.run_history import Entry, count_nothing_new, entries, write_entry
+from flows.history.run_history import count_nothing_new, entries, write_entry
 from flows.process.workspace_lock import exclusive_lock, shared_lock
-from flows.reports.history import WIDTH, print_history
+from flows.reports.history import WIDTH, list_nights, print_history
+from flows.reports.html.month import render_month
 from tasks.artifacts import write_json, write_text
 from tasks.core.console import PlainConsole
 from tasks.layout import Layout
 from tasks.promote.challenger import approve_challenger, ask_approval
-from tasks.records.promotion import Latest
+from tasks.records.promotion import Confirmation, Latest
 from tests.support.champions import NOW, keep_weights, promote_weights
-from tests.support.records import make_promotion
-from tests.support.valid_files import ENTRY
+from tests.support.nights import night
+from tests.support.records import make_kept, make_promotion
 
 OLD = (
     '{"done": true, "dvc_lock_md5": null, "flow_run": "f", "line": "beta 0.05. Not promoted: 0.1 is not above 0.2", '
@@ -25,12 +27,6 @@ OLD = (
     '"when": "2026-11-22 03:10:00+00:00"}\n'
 )
 LEAD = "+0.250 (+0.10 … +0.40)"
-
-
-def night(number: int, **fields: object) -> Entry:
-    when, name = f"2026-12-{number:02} 03:10:00+00:00", f"{number} · learning_rate 0.0005 · 0.200 → 0.300"
-    told = {"when": when, "number": number, "name": name, "minutes": 61.25, "decision": make_promotion()}
-    return ENTRY.model_copy(update=told | fields)
 
 
 def shown(root: Path, capsys: pytest.CaptureFixture[str], last: int = 31) -> list[str]:
@@ -114,3 +110,63 @@ def test_an_entry_of_an_older_version_is_shown(tmp_path: Path, capsys: pytest.Ca
     assert line.endswith("  not promoted")
     count_nothing_new(tmp_path)
     assert [entry.nothing_new for entry in entries(tmp_path)] == [1]
+
+
+def test_what_was_served_and_the_latest_after_each_night(tmp_path: Path) -> None:
+    levels = {"pass_at_1": 0.75, "champion_pass_at_1": 0.5}
+    nights: list[tuple[dict[str, Any], bool, tuple[float | None, float | None]]] = [
+        ({"promoted": False}, True, (None, 0.75)),  # there is no champion yet
+        ({"promoted": True}, True, (0.75, 0.75)),
+        ({"promoted": False, "champion_version": "c"}, True, (0.5, 0.75)),
+        ({"promoted": False, "champion_version": "c", "worse": True}, True, (0.5, 0.5)),
+        ({"promoted": False, "champion_version": "c"}, False, (0.5, None)),  # by hand
+        ({"promoted": True, "champion_version": "c"}, False, (0.75, None)),
+    ]
+    for number, (fields, scheduled, _) in enumerate(nights, start=1):
+        write_entry(tmp_path, night(number, scheduled=scheduled, decision=make_promotion(**levels | fields)))
+    write_entry(tmp_path, night(7, done=False, decision=None))
+    found = [(each.served, each.latest) for each in list_nights(Layout(tmp_path), 31)]
+    assert found == [*(expected for *_, expected in nights), (None, None)]
+    told = json.loads(json.dumps([each.json for each in list_nights(Layout(tmp_path), 2)]))
+    ends = [(each["number"], each["changed"], each["outcome"], each["served"]) for each in told]
+    assert ends == [(6, "learning_rate 0.0005", "promoted (auto)", 0.75), (7, "learning_rate 0.0005", "failed", None)]
+
+
+def test_an_earlier_test_set_that_a_policy_may_have_lost_is_named_below_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = [make_kept(), make_kept(name="b.jsonl", lost=False)]
+    write_entry(tmp_path, night(1, decision=make_promotion(kept=kept)))
+    (_, line) = shown(tmp_path, capsys)
+    assert line == "1: on a.jsonl (2864c512), 40 earlier test problems: -0.125 (-0.20 … -0.05)"
+
+
+def test_the_page_of_a_month_has_all_of_each_night_and_runs_nothing_of_it(tmp_path: Path) -> None:
+    attack = "<script>alert(1)</script>"
+    sure = Confirmation(problems=200, fresh=True, uses=1, difference=0.2, low=0.125, high=0.275)
+    full = make_promotion(problems=200, confirmation=sure, kept=[make_kept(name=attack)])
+    write_entry(tmp_path, night(1, scheduled=True, name=f"1 · {attack} · 0.2 → 0.3", decision=full))
+    write_entry(tmp_path, night(2, done=False, decision=None, line=attack))
+    page = render_month(list_nights(Layout(tmp_path), 31))
+    for told in (
+        "+0.250 (+0.10 … +0.40)",
+        "+0.200 (+0.12 … +0.28) on 200",
+        "promoted (auto)",
+        "40 earlier test problems",
+    ):
+        assert told in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3
+    assert "<script" not in page
+    assert page.count("<polyline") == 2
+    assert "served: 0.75 (0.685 to 0.805) at 1" in page  # Wilson's interval of 150 of 200
+    assert "Not measured." in render_month([])
+
+
+@pytest.mark.parametrize("size", [10**400, -(10**400), 0])
+def test_numbers_of_any_size_are_drawn(tmp_path: Path, size: int) -> None:
+    wide = make_promotion(problems=size, pass_at_1=1.7e308, difference=1.7e308, champion_version="c")
+    write_entry(tmp_path, night(1, decision=wide).model_copy(update={"number": size}))
+    write_entry(tmp_path, night(2, decision=make_promotion(problems=size, pass_at_1=-1.7e308)))
+    chart = render_month(list_nights(Layout(tmp_path), 31)).partition("<svg")[2].partition("</svg")[0]
+    assert "nan" not in chart
+    assert "inf" not in chart
