@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 from tasks.artifacts import digest_text, read_json
 from tasks.layout import KNOWN
-from tasks.records.problems import Problem, Split
+from tasks.records.problems import Problem, Split, WorkedExample
 from tasks.records.record import Record
 
 KEY = 16
@@ -24,10 +24,13 @@ class KnownProblems(Record):
     learnt: list[str]
     tested: list[str]
 
-    def with_run(self, splits: Mapping[Split, Sequence[Problem]]) -> "KnownProblems":
-        """What is known after a run with these problems."""
-        learnt, tested = keys_of(*splits["train"], *splits["validation"]), keys_of(*splits["test"])
-        return KnownProblems(learnt=sorted(learnt.union(self.learnt)), tested=sorted(tested.union(self.tested)))
+    def with_run(
+        self, splits: Mapping[Split, Sequence[Problem]], demonstrations: Sequence[WorkedExample] = ()
+    ) -> "KnownProblems":
+        """What is known after a run with these problems, whose first policy learnt from these demonstrations."""
+        learnt, tested = keys_of(*splits["train"], *splits["validation"]), keys_of(*splits["test"]).union(self.tested)
+        learnt |= {question_key(example.question) for example in demonstrations} - tested
+        return KnownProblems(learnt=sorted(learnt.union(self.learnt)), tested=sorted(tested))
 
 
 NOTHING = KnownProblems(learnt=[], tested=[])

@@ -34,6 +34,11 @@ class Layout:
         return self.root / "run" / "problems" / name
 
     @property
+    def demonstrations(self) -> Path:
+        """Written solutions that the first policy learns from; empty where it learns from none."""
+        return self.root / "run" / "problems" / "demonstrations.json"
+
+    @property
     def coldstart(self) -> Path:
         """Workflows found without a policy."""
         return self.root / "run" / "coldstart" / "workflows"
@@ -43,6 +48,11 @@ class Layout:
 
     def policy(self, number: int) -> Path:
         return self.round(number) / "policy"
+
+    @property
+    def untouched_base(self) -> Path:
+        """The base before a warm start, as a policy; there only after one."""
+        return self.policy(0) / "base"
 
     def value_head(self, number: int) -> Path:
         """Written only with algorithm ppo."""
@@ -98,7 +108,10 @@ class Layout:
         return self.root / "run" / "policy"
 
     def evaluation(self, name: str) -> Path:
-        """Folder with `outcomes.jsonl` and `attempts.jsonl`; `name` is `before` or `after`."""
+        """Folder with `outcomes.jsonl` and `attempts.jsonl`; `name` is `before` or `after`.
+
+        After a warm start `before` has `base.jsonl`, too: the outcomes of the base that was not trained yet.
+        """
         return self.root / "run" / "evaluation" / name
 
     @property

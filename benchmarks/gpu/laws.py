@@ -23,6 +23,7 @@ from benchmarks.gpu.policies import QWEN, SMALL, policy_of, random_groups, sampl
 from benchmarks.gpu.step import sample
 from benchmarks.step_sides import PAD, Shape, groups_of, prompts_of, update_params
 from flows.process.settings import set_environment
+from tasks.model import training_checkpoint as checkpoint
 from tasks.model.scoring.mismatch import mismatch_of
 from tasks.objective.recorded_logprobs import behaviour_logprobs, sample_key, score_samples
 from tasks.objective.token_weights import TokenWeights
@@ -30,7 +31,6 @@ from tasks.records.policy import Dtype
 from tasks.select.certificate import certify
 from tasks.select.losses import Validation
 from tasks.select.tracin import influences
-from tasks.update import checkpoint
 from tasks.update.gradient import accumulate_gradient
 from tasks.update.step_plan import Step, UpdateGroup, plan_steps
 from tasks.update.update import optimizer_step, start_training, train

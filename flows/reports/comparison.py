@@ -96,10 +96,14 @@ def differing_params(sides: Sequence[Side]) -> dict[str, list[str]]:
 
 
 def contrasts(sides: Sequence[Side]) -> list[Contrast]:
-    """For one run, after against before; otherwise each run against the first, all after."""
+    """For one run, after against before, and what came before against the base where a warm start did; otherwise each
+    run against the first, all after.
+    """
     first = sides[0]
     if len(sides) == 1:
-        return [Contrast("before", "after", changes(first.record))]
+        *earlier, before, after = first.record.policies()
+        warm = [Contrast(base, before, _changes((first.record, "base"), (first.record, "before"))) for base in earlier]
+        return [Contrast(before, after, changes(first.record)), *warm]
     return [
         Contrast(first.letter, other.letter, _changes((first.record, "after"), (other.record, "after")))
         for other in sides[1:]
@@ -109,6 +113,15 @@ def contrasts(sides: Sequence[Side]) -> list[Contrast]:
 def changes(record: RunRecord) -> list[Change]:
     """What a run changed: after against before."""
     return _changes((record, "before"), (record, "after"))
+
+
+def policy_levels(record: RunRecord) -> list[list[str]]:
+    """The measures of base, warm start and final policy with their intervals, titles first; [] without a warm start."""
+    if "base" not in record.outcomes:
+        return []
+    policies, names = record.policies(), [measure.name for measure in changes(record)]
+    rows = ([title_of(name), *(level_with_interval(numbers, name) for numbers in policies.values())] for name in names)
+    return [["measure", *policies], *rows]
 
 
 def remarks(sides: Sequence[Side]) -> list[str]:

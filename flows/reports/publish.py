@@ -9,7 +9,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
-from flows.reports.comparison import change, changes, level, title_of
+from flows.reports.comparison import change, changes, level, policy_levels, title_of
 from flows.reports.html.page import write_page
 from flows.reports.run_record import RunRecord
 from tasks.artifacts import read_json, read_text, write_text
@@ -96,8 +96,10 @@ def summary_of(record: RunRecord) -> str:
         for measure in changes(record)
         if measure.name in names
     ]
-    head = [[f"{len(record.outcomes['after'])} test problems", "before", "after", "change"], ["---"] * 4]
-    table = (f"| {' | '.join(row)} |" for row in (*head, *rows))
+    *_, before, after = record.policies()
+    table = _markdown([[f"{len(record.outcomes['after'])} test problems", before, after, "change"], *rows])
+    if levels := policy_levels(record):
+        table += ["", *_markdown(levels)]
     lines = [
         *([record.power] if record.power else []),
         *record.alarms,
@@ -107,3 +109,8 @@ def summary_of(record: RunRecord) -> str:
     ]
     lines += [f"On {line}." for line in record.kept]
     return "\n".join([record.decision, "", *table, *(f"\n{line}" for line in lines)])
+
+
+def _markdown(rows: list[list[str]]) -> list[str]:
+    """A table, its titles first."""
+    return [f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:])]

@@ -22,6 +22,7 @@ from tasks.artifacts import digest_path, first_problem, read_json, read_jsonl, r
 from tasks.core.metrics_files import flatten, read_metrics, read_table
 from tasks.core.terminal import answer_text, shortened
 from tasks.errors import GraftError
+from tasks.evaluate.summary import BASE
 from tasks.layout import Layout
 from tasks.params.params import is_run_only
 from tasks.params.sections import MOST_ROUNDS
@@ -37,8 +38,10 @@ from tasks.reward.histogram import RewardBin, read_histogram
 from tasks.statistics.alarms import training_alarms
 from tasks.statistics.influence_histogram import influence_histogram
 
-When = Literal["before", "after"]
+When = Literal["base", "before", "after"]
 WHENS: tuple[When, When] = ("before", "after")
+"""Those that every run has; a run with a warm start also measured its base before that."""
+
 STEPS = ("kl", "entropy", "explained_variance")
 """Columns of the table of an update's steps; the last one with algorithm ppo alone."""
 
@@ -127,6 +130,14 @@ class RunRecord(Record):
                 raise ValueError(f"outcomes: the counts of {outcome.problem_id!r} are none of its samples")
         return self
 
+    def policies(self) -> dict[str, dict[str, float]]:
+        """Title of each policy that was measured on the test problems, in order → its metrics."""
+        first, last = self.numbers("evaluate@before"), self.numbers("evaluate@after")
+        if "base" not in self.outcomes:
+            return {"before": first, "after": last}
+        base = {name.removeprefix(BASE): value for name, value in first.items() if name.startswith(BASE)}
+        return {"base": base, "warm start": first, "after": last}
+
     def tested(self, when: When) -> set[str]:
         """The ids of the problems that were tested."""
         return {outcome.problem_id for outcome in self.outcomes[when]}
@@ -212,7 +223,7 @@ def read_run_record(layout: Layout) -> RunRecord:
             decision=decision.reason,
             kept=list(map(describe_kept, decision.kept)),
             power="" if decision.promoted else decision.power,
-            outcomes={when: read_jsonl(layout.evaluation(when) / "outcomes.jsonl", ProblemOutcome) for when in WHENS},
+            outcomes=_outcomes(layout),
             examples=_examples(layout),
             metrics={
                 stage_id: read_metrics(layout, stage_id) for stage_id in stage_ids if _is_within(rounds, stage_id)
@@ -285,6 +296,13 @@ def _is_within(rounds: float, stage_id: str) -> bool:
 
 def _short(value: Any) -> str:
     return shortened(json.dumps(value), 60)
+
+
+def _outcomes(layout: Layout) -> dict[When, list[ProblemOutcome]]:
+    files: dict[When, Path] = {"base": layout.evaluation("before") / "base.jsonl"}
+    files = {when: file for when, file in files.items() if file.is_file()}
+    files |= {when: layout.evaluation(when) / "outcomes.jsonl" for when in WHENS}
+    return {when: read_jsonl(file, ProblemOutcome) for when, file in files.items()}
 
 
 def _steps(path: Path) -> dict[str, list[float | None]]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from flows.reports.comparison import change, changes, level_with_interval, mean_titles, title_of
+from flows.reports.comparison import change, changes, level_with_interval, mean_titles, policy_levels, title_of
 from flows.reports.run_record import RunRecord
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json
@@ -36,7 +36,7 @@ def print_report(
     console: Console,
 ) -> None:
     """Print the report. `seconds`: stage id → seconds in this run. Raises GraftError if a result is missing."""
-    for table in (_learning(record), _means(record), _rounds(params, record)):
+    for table in (*_with_base(record), _learning(record), _means(record), _rounds(params, record)):
         console.print(table)
         console.print()
     for remark in _remarks(layout, params, record):
@@ -51,21 +51,30 @@ def print_report(
     console.print(_places(layout, params))
 
 
+def _with_base(record: RunRecord) -> list[Table]:
+    """Base, warm start and final policy, after a warm start: with their change they would not fit in one table."""
+    if not (levels := policy_levels(record)):
+        return []
+    table = make_table(*levels[0], wrap=levels[0][0])
+    for title, *cells in levels[1:]:
+        table.add_row(title.replace("pass@1 greedy ", "  "), *cells)
+    return [table]
+
+
 def _learning(record: RunRecord) -> Table:
-    """Measures on the test problems before and after, with their intervals; the change is paired."""
-    first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
-    title = f"{len(record.outcomes['after'])} test problems"
-    table = make_table(title, "before", "after", "change", wrap=title)
+    """Measures on the test problems before and after the rounds, with their intervals; the change is paired."""
+    title, (*_, first, last) = f"{len(record.outcomes['after'])} test problems", record.policies().items()
+    table = make_table(title, first[0], last[0], "change", wrap=title)
     for measure in changes(record):
-        levels = (level_with_interval(numbers, measure.name) for numbers in (first, last))
+        levels = (level_with_interval(numbers, measure.name) for _, numbers in (first, last))
         table.add_row(title_of(measure.name).replace("pass@1 greedy ", "  "), *levels, change(measure.difference))
     return table
 
 
 def _means(record: RunRecord) -> Table:
     """Shares of the samples without a result and cut at their length limit, costs, and the environment's measures."""
-    first, last = record.numbers("evaluate@before"), record.numbers("evaluate@after")
-    table = make_table("means", "before", "after", "change", wrap="means")
+    *_, (before, first), (after, last) = record.policies().items()
+    table = make_table("means", before, after, "change", wrap="means")
     for name, title in {**SHARES, **mean_titles(filter(is_level, last))}.items():
         if name in first:
             levels = (level_with_interval(numbers, name) for numbers in (first, last))

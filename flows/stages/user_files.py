@@ -39,6 +39,9 @@ def user_files(root: Path, params: Params) -> dict[str, Digest]:
         "policy.prompt.file": _file(
             root, "policy.prompt.file", params.policy.prompt.file, "JSON lines of worked examples"
         ),
+        "bootstrap.demonstrations": _file(
+            root, "bootstrap.demonstrations", params.bootstrap.demonstrations, "JSON lines of questions and completions"
+        ),
         "search.rule": _modules(root, "search.rule", [params.search.rule]),
         "rewards.own": _modules(root, "rewards.own", [term.term for term in params.rewards.own]),
         **{param: _modules(root, param, [name]) for param, (name, _) in functions_of(params).items()},
@@ -60,13 +63,14 @@ def digests_for(files: Mapping[str, Digest], declared: Sequence[str]) -> dict[st
     """Param → digest of the user's files that a stage reads; `declared`: the params that `dvc.yaml` lists for it.
 
     A stage reads a file if it may see the whole section of the param that names it. One that may see this param alone
-    does not, but for the loss and the advantages, which `select` calls.
+    does not, but for the loss and the advantages, which `select` calls, and the demonstrations, which `problems` reads.
     """
     return {param: digest() for param, digest in files.items() if _is_read(param, declared)}
 
 
 def _is_read(param: str, declared: Sequence[str]) -> bool:
-    seen = param if param in ("update.loss", "update.advantages") else param.rpartition(".")[0]
+    alone = ("update.loss", "update.advantages", "bootstrap.demonstrations")
+    seen = param if param in alone else param.rpartition(".")[0]
     return any(f"{seen}.".startswith(f"{name}.") for name in declared)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.artifacts import read_jsonl
-from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format
+from tasks.bootstrap.prompt_formats import STYLES, prompt_format
 from tasks.bootstrap.prompt_trials import PROBLEMS, PromptTrial, try_format
 from tasks.bootstrap.solved_problems import select_solutions
 from tasks.environments.protocol import Environment, Solved, with_checked_siblings
@@ -16,22 +16,28 @@ from tasks.model.policy import Policy
 from tasks.model.sampling.sampler import max_prompt_tokens
 from tasks.model.text import encode_prompt, problem_prompt
 from tasks.params.params import Params
-from tasks.records.policy import PromptFormat
-from tasks.records.problems import Problem
+from tasks.records.policy import PromptFormat, PromptStyle
+from tasks.records.problems import Problem, WorkedExample
 
 
 def choose_format(
-    layout: Layout, params: Params, policy: Policy, environment: Environment, problems: Sequence[Problem]
+    layout: Layout,
+    params: Params,
+    policy: Policy,
+    environment: Environment,
+    problems: Sequence[Problem],
+    taught: Sequence[str] = (),
 ) -> tuple[PromptFormat, dict[str, float]]:
     """The format of `policy.prompt`, and the metrics of the trials if its style is auto.
 
-    `problems`: the train problems, whose found workflows are the worked examples.
+    `problems`: the train problems, whose found workflows are the worked examples. `taught`: completions that the policy
+    will learn in a warm start, after which it needs neither examples nor instructions: then auto is the short style, as
+    a trial of what it can do before says nothing.
     """
-    own = params.policy.prompt
     solutions = select_solutions(problems, layout.coldstart)
     examples = worked_examples(layout.root, params, environment, solutions)
-    forms = formats_of(params, policy, environment, examples)
-    if own.style != "auto":
+    forms = formats_of(params, policy, environment, examples, taught)
+    if params.policy.prompt.style != "auto" or (taught and not examples):
         return forms[0], {}
     trials = try_formats(params, policy, environment, forms, problems)
     return max(trials, key=lambda trial: trial.rank).form, {k: v for trial in trials for k, v in trial.metrics.items()}
@@ -58,16 +64,21 @@ def worked_examples(
 
 
 def formats_of(
-    params: Params, policy: Policy, environment: Environment, examples: Sequence[WorkedExample]
+    params: Params,
+    policy: Policy,
+    environment: Environment,
+    examples: Sequence[WorkedExample],
+    taught: Sequence[str] = (),
 ) -> list[PromptFormat]:
     """The format of the style that `policy.prompt` names; with auto of each style that the tokenizer can write."""
     own, template = params.policy.prompt, policy.tokenizer.chat_template
     if own.style in ("chat", "turns") and not template:
         why = f"but the tokenizer of {policy.base!r} has no chat template"
         raise GraftError(f"policy.prompt.style: {own.style}, {why}; set it to plain")
-    styles = STYLES if own.style == "auto" else (own.style,)
+    short: tuple[PromptStyle, ...] = ("plain",) if taught and not examples else STYLES
+    styles = short if own.style == "auto" else (own.style,)
     known = [style for style in styles if template or style in ("plain", "raw")]
-    return [prompt_format(style, policy.tokenizer, environment, own, examples) for style in known]
+    return [prompt_format(style, policy.tokenizer, environment, own, examples, taught) for style in known]
 
 
 def try_formats(

@@ -10,7 +10,7 @@ from tasks.environments.protocol import Environment
 from tasks.model.text import quote, render_chat, until_quoted
 from tasks.params.sections import PromptParams
 from tasks.records.policy import PromptFormat, PromptStyle
-from tasks.records.record import Record
+from tasks.records.problems import WorkedExample
 
 STYLES: tuple[PromptStyle, ...] = ("plain", "turns", "chat")
 """Those that `auto` tries; raw is for models that were trained on the environment's questions."""
@@ -24,30 +24,26 @@ The texts of worked examples have such signs too: templates delete thoughts from
 _THOUGHTS = re.compile(r"<think>(?:(?!</think>).)*\Z", re.DOTALL)
 
 
-class WorkedExample(Record):
-    """A question and a completion that solves it: a line of `policy.prompt.file`."""
-
-    question: str
-    completion: str
-
-
 def prompt_format(
     style: PromptStyle,
     tokenizer: Any,
     environment: Environment,
     params: PromptParams,
     examples: Sequence[WorkedExample],
+    taught: Sequence[str] = (),
 ) -> PromptFormat:
     """The form of a style with these examples; `chat` and `turns` need a tokenizer with a chat template.
 
-    Instructions are part of a chat message, and of every prompt without examples; else the examples take their place.
+    Instructions are part of a chat message, and of every prompt without examples; else the examples take their place,
+    or completions that are `taught` in a warm start.
     Thoughts that a template opens for the answer are the beginning of the completion, as if it had written the tag.
     Control tokens that the examples quote are marked as text; those of a prefill of the user's own are control tokens.
     """
     pairs = [
         (quote(tokenizer, environment.prompt(e.question, SCRATCH)), quote(tokenizer, e.completion)) for e in examples
     ]
-    common = common_beginning([until_quoted(completion) for _, completion in pairs])
+    completions = [completion for _, completion in pairs] or [quote(tokenizer, text) for text in dict.fromkeys(taught)]
+    common = common_beginning([*map(until_quoted, completions)])
     prefill = common if params.prefill is None else params.prefill
     begin = tokenizer.bos_token if _adds_bos(tokenizer) else ""
     if style == "raw":
@@ -66,7 +62,7 @@ def prompt_format(
     return PromptFormat(
         style=style,
         examples=len(examples),
-        instructions=style == "chat" or not examples,
+        instructions=style == "chat" or not (examples or taught),
         before=before,
         after=after,
         prefill=prefill,

@@ -1,6 +1,6 @@
 """Stage `coldstart`: programs for train problems that an environment finds without a policy.
 
-A policy from scratch learns from those of all problems; the prompt of any other base shows a few.
+A policy from scratch and a warm start learn from those of all problems; the prompt of any other base shows a few.
 """
 
 from tasks.artifacts import read_jsonl, write_json
@@ -10,6 +10,7 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
 from tasks.records.problems import Problem
+from tasks.warm_start import has_warm_start
 
 PROBLEMS_PER_EXAMPLE = 8
 """Problems that are searched for each worked example of a prompt, so that the examples differ."""
@@ -26,9 +27,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 
 def _searched_problems(layout: Layout, params: Params) -> list[Problem]:
     """All train problems, or the first ones, whose programs are the worked examples of a prompt; none for a file's."""
-    prompt = params.policy.prompt
-    if params.policy.base == SCRATCH:
+    prompt, learns = params.policy.prompt, params.policy.base == SCRATCH or has_warm_start(layout.root, params)
+    if learns and params.bootstrap.demonstrations is None:
         return read_jsonl(layout.problems("train"), Problem)
-    if prompt.examples and not prompt.file:
+    if params.policy.base != SCRATCH and prompt.examples and not prompt.file:
         return read_jsonl(layout.problems("train"), Problem)[: PROBLEMS_PER_EXAMPLE * prompt.examples]
     return []

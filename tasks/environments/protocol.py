@@ -126,7 +126,10 @@ class Environment(Protocol):
         return {}
 
     def demonstrations(self, solved: Sequence[Solved], seed: int) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """Pairs (question, completion) that a policy from scratch learns. `solved`: by `solutions`.
+        """Pairs (question, completion) that a policy from scratch, or a base in its warm start, learns.
+
+        `solved`: by `solutions`.
+
 
         Raises GraftError unless overridden.
         """
@@ -135,6 +138,12 @@ class Environment(Protocol):
             "scratch or the worked examples of a prompt are made; define it, inherit WorkedAnswers, or set policy.base "
             "to a model and policy.prompt.examples to 0"
         )
+
+    def worked_solution(self, problem: Problem) -> str | None:  # noqa: ARG002
+        """The completion for the text that works a problem of a file out, `problem.worked_solution`, from which a base
+        learns in a warm start; None, unless overridden: completions are of another kind, programs for instance.
+        """
+        return None
 
     def worked_examples(self, solved: Sequence[Solved], count: int, seed: int) -> list[tuple[str, str]]:
         """At most `count` pairs (question, completion) that the prompt of a base shows: the first demonstrations."""

@@ -14,6 +14,9 @@ from tasks.seeds import derive_seed
 from tasks.statistics.intervals import mean_interval
 from tasks.statistics.pass_at_k import maj_at_k, pass_at_k
 
+BASE = "base/"
+"""Prefix of the metrics of `evaluate@before` that are of the base before a warm start."""
+
 _maj_at_k = lru_cache(10_000)(maj_at_k)
 """Cached: many problems have equal counts, and a report computes them for several tables."""
 

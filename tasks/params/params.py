@@ -70,6 +70,12 @@ def contradictions(params: Params) -> Iterator[tuple[str, str]]:
             f"selection is {influence.selection}, but influence is measured over an adapter and policy.lora is null: "
             f"set influence.selection to audit, or policy.lora to {ADAPTER}",
         )
+    if policy.base == "scratch" and params.bootstrap.epochs == 0:
+        yield (
+            "bootstrap",
+            "epochs is 0, but a model from scratch has learnt nothing before: set epochs to auto, or policy.base to a "
+            "pretrained model",
+        )
     in_float32 = policy.base == "scratch" or policy.dtype == "float32"
     if update.sampler_correction != "none" and not vllm and in_float32 and not update.bf16:
         yield (

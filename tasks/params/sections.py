@@ -174,8 +174,9 @@ class Bootstrap(Section):
     hidden: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
     layers: Annotated[int, Field(ge=1, le=24)]
     vocabulary: Annotated[int, Field(ge=300, le=8192)]
-    epochs: Annotated[int, Field(ge=1, le=1000, strict=True)] | Literal["auto"]
+    epochs: Annotated[int, Field(ge=0, le=1000, strict=True)] | Literal["auto"]
     learning_rate: LearningRate
+    demonstrations: Annotated[str, Field(min_length=1)] | None
 
 
 RULES = ("puct", "uct", "random")

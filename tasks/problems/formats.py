@@ -64,7 +64,10 @@ def _own(row: Columns) -> Row:
     if "distractor_contexts" in row.used:
         paragraphs = mixed(paragraphs, question)
     parts = QuestionParts(question, paraphrases, paragraphs)
-    return Row(in_context(parts.context, question), row["answer"], parts=parts)
+    read = Row(in_context(parts.context, question), row["answer"], parts=parts)
+    if isinstance(read.answer, str) and "####" in read.answer:
+        row.used.discard("answer")  # which has more than the answer
+    return read
 
 
 def _worded(row: Columns) -> tuple[str, list[str]]:

@@ -8,6 +8,7 @@ from tasks.environments.lookup import environment_in
 from tasks.known_problems import read_known
 from tasks.layout import KNOWN, REPLAY, Layout
 from tasks.params.params import Params
+from tasks.problems.demonstrations import demonstrations_of
 from tasks.problems.environment_problems import written_problems
 from tasks.problems.files import problem_files, problem_text
 from tasks.problems.jsonl import make_reader, read_files
@@ -24,7 +25,9 @@ UNRECORDED = (
 
 
 def run(layout: Layout, params: Params, round: int | None = None) -> None:  # noqa: ARG001 - all stages look alike
-    """Write `problems/{train,validation,test,dev,confirm}.jsonl`, and what the run's policy will have learnt from."""
+    """Write `problems/{train,validation,test,dev,confirm}.jsonl`, demonstrations, and what the run's policy will
+    have learnt from.
+    """
     base = layout.root / params.policy.base
     if isfile(base / "lineage.json") and not isfile(base / KNOWN):
         logger.warning(UNRECORDED.format(base=params.policy.base))
@@ -35,7 +38,9 @@ def run(layout: Layout, params: Params, round: int | None = None) -> None:  # no
         problems["train"] = with_replay(problems["train"], pool, present, params.problems.replay, params.seed)
         pool = pool_after(pool, problems["train"], params.seed)
     write_jsonl(layout.carried(REPLAY), pool)
-    write_json(layout.carried(KNOWN), read_known(base).with_run(problems))
+    demonstrations = demonstrations_of(layout.root, params, environment_in(layout.root, params), problems)
+    write_json(layout.demonstrations, demonstrations)
+    write_json(layout.carried(KNOWN), read_known(base).with_run(problems, demonstrations.examples))
     for split, listed in problems.items():
         write_jsonl(layout.problems(split), listed)
     write_json(layout.metrics("problems"), _metrics(problems))

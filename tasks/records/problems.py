@@ -73,6 +73,14 @@ class Problem(Record):
         return value
 
     @property
+    def worked_solution(self) -> str | None:
+        """The text of its line that works it out: `solution`, as in MATH, or `answer` with ####, as in GSM8K."""
+        solution, answer = (self.fields.get(name) for name in ("solution", "answer"))
+        if isinstance(solution, str):
+            return solution
+        return answer if isinstance(answer, str) and "####" in answer else None
+
+    @property
     def questions(self) -> tuple[str, ...]:
         """Its own question, then its siblings'."""
         return (self.question, *(sibling.question for sibling in self.siblings))
@@ -106,6 +114,21 @@ class Problem(Record):
         variants = [Sibling(question=self.question, answer=self.answer, fields=self.fields), *self.siblings]
         first = variants.pop(round % len(variants))
         return self.model_copy(update={**dict(first), "siblings": variants})
+
+
+class WorkedExample(Record):
+    """A question and a completion that solves it: a line of `policy.prompt.file` and `bootstrap.demonstrations`."""
+
+    question: str
+    completion: str
+
+
+class Demonstrations(Record):
+    """What a warm start learns from besides programs of the environment: `problems/demonstrations.json`."""
+
+    examples: list[WorkedExample] = Field(default=[])  # of a file, or the train problems' own worked solutions
+    repeats: list[ProblemId] = Field(default=[])  # train problems that nearly repeat one that is tested on
+    tested: list[str] = Field(default=[])  # keys of the questions that are tested on: none is ever learnt
 
 
 Split = Literal["train", "validation", "test", "dev", "confirm"]

@@ -9,6 +9,7 @@ from tasks.core.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
+from tasks.model.training_checkpoint import Checkpoint
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
@@ -18,7 +19,6 @@ from tasks.records.selection import Selected
 from tasks.round_start import Models, RoundStart, start_round
 from tasks.seeds import derive_seed
 from tasks.trajectories import RewardedTrajectory
-from tasks.update.checkpoint import Checkpoint
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.sampler_correction import correct_groups
 from tasks.update.step_plan import UpdateGroup, plan_steps, selected_groups

@@ -6,19 +6,15 @@ several processes can each compute a part of the micro-batches and add up (tasks
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from tasks.model.cpu import operations as cpu
-from tasks.model.cuda import operations as cuda
-from tasks.model.device import for_device
-from tasks.model.distributed.collectives import backward, world_size
-from tasks.model.layers.fast_layers import fast_layers
+from tasks.model.distributed.collectives import world_size
 from tasks.model.sample import Sample
+from tasks.model.scoring.backward import add_gradient
 from tasks.model.scoring.device_copy import to_device
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
@@ -29,10 +25,6 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.sections import Ppo, Update
 from tasks.ppo.losses import PaddedTargets, pad_targets, value_losses
 from tasks.update.step_plan import UpdateGroup
-
-SMALL_PASS = 2 * 10**9
-"""Parameters times tokens of a micro-batch. In a smaller one, waking a second thread takes longer than its share of a
-matrix product: docs/results/2026-11-27-benchmarks.md."""
 
 
 @dataclass
@@ -82,13 +74,7 @@ def accumulate_gradient(
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, ppo, sum(g.denominator for g in step))
     batches = scorer.batches([s for g in step for s in g.samples], world_size())
-    parameters: int = sum(parameter.numel() for parameter in scorer.model.parameters())
-    is_small = parameters * max((batch.tokens for batch in batches), default=0) < SMALL_PASS
-    threads = cpu.torch_threads(1) if is_small else nullcontext()
-    in_order = for_device(scorer.model.device, cpu=cpu.deterministic_operations, cuda=cuda.deterministic_operations)
-    order = in_order() if params.deterministic else nullcontext()
-    with fast_layers(scorer.model), order, threads:
-        parts = backward(scorer.trained, batches, loss_of)
+    parts = add_gradient(scorer, batches, loss_of, params.deterministic)
     # Only now: all processes have come through, so that all raise together and none waits for another.
     if broken := [s for _, samples in parts for s in samples]:
         raise FloatingPointError(f"the loss of {sample_names(broken)} is not finite")

@@ -10,6 +10,7 @@ from tasks.model.device import device_name
 from tasks.model.distributed.collectives import rank
 from tasks.model.distributed.processes import run_in_processes
 from tasks.model.policy import policy_device, save_policy
+from tasks.model.training_checkpoint import Checkpoint
 from tasks.objective.groups import read_trajectories
 from tasks.params.params import Params
 from tasks.records.selection import Selected
@@ -17,7 +18,6 @@ from tasks.round_start import StoredModels
 from tasks.sources.fingerprint import fingerprint
 from tasks.sources.user_code import find_modules_in
 from tasks.statistics.collapse import collapse_remarks
-from tasks.update.checkpoint import Checkpoint
 from tasks.update.compute import update_round
 from tasks.update.metrics import to_csv
 from tasks.update.step_plan import SelectionError

@@ -45,10 +45,10 @@ from tasks.errors import GraftError
 from tasks.model.device import memory_note
 from tasks.model.distributed.collectives import rank
 from tasks.model.scoring.scorer import Scorer
+from tasks.model.training_checkpoint import Checkpoint, TrainingState
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.fields import Schedule
 from tasks.params.sections import Ppo, Update
-from tasks.update.checkpoint import Checkpoint, TrainingState
 from tasks.update.gradient import accumulate_gradient, sample_names
 from tasks.update.metrics import Metrics, step_metrics
 from tasks.update.step_plan import Step

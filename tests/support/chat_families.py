@@ -12,12 +12,12 @@ from functools import cache
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format
+from tasks.bootstrap.prompt_formats import STYLES, prompt_format
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.model.policy import Policy
 from tasks.model.text import chat_prompt, control_tokens, encode_completion, encode_prompt, problem_prompt
 from tasks.params.sections import PromptParams
-from tasks.records.problems import Problem
+from tasks.records.problems import Problem, WorkedExample
 from tests.support.policies import tiny_model
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import write_json, write_jsonl, write_text
-from tasks.evaluate.summary import problem_outcome, summarise
+from tasks.core.metrics_files import read_metrics
+from tasks.evaluate.summary import BASE, problem_outcome, summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records.evaluation import Attempt
@@ -107,3 +108,14 @@ def _write_round(layout: Layout, number: int, luck: random.Random) -> None:
     write_jsonl(layout.selection(number), selected_by_influence(group, influences))
     picture = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1400 300"><text y="20">tree {number}</text></svg>'
     write_text(layout.tree(number), picture)
+
+
+def add_base(layout: Layout, chance: float) -> None:
+    """Let a run have had a warm start, of a base that solved a problem with this probability."""
+    params = load_params(layout.root / "params.yaml")
+    problems = [problem(i) for i in range(PROBLEMS)]
+    outcomes = [problem_outcome(p, attempts(p, chance, random.Random(i))) for i, p in enumerate(problems)]
+    write_jsonl(layout.evaluation("before") / "base.jsonl", outcomes)
+    of_base = summarise(outcomes, params.evaluation, params.seed)
+    numbers = read_metrics(layout, "evaluate@before") | {f"{BASE}{name}": value for name, value in of_base.items()}
+    write_json(layout.metrics("evaluate", "before"), numbers)

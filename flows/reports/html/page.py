@@ -64,6 +64,7 @@ def render_page(sides: Sequence[Side]) -> str:
         remarks=comparison.remarks(sides),
         legend=comparison.LEGEND,
         contrasts=contrasts,
+        policies=comparison.policy_levels(record) if len(sides) == 1 else [],
         params=comparison.differing_params(sides),
         pass_at_k=content.pass_at_k(sides),
         rewards=content.rewards(sides),

@@ -5,6 +5,7 @@ statement. They are interpreted from the syntax tree, not run.
 """
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
@@ -14,6 +15,10 @@ from tasks.environments.protocol import Solved
 from tasks.environments.word_problems.template import OPERATIONS
 from tasks.environments.word_problems.word_problems import WordProblems
 from tasks.programs.operators.builtin import numbers
+from tasks.records.problems import Problem
+
+CALCULATOR = re.compile(r"<<[^<>\n]*>>")
+"""`<<48/2=24>>` in GSM8K's solutions."""
 
 
 class WorkedAnswers(WordProblems, Direct):
@@ -28,6 +33,13 @@ class WorkedAnswers(WordProblems, Direct):
         for problem, code in solved:
             for question in problem.questions:
                 yield question, self.written(*worked_steps(code, question))
+
+    def worked_solution(self, problem: Problem) -> str | None:
+        """The text of a file as steps, without the marks of GSM8K's calculator; its answer after ####, or the key."""
+        if problem.worked_solution is None:
+            return None
+        steps, mark, answer = CALCULATOR.sub("", problem.worked_solution).rpartition("####")
+        return self.written((steps if mark else answer).strip().split("\n"), answer.strip() if mark else _key(problem))
 
     def worked_examples(self, solved: Sequence[Solved], count: int, seed: int) -> list[tuple[str, str]]:  # noqa: ARG002
         """Solutions that differ, worked out."""
@@ -65,6 +77,12 @@ def format_number(value: Fraction) -> str:
     if value.denominator == 1:
         return str(value.numerator)
     return f"{float(value):.6f}".rstrip("0").rstrip(".")
+
+
+def _key(problem: Problem) -> str:
+    """The expected answer as text: the first of several accepted ones."""
+    answer = problem.answer[0] if isinstance(problem.answer, list) and problem.answer else problem.answer
+    return format_number(Fraction(str(answer))) if problem.numbers else str(answer)
 
 
 def _body(code: str) -> list[ast.stmt]:

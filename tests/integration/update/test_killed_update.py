@@ -14,8 +14,8 @@ import pytest
 from flows.stages.sources import write as write_sources
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.layout import Layout
+from tasks.model import training_checkpoint as checkpoint
 from tasks.trajectories import RewardedTrajectory
-from tasks.update import checkpoint
 from tests.support.groups import write_rewarded
 from tests.support.process_group import SERVER
 from tests.support.selections import selected

@@ -40,7 +40,7 @@ def params(base: str = "scratch", epochs: int | str = 2, lora: Lora | None = LOR
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.bootstrap.task.BATCH", 4)
+    monkeypatch.setattr("tasks.bootstrap.training.BATCH", 4)
 
 
 def numbers(layout: Layout) -> dict[str, float]:
@@ -139,7 +139,7 @@ def test_without_solutions_it_fails_and_writes_nothing(layout: Layout) -> None:
 def test_a_base_is_copied_with_a_new_adapter(layout: Layout, tmp_path: Path, make_policy: MakePolicy) -> None:
     save_base(make_policy, tmp_path / "base", "gpt2")
     base = load_model(str(tmp_path / "base"))
-    run(layout, params(str(tmp_path / "base")), None)
+    run(layout, params(str(tmp_path / "base"), epochs="auto"), None)
     policy = load_policy(layout.policy(0))
     assert same_logits(policy.model, base)
     assert not (layout.policy(0) / "model.safetensors").exists()

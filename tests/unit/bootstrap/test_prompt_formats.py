@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.bootstrap.choose_prompt import choose_format, formats_of, worked_examples
-from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, common_beginning, prompt_format
+from tasks.bootstrap.prompt_formats import STYLES, common_beginning, prompt_format
 from tasks.environments.prompts import operations_in, prompt_of
 from tasks.environments.protocol import Environment, Solved
 from tasks.environments.tagged_answer import TaggedAnswer
@@ -23,7 +23,7 @@ from tasks.params.sections import PromptParams
 from tasks.programs.contract import HEADER
 from tasks.programs.workflow_files import write_workflows
 from tasks.records.policy import PromptFormat, PromptStyle
-from tasks.records.problems import Problem, Sibling
+from tasks.records.problems import Problem, Sibling, WorkedExample
 from tests.support.policies import MakePolicy
 from tests.support.records import question_of
 from tests.support.stage_params import SHIPPED, shipped_params

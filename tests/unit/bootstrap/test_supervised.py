@@ -7,8 +7,19 @@ import pytest
 import torch
 
 from tasks.bootstrap.scratch_model import build_scratch_model
-from tasks.bootstrap.supervised import FEWEST_STEPS, PROMPT_WEIGHT, TrainingExample, _loss, epochs_for, train_supervised
+from tasks.bootstrap.supervised import (
+    FEWEST_STEPS,
+    PROMPT_WEIGHT,
+    TrainingExample,
+    _backward_scored,
+    _loss,
+    epochs_for,
+    samples_of,
+    train_supervised,
+)
 from tasks.model.scoring.layouts import collate
+from tasks.model.scoring.micro_batches import RowLayout
+from tasks.model.scoring.scorer import Scorer
 from tests.support.plain_scores import completion_logprobs
 
 
@@ -35,7 +46,7 @@ def examples(count: int = 5) -> list[TrainingExample]:
 
 
 def train(model: Any, rows: list[TrainingExample], epochs: int = 60, batch: int = 2, seed: int = 0) -> float:
-    return train_supervised(model, rows, epochs, learning_rate=0.01, batch=batch, pad=0, seed=seed)
+    return train_supervised(model, rows, epochs, learning_rate=0.01, batch=batch, pad=0, seed=seed)[0]
 
 
 def test_a_few_examples_are_memorised() -> None:
@@ -76,6 +87,23 @@ def test_the_loss_is_that_of_the_rows_without_padding() -> None:
         for some in (rows, rows[::-1], rows[:1], rows[2:5]):
             assert float(_loss(model, some, pad=0)) == pytest.approx(by_hand(model, some), abs=1e-5)
             assert float(_loss(model, some, pad=7)) == pytest.approx(by_hand(model, some), abs=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["packed", "rows"])
+def test_a_base_learns_completions_alone_whatever_the_micro_batches(layout: RowLayout) -> None:
+    model, rows = model_of(), examples(9)
+    batch = collate([e.prompt for e in rows], [e.completion for e in rows], pad=0)
+    loss = -completion_logprobs(model, batch, 1.0)[batch.mask].mean()
+    loss.backward()
+    weights = [weight for weight in model.parameters() if weight.grad is not None]
+    wanted = torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
+    for tokens in (16, 2048):
+        model.zero_grad()
+        scorer = Scorer(model, 0, 1.0, layout, tokens)
+        assert len(scorer.batches(samples_of(rows))) == 1 or tokens == 16
+        assert _backward_scored(scorer, True, rows) == pytest.approx(float(loss.detach()), abs=1e-5)
+        gradient = torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
+        assert float((gradient - wanted).norm()) <= 1e-4 * float(wanted.norm())
 
 
 def test_a_scratch_model_depends_on_its_seed_and_keeps_the_random_state() -> None:

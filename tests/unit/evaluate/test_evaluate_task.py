@@ -87,3 +87,16 @@ def test_without_a_round_the_final_policy_is_evaluated(layout: Layout, make_solv
     assert (layout.evaluation("after") / "outcomes.jsonl").exists()
     assert layout.metrics("evaluate", "after").exists()
     assert not layout.evaluation("before").exists()
+
+
+def test_after_a_warm_start_the_base_is_measured_too(layout: Layout, make_solver: Callable[[Path, str], str]) -> None:
+    run(layout, params(), 0)
+    plain = json.loads((layout.root / "run/metrics/evaluate@before.json").read_text())
+    make_solver(layout.untouched_base, PRODUCT.replace("*", "-"))
+    run(layout, params(), 0)
+    numbers = json.loads((layout.root / "run/metrics/evaluate@before.json").read_text())
+    assert {name: value for name, value in numbers.items() if not name.startswith("base/")} == plain
+    assert numbers["base/pass_at_1_greedy"] == 0
+    assert numbers["base/problems"] == plain["problems"]
+    base = read_jsonl(layout.evaluation("before") / "base.jsonl", ProblemOutcome)
+    assert [(o.problem_id, o.greedy, o.samples) for o in base] == [(p.problem_id, False, 6) for p in PROBLEMS]

@@ -32,6 +32,7 @@ from tasks.core.child_process import parse
 from tasks.core.metrics_files import read_metrics, read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.training_checkpoint import Checkpoint
 from tasks.params.file import load_params
 from tasks.problems import jsonl
 from tasks.programs.operators.model import StoredReply
@@ -48,7 +49,6 @@ from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module
 from tasks.tracking.recorder import WorkerAnswer
 from tasks.trajectories import Reward, Trajectory
-from tasks.update.checkpoint import Checkpoint
 from tests.support import valid_files as valid
 from tests.support.broken_files import broken, case_numbers
 from tests.support.stage_params import REPOSITORY

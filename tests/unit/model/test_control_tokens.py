@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from tasks.bootstrap.prompt_formats import WorkedExample, prompt_format
+from tasks.bootstrap.prompt_formats import prompt_format
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.model.checkpoints.base_model import DATE, fix_date, load_tokenizer
@@ -27,6 +27,7 @@ from tasks.model.text import (
     render_chat,
 )
 from tasks.params.sections import PromptParams
+from tasks.records.problems import WorkedExample
 from tests.support.chat_families import (
     FAMILIES,
     MOMENTS,

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import torch
 
+from tasks.model import training_checkpoint as checkpoint
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import RowLayout
+from tasks.model.training_checkpoint import Checkpoint, TrainingState
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.sections import Ppo
 from tasks.ppo.losses import with_ppo_objective
 from tasks.ppo.value_head import zero_head
-from tasks.update import checkpoint
-from tasks.update.checkpoint import Checkpoint, TrainingState
 from tasks.update.gradient import TokenSums, accumulate_gradient
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.step_plan import plan_steps

@@ -17,7 +17,8 @@ from tasks.sources.user_modules import digest_modules
 from tests.support.stage_params import REPOSITORY, shipped_params, stage_params
 
 SIZES, NONE = {"train": 20, "validation": 8, "test": 12}, {"dev": 0, "confirm": 0}
-NAMES = ["confirm.jsonl", "dev.jsonl", "known.json", "replay.jsonl", "test.jsonl", "train.jsonl", "validation.jsonl"]
+NAMES = ["confirm.jsonl", "demonstrations.json", "dev.jsonl", "known.json", "replay.jsonl", "test.jsonl", "train.jsonl"]
+NAMES += ["validation.jsonl"]
 FILES = ["metrics/problems.json", *(f"problems/{name}" for name in NAMES)]
 
 

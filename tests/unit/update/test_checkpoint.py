@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.core.metrics_files import LiveRows
+from tasks.model import training_checkpoint as checkpoint
 from tasks.model.scoring.scorer import Scorer
-from tasks.update import checkpoint
-from tasks.update.checkpoint import Checkpoint, TrainingState
+from tasks.model.training_checkpoint import Checkpoint, TrainingState
 from tasks.update.metrics import Metrics
 from tasks.update.step_plan import UpdateGroup, plan_steps
 from tasks.update.update import train

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.model import training_checkpoint as checkpoint
 from tasks.model.scoring.scorer import Scorer
-from tasks.update import checkpoint
-from tasks.update.checkpoint import Checkpoint, TrainingState
+from tasks.model.training_checkpoint import Checkpoint, TrainingState
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.step_plan import plan_steps
 from tasks.update.update import beta_after_step, train

@@ -13,13 +13,12 @@ from tasks.model.cpu.operations import torch_threads
 from tasks.model.cuda.operations import deterministic_operations
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring import packed_attention
+from tasks.model.scoring import backward, packed_attention
 from tasks.model.scoring.micro_batches import MicroBatch, RowLayout
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.groups import merge_equal_samples, tokenize_trajectory
 from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.sections import Update
-from tasks.update import gradient
 from tasks.update.gradient import accumulate_gradient
 from tasks.update.metrics import Metrics, round_metrics
 from tasks.update.step_plan import UpdateGroup, plan_steps, steps_of_epoch
@@ -81,7 +80,7 @@ def test_a_small_micro_batch_is_computed_on_one_thread(
         return scorer._score(batch, scorer.collate(batch))
 
     monkeypatch.setattr(Scorer, "score", score)
-    monkeypatch.setattr(gradient, "SMALL_PASS", bound)
+    monkeypatch.setattr(backward, "SMALL_PASS", bound)
     with torch_threads(2):
         step_gradient(policy, samples)
     assert set(used) == {expected}
@@ -290,7 +289,7 @@ def test_where_sums_are_atomic_operations_are_deterministic_during_the_gradient(
     scorer, recorded = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE), random_logprobs(samples, 1)
     inside = []
     for device_kind, wanted in (("cpu", True), ("cuda", False), ("cuda", True)):
-        monkeypatch.setattr(gradient, "for_device", choosing(device_kind))
+        monkeypatch.setattr(backward, "for_device", choosing(device_kind))
         policy.model.zero_grad()
         hook = policy.model.register_forward_hook(
             lambda *_: inside.append(torch.are_deterministic_algorithms_enabled())

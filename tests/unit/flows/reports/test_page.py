@@ -225,3 +225,22 @@ def test_measures_and_pictures_of_an_environment_are_shown(tmp_path: Path) -> No
     assert page.count('alt="picture of this completion"') == 1
     assert "alert(1)" not in page  # an image, in base64
     assert base64.b64encode(svg.encode()).decode() in page
+
+
+def test_the_gain_of_a_warm_start_is_told_apart_from_that_of_the_rounds(tmp_path: Path) -> None:
+    layout = finished_run.write(tmp_path)
+    assert "warm start" not in render_page(make_sides([("this run", read_run_record(layout))]))
+    finished_run.add_base(layout, chance=0.1)
+    record = write_page(layout)
+    assert read_json(layout.account, RunRecord) == record
+    page = layout.page.read_text()
+    for titles in ("base, warm start, after", "warm start, after, change", "base, warm start, change"):
+        assert "".join(f"<th>{title}</th>" for title in ("measure", *titles.split(", "))) in page
+    lines = summary_of(record).splitlines()
+    assert lines[2] == "| 24 test problems | warm start | after | change |"
+    at = lines.index("| measure | base | warm start | after |")
+    levels = [read_metrics(layout, f"evaluate@{when}") for when in ("before", "before", "after")]
+    names = ("base/pass_at_1_greedy", "pass_at_1_greedy", "pass_at_1_greedy")
+    cells = lines[at + 2].removesuffix(" |").split(" | ")[1:]
+    assert [cell.split()[0] for cell in cells] == [f"{m[n]:.3f}" for m, n in zip(levels, names, strict=True)]
+    assert all("–" in cell for cell in cells)

@@ -145,3 +145,20 @@ ROWS = [
     "MLflow sqlite:///mlflow.db",
 ]
 """Of each table those that differ in kind, in their order."""
+
+
+def test_base_warm_start_and_end_have_a_column_each_and_the_change_is_that_of_the_rounds(layout: Layout) -> None:
+    plain = report(layout)
+    base = outcomes(20)
+    write_jsonl(layout.evaluation("before") / "base.jsonl", base)
+    measured = summarise(base, load_params(layout.root / "params.yaml").evaluation, 0)
+    add(layout, "evaluate", "before", {f"base/{name}": value for name, value in measured.items()})
+    rows = [" ".join(line.split()) for line in report(layout).splitlines()]
+    assert rows[0] == "measure base warm start after"
+    three, changed = (row.split() for row in rows if row.startswith("pass@1 greedy 0"))
+    low, high = (measured[f"pass_at_1_greedy_{end}"] for end in ("low", "high"))
+    assert three[2:4] == ["0.100", f"({low:.2f}–{high:.2f})"]
+    assert three[4:] == changed[2:6]
+    assert " ".join(changed) in [" ".join(line.split()) for line in plain.splitlines()]
+    assert "200 test problems warm start after change" in rows
+    assert "base" not in plain

@@ -1,8 +1,8 @@
-"""Checkpoint of an update, so that a killed update resumes where it stopped, bit for bit.
+"""Checkpoint of a training, so that a killed update or warm start resumes where it stopped, bit for bit.
 
 A checkpoint holds the trained weights, the optimiser, the schedule and the metrics of the steps done, whose number is
-the step to resume at. An update draws no random numbers, and its order is a function of the
-seed. Everything else is computed again from its inputs, before the weights are restored.
+the step to resume at. A training draws no random numbers, and its order is a function of the seed. Everything else is
+computed again from its inputs, before the weights are restored.
 
 The file holds data alone (torch's `weights_only`), is named by all that the result depends on and ends with a digest of
 its content. It replaces the previous one by a rename, so that a complete one always exists.
@@ -20,10 +20,9 @@ from typing import Any
 import torch
 
 from tasks.artifacts import write_bytes
-from tasks.update.metrics import Metrics
 
 WRITE_INTERVAL = 30.0
-"""Pause between writes, as a multiple of the time that the last one took: an update loses 3 % at most."""
+"""Pause between writes, as a multiple of the time that the last one took: a training loses 3 % at most."""
 
 DIGEST = 32
 """Bytes at the end of the file: sha256."""
@@ -33,12 +32,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TrainingState:
-    """State of an update. `weights` are the trained parameters by name, `rows` the metrics of the steps done."""
+    """State of a training. `weights` are the trained parameters by name, `rows` the metrics of the steps done."""
 
     weights: dict[str, Any]
     optimizer: Any
     schedule: Any
-    rows: list[Metrics] = field(default_factory=list)
+    rows: list[dict[str, float]] = field(default_factory=list)
 
     def state(self) -> dict[str, Any]:
         """Everything that later steps depend on."""
@@ -60,7 +59,7 @@ class TrainingState:
 
 
 class Checkpoint:
-    """The one file of an update; it has a single writer."""
+    """The one file of a training; it has a single writer."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -68,19 +67,19 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """The state that an earlier update of the same name has left; None where there is none or it is damaged."""
+        """The state that an earlier training of the same name has left; None where there is none or it is damaged."""
         for torn in self._path.parent.glob(f".{self._path.name}.*"):  # killed while it was written
             torn.unlink(missing_ok=True)  # several processes tidy up
         for other in sorted(self._path.parent.glob("*")):
             if other != self._path:
-                logger.warning("%s: left by an update of other inputs, params or sources; not used", other)
+                logger.warning("%s: left by a training of other inputs, params or sources; not used", other)
         if not self._path.exists():
             return None
         whole = memoryview(self._path.read_bytes())
         content, digest = whole[:-DIGEST], whole[-DIGEST:]
         state = _state_in(content) if digest == sha256(content).digest() else None
         if state is None:
-            logger.warning("%s: damaged; not used, the update starts from the beginning", self._path)
+            logger.warning("%s: damaged; not used, the training starts from the beginning", self._path)
         return state
 
     def keep(self, training: TrainingState) -> None:
@@ -96,7 +95,7 @@ class Checkpoint:
         self._cost = self._written - started
 
     def remove(self) -> None:
-        """Remove the folder, with the checkpoints of updates of other inputs."""
+        """Remove the folder, with the checkpoints of trainings of other inputs."""
         shutil.rmtree(self._path.parent, ignore_errors=True)
 
 
