@@ -40,14 +40,14 @@ def test_a_param_that_is_not_written_and_what_never_ran(done: Path) -> None:
     assert list(steps) == AFTER_REWARD[AFTER_REWARD.index("update@1") :]
     assert steps["update@1"] == ("90.0 s", "param update.entropy: 0.0 → 0.05")
     assert steps["search@2"] == ("90.0 s", "after update@1")
-    assert rest.startswith("11 stages: 990.0 s when they last ran here.")
+    assert rest.startswith("12 stages: 1080.0 s when they last ran here.")
     assert not (done / "mlflow.db").exists()
     assert not (done / ".graft" / "prefect").exists()
     (done / "dvc.lock").unlink()
     shutil.rmtree(done / ".graft" / "seconds")
     steps, rest = told(done)
     assert steps == dict.fromkeys(ADDRESSES, ("unknown", "never run"))
-    assert rest.startswith("19 stages: 0.0 s when they last ran here.")
+    assert rest.startswith("20 stages: 0.0 s when they last ran here.")
 
 
 def test_what_would_stop_a_run_stops_a_dry_one(by_graft: Path) -> None:
