@@ -39,7 +39,7 @@ def test_a_policy_is_trained_to_the_same_bits_by_one_or_four_threads() -> None:
         "model = build_scratch_model(Names(), 96, 2, seed=0)\n"
         "ids = lambda factor, i, length: [(factor * i + j) % 299 + 1 for j in range(length)]\n"
         "rows = [TrainingExample(ids(7, i, 60), ids(3, i, 9 + i)) for i in range(32)]\n"
-        "loss = train_supervised(model, rows, 3, 0.004, 8, 0, 0).loss\n"
+        "loss = train_supervised(model, rows, 3, 0.004, 8, 0, 0)[0]\n"
         "print(torch.get_num_threads(), loss, *(float(w.double().sum()) for w in model.parameters()))"
     )
     found = []
