@@ -1,6 +1,10 @@
 """A warm start: a pretrained base learns demonstrations before the first round, if it is asked to."""
 
 import json
+import pickle
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +19,9 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.known_problems import question_key
 from tasks.layout import Layout
-from tasks.model import training_checkpoint
 from tasks.model.checkpoints.base_model import load_model
 from tasks.model.policy import load_policy
 from tasks.model.text import encode_completion, encode_prompt, problem_prompt
-from tasks.model.training_checkpoint import Checkpoint, TrainingState
 from tasks.params.params import Params
 from tasks.params.sections import Lora
 from tasks.programs.contract import HEADER
@@ -131,30 +133,44 @@ def test_an_earlier_policy_is_continued_without_another_warm_start(tmp_path: Pat
     assert digest_path(second.policy(0) / "adapter") == digest_path(first.policy(0) / "adapter")
 
 
-@pytest.mark.parametrize("origin", ["base", "scratch"])
-def test_one_that_was_cut_short_goes_on_to_the_same_bytes(
-    origin: str, tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class CutCheckpoint(Checkpoint):
-        def keep(self, training: TrainingState) -> None:
-            super().keep(training)
-            if len(training.rows) == 4:
-                raise ZeroDivisionError
+KILLED_AFTER_FOUR_STEPS = """
+import os, pickle, signal, sys
+from pathlib import Path
+import torch
+from tasks.bootstrap import task, training
+from tasks.layout import Layout
+from tasks.model import training_checkpoint
 
-    whole, cut = layout_in(tmp_path / "whole"), layout_in(tmp_path / "cut")
+class KilledCheckpoint(training_checkpoint.Checkpoint):
+    def keep(self, training):
+        super().keep(training)
+        if len(training.rows) == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+torch.set_num_threads(int(sys.argv[3]))
+training_checkpoint.WRITE_INTERVAL = 0.0
+training.BATCH, training.Checkpoint = 2, KilledCheckpoint
+task.run(Layout(Path(sys.argv[1])), pickle.loads(Path(sys.argv[2]).read_bytes()), None)
+"""
+
+
+@pytest.mark.parametrize("origin", ["base", "scratch"])
+def test_a_killed_one_goes_on_to_the_same_bytes(
+    origin: str, tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, killed = layout_in(tmp_path / "whole"), layout_in(tmp_path / "killed")
     wanted = params(base if origin == "base" else "scratch", 3)
     run(whole, wanted, None)
-    monkeypatch.setattr(training_checkpoint, "WRITE_INTERVAL", 0.0)
-    with monkeypatch.context() as patch:
-        patch.setattr("tasks.bootstrap.training.Checkpoint", CutCheckpoint)
-        with pytest.raises(ZeroDivisionError):
-            run(cut, wanted, None)
-    assert not cut.policy(0).exists()
-    run(cut, wanted, None)
+    inputs = (str(killed.root), str(tmp_path / "params.pickle"), str(torch.get_num_threads()))
+    (tmp_path / "params.pickle").write_bytes(pickle.dumps(wanted))
+    ended = subprocess.run([sys.executable, "-c", KILLED_AFTER_FOUR_STEPS, *inputs], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert not killed.policy(0).exists()
+    run(killed, wanted, None)
     assert "bootstrap: goes on after 4 of 9 steps" in capsys.readouterr().err
     for part in (whole.policy(0), whole.metrics("bootstrap")):
-        assert digest_path(part) == digest_path(cut.root / part.relative_to(whole.root))
-    assert not cut.journals("bootstrap", 0).exists()
+        assert digest_path(part) == digest_path(killed.root / part.relative_to(whole.root))
+    assert not killed.journals("bootstrap", 0).exists()
 
 
 def test_a_file_takes_the_place_of_the_solutions_and_what_is_tested_on_is_never_learnt(
