@@ -20,7 +20,7 @@ Kind = Literal[
     "champion.unbeaten",
     "rewards.err",  # as the audit found
     "rewards.mislead",  # they rise while the policy gets worse
-    "policy.collapses",  # its completions are hardly different
+    "policy.collapses",  # its completions are hardly different, or none is right any more
     "test.small",  # too few problems to see a better policy
     "contract.broken",  # by new problem files
     "test",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from tasks.statistics.collapse import collapse_remarks
+from tasks.statistics.collapse import GENTLER, collapse_remarks
 from tasks.statistics.divergence import divergence_remarks
 
 Alarm = Literal["rewards.mislead", "policy.collapses"]
@@ -16,7 +16,7 @@ def training_alarms(metrics: Mapping[str, Mapping[str, float]], rounds: int) -> 
     """The remarks of each alarm. `metrics`: of a run's stages by their ids, `collect@1`; a missing one raises none.
 
     Rewards mislead where they rise while the policy gets worse. The policy collapses where its completions are hardly
-    different in the last round, and not because nearly all are right.
+    different in the last round, and not because nearly all are right; or where none is right any more.
     """
     rewards, dev = (
         {number: metrics[f"{stage}@{number}"] for number in range(1, rounds + 1) if metrics.get(f"{stage}@{number}")}
@@ -24,7 +24,10 @@ def training_alarms(metrics: Mapping[str, Mapping[str, float]], rounds: int) -> 
     )
     last = {**metrics.get(f"collect@{rounds}", {}), **metrics.get(f"update@{rounds}", {})}
     mastered = rewards.get(rounds, {}).get("pass_at_1", 0.0) >= MASTERED
+    collapses = [] if mastered else collapse_remarks(last)
+    if rewards.get(rounds, {}).get("pass_at_1") == 0 and (before := rewards.get(1, {})).get("pass_at_1_low", 0.0) > 0:
+        collapses.append(f"no completion is right, where {before['pass_at_1']:.0%} of round 1's were: {GENTLER}")
     return {
         "rewards.mislead": divergence_remarks(rewards, dev),
-        "policy.collapses": [] if mastered else [f"round {rounds}: {remark}" for remark in collapse_remarks(last)],
+        "policy.collapses": [f"round {rounds}: {remark}" for remark in collapses],
     }

@@ -35,6 +35,7 @@ def of_run(changes: Mapping[str, Mapping[str, float]]) -> Metrics:
     ({"update@4": {"entropy": 0.03}}, "policy.collapses"),
     ({"update@4": {"completions/clipped_ratio": 0.95}}, "policy.collapses"),
     ({"collect@4": {"commonest_share": 0.8}}, "policy.collapses"),
+    ({"reward@4": {"epoch/mean_reward": 0.0, "pass_at_1": 0.0, "pass_at_1_high": 0.02}}, "policy.collapses"),
     ({"update@2": {"entropy": 0.03}}, None),  # it came back
     ({"update@4": {"entropy": 0.03}, "reward@4": {"pass_at_1": 0.95}}, None),  # all the same, and right
     ({"reward@4": {"pass_at_1": 0.1, "pass_at_1_high": 0.13}}, "rewards.mislead"),
