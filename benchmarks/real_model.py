@@ -7,8 +7,8 @@ Learning: the complete chain, once per seed, as `make retrain-real` runs it, in 
 copies stay, and a benchmark that was ended goes on where it was. Of the test problems with an unseen phrasing or
 composition the base, the policy after the warm start and the final one are told (`unseen_base`, `unseen_warm`,
 `unseen_after`, greedy; `…_sampled`, the mean of c/n), with the gains' 95 % intervals over the seeds (Student's t), and
-pass@10 of all problems. `minutes`: of the longest run. The last seed's champion is asked a question and exported
-(`ask_seconds`, `gguf_logit_difference`).
+pass@10 of all problems; without a warm start base and `warm` are one. `minutes`: of the longest run. The last seed's
+policy is asked a question and exported (`ask_seconds`, `gguf_logit_difference`).
 
 Speed, with the same model and one thread: a warm start beside a plain loop (benchmarks/warm_start.py), and with
 `--steps` a complete GRPO step (benchmarks/step_sides.py) of Graft and of TRL's trainer, which do the same work by
@@ -59,8 +59,10 @@ def unseen_shares(workspaces: Sequence[Path]) -> dict[str, list[float]]:
     """Shares of the unseen test problems that each run's policies solve: `warm` greedily, `warm_sampled` by c/n."""
     shares: dict[str, list[float]] = {}
     for root in workspaces:
+        evaluation = root / "run" / "evaluation"
         for name, file in OUTCOMES.items():
-            outcomes = read_jsonl(root / "run" / "evaluation" / file, ProblemOutcome)
+            path = evaluation / file
+            outcomes = read_jsonl(path if path.exists() else evaluation / OUTCOMES["warm"], ProblemOutcome)
             unseen = [outcome for outcome in outcomes if outcome.seen is False]
             shares.setdefault(name, []).append(fmean(outcome.greedy for outcome in unseen))
             sampled = fmean(outcome.correct / outcome.samples for outcome in unseen)

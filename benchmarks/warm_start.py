@@ -11,11 +11,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.step_sides import ALPHA, PAD, Shape, model_of, tokenizer_of
+from tasks.bootstrap.training import BATCH
 
 if TYPE_CHECKING:
     from tasks.bootstrap.supervised import TrainingExample
 
-BATCH, RATE = 16, 5e-4
+RATE = 5e-4
 PROMPT, COMPLETION = (45, 83), (17, 26)
 """Tokens of the shortest and the longest, as of the preset `smollm2`."""
 
