@@ -12,11 +12,9 @@ import torch
 
 from tasks.errors import GraftError
 from tasks.model.hf_model import has_narrow_weights
-from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.mismatch import mismatch_of
-from tasks.model.scoring.scorer import scorer_for
-from tasks.params.fields import MicroBatchTokens
+from tasks.model.scoring.scorer import Scorer
 from tasks.records.search import Engine
 from tasks.seeds import derive_seed
 
@@ -24,26 +22,19 @@ ROWS = 64
 """Completions that are scored."""
 
 
-def check_sampler(
-    policy: Policy,
-    samples: Sequence[Sample],
-    engine: Engine | None,
-    temperature: float,
-    micro_batch_tokens: MicroBatchTokens,
-    round: int,
-) -> dict[str, float]:
+def check_sampler(scorer: Scorer, samples: Sequence[Sample], engine: Engine | None, round: int) -> dict[str, float]:
     """Metrics of the mismatch; {} where no log-probabilities are recorded. All processes call it together.
 
-    `engine`: the server that drew the samples, None: Graft itself. `policy` is the one that drew them. Raises
+    `engine`: the server that drew the samples, None: Graft itself. `scorer`: of the policy that drew them. Raises
     GraftError where the samples break the law.
     """
     rows = draw_rows(samples, round)
     if not rows:
         return {}
-    in_float32 = (engine is None or engine.dtype == "float32") and not has_narrow_weights(policy.model)
-    scores = score_rows(policy, rows, temperature, micro_batch_tokens)
+    in_float32 = (engine is None or engine.dtype == "float32") and not has_narrow_weights(scorer.model)
+    scores = score_rows(scorer, rows)
     gaps = [
-        (logprob - recorded, temperature if s.temperature is None else s.temperature)
+        (logprob - recorded, scorer.temperature if s.temperature is None else s.temperature)
         for s, row in zip(rows, scores, strict=True)
         for logprob, recorded in zip(row, s.behaviour, strict=True)
     ]
@@ -78,11 +69,8 @@ def draw_rows(samples: Sequence[Sample], round: int) -> list[Sample]:
     return sorted(recorded, key=lambda s: derive_seed("engine", round, s.problem_id, s.member))[:ROWS]
 
 
-def score_rows(
-    policy: Policy, rows: Sequence[Sample], temperature: float, micro_batch_tokens: MicroBatchTokens
-) -> list[list[float]]:
+def score_rows(scorer: Scorer, rows: Sequence[Sample]) -> list[list[float]]:
     """The policy's log-probabilities of each row's completion [T]."""
-    scorer = scorer_for(policy, rows, temperature, micro_batch_tokens)
     scores: dict[tuple[str, int], list[float]] = {}
     with torch.no_grad():
         for batch in scorer.batches(rows):

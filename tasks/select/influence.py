@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from tasks.core.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
+from tasks.model.scoring.scorer import Scorer, with_constant_prompts
 from tasks.objective.advantages import known_rewards
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.losses import first_step_losses
@@ -58,9 +58,8 @@ class RoundInfluence(NamedTuple):
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What influence is measured from: the samples of a round, the validation loss, and the policy."""
+    """What influence is measured from: the samples of a round, and the validation loss."""
 
-    policy: Policy
     samples: list[Sample]
     sizes: list[float]  # |advantage| of each sample, before update.negative_weight
     validation: Validation
@@ -85,16 +84,6 @@ class _Inputs:
         leaves_own = influence.validation == "same_batch" and not influence.own_vote
         return Estimator(similarity, "own" if leaves_own else None, influence.memory_budget * MEBIBYTE)
 
-    def scorer(self) -> Scorer:
-        """The scorer of influence, with exact gradients: not in 16 bits, as the update may compute them."""
-        update, samples = self.params.update, [*self.samples, *self.validation.samples]
-        temperature, tokens = self.params.search.temperature, update.micro_batch_tokens
-        scorer = scorer_for(self.policy, samples, temperature, tokens, checkpointing=update.checkpointing)
-        if self.value_head is None:
-            return scorer
-        # The head's own weights are no part of influence; a copy, as the update trains the original.
-        return replace(scorer, value_head=deepcopy(self.value_head).requires_grad_(False))
-
     def influences(self, scorer: Scorer, samples: Sequence[Sample], **options: Any) -> Influences:
         averaging = TokenWeights(self.params.update.loss, self.params.policy.max_new_tokens)
         return influences(scorer, samples, averaging, self.validation, token_losses=self.token_losses, **options)
@@ -102,6 +91,7 @@ class _Inputs:
 
 def measure_influence(
     policy: Policy,
+    exact: Scorer,
     train: Sequence[SampleGroup],
     held_out: Sequence[SampleGroup],
     params: Params,
@@ -112,14 +102,14 @@ def measure_influence(
     """Influence of the samples of `train` on the validation loss of `held_out`, or with `influence.validation`
     same_batch of `train`.
 
-    Where it `decides` it is certified, and raises GraftError where the certificate fails. Nothing is computed where no
-    sample of training, or none of validation, has a signal.
+    `exact`: a scorer of the round's samples. Where it `decides` it is certified, and raises GraftError where the
+    certificate fails. Nothing is computed where no sample of training, or none of validation, has a signal.
     """
     influence = params.influence
     groups = train if influence.validation == "same_batch" else held_out
     validation = validation_of(groups, influence, round)
     sizes = [abs(advantage) for group in train for advantage in group.advantages]
-    inputs = _Inputs(policy, samples_in(train), sizes, validation, params, value_head)
+    inputs = _Inputs(samples_in(train), sizes, validation, params, value_head)
     samples = [*inputs.samples, *validation.samples]
     metrics: dict[str, float] = {
         "validation_samples": len(validation.samples),
@@ -130,9 +120,11 @@ def measure_influence(
     if not any(s.has_signal for s in inputs.samples) or not metrics["validation_with_signal"]:
         return RoundInfluence([NOT_MEASURED] * len(inputs.samples), 0.0, metrics)
     with explain_out_of_memory(params.update.micro_batch_tokens):
-        scorer, exact = inputs.scorer(), None
-        if influence.prompts == "constant":
-            scorer, exact = with_constant_prompts(scorer, samples), scorer
+        if value_head is not None:
+            # The head's own weights are no part of influence; a copy, as the update trains the original.
+            exact = replace(exact, value_head=deepcopy(value_head).requires_grad_(False))
+        is_constant = influence.prompts == "constant"
+        scorer = with_constant_prompts(exact, samples) if is_constant else exact
         # Control passes over validation a second time: what `local` has in memory anyway serves both.
         in_pairs = inputs.estimator.similarity == "local"
         cached = cached_gradients(scorer, validation, inputs.estimator.budget) if in_pairs else None
@@ -144,12 +136,12 @@ def measure_influence(
             "train_gradient_norm": direction_norm(measured.train_gradient),
             "gradient_cosine": direction_cosine(measured.train_gradient, measured.gradient),
         }
-        update = replace(update_scorer(policy, samples, params), value_head=deepcopy(value_head))
         if not decides:
-            metrics["validation_loss"] = validation_loss(replace(update, bf16=False), validation)
+            metrics["validation_loss"] = validation_loss(exact, validation)
             return RoundInfluence(measured.samples, 0.0, metrics)
+        update = replace(update_scorer(policy, samples, params), value_head=deepcopy(value_head))
         products = [score.product or 0.0 for score in measured.samples]
-        if exact:
+        if is_constant:
             products, agreement = _exact_products(inputs, exact, products, round)
             metrics |= agreement
         certificate = certify(

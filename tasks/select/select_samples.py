@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tasks.core.out_of_memory import explain_out_of_memory
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
+from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.advantages import single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.sampler_check import check_sampler
@@ -86,12 +87,16 @@ def select_samples(
     with explain_out_of_memory(tokens):
         start = start_round(models, [*train, *held_out.rewarded], splits, params)
         policy, groups = models.policy(), [group for split in splits for group in start.groups[split]]
-        engine = next((group.engine for group in groups), None)
-        checked = check_sampler(policy, samples_in(groups), engine, params.search.temperature, tokens, round)
+        engine, samples = next((group.engine for group in groups), None), samples_in(groups)
+        # Not in 16 bits, as the update may compute: its gradients are exact.
+        scorer = scorer_for(
+            policy, samples, params.search.temperature, tokens, checkpointing=params.update.checkpointing
+        )
+        checked = check_sampler(scorer, samples, engine, round)
     for split in splits:
         if single := single_reward_groups([group.baseline_rewards for group in start.groups[split]]):
             logger.warning("groups with a single known reward, which is compared with the whole batch: %d", single)
-    measured, kept, numbers = _measure_and_keep(policy, start, held_out.audit, params, round)
+    measured, kept, numbers = _measure_and_keep(policy, scorer, start, held_out.audit, params, round)
     trained, mixed = start.groups["train"], list[Selected]()
     if influence.train_on_validation and influence.is_held_out:
         validation = start.groups["validation"]
@@ -116,7 +121,7 @@ def processes_of(params: Params) -> int:
 
 
 def _measure_and_keep(
-    policy: Policy, start: RoundStart, audit: RewardAudit | None, params: Params, round: int
+    policy: Policy, scorer: Scorer, start: RoundStart, audit: RewardAudit | None, params: Params, round: int
 ) -> tuple[RoundInfluence, list[bool], dict[str, float]]:
     """The influence of training's samples, which of them are kept, and the metrics of the decision."""
     influence, train, validation = params.influence, start.groups["train"], start.groups.get("validation", [])
@@ -129,9 +134,9 @@ def _measure_and_keep(
         if errs:
             logger.warning("rewards err, but influence needs an adapter and there is none: nothing is dropped")
     elif by_influence:
-        measured = measure_influence(policy, train, validation, params, round, start.head, decides=True)
+        measured = measure_influence(policy, scorer, train, validation, params, round, start.head, decides=True)
     elif audit is not None:
-        measured = _measure_part(policy, train, validation, params, round, start.head)
+        measured = _measure_part(policy, scorer, train, validation, params, round, start.head)
     if influence.selection == "random" or (by_influence and measured.is_known):
         scored = ScoredSamples(
             samples,
@@ -151,6 +156,7 @@ def _measure_and_keep(
 
 def _measure_part(
     policy: Policy,
+    scorer: Scorer,
     train: Sequence[SampleGroup],
     held_out: Sequence[SampleGroup],
     params: Params,
@@ -161,7 +167,7 @@ def _measure_part(
     most = AUDIT_SHARE * len(samples_in(train))
     part = _random_part(train, AUDIT_TRAIN * most, round)
     validation = _random_part(held_out, (1 - AUDIT_TRAIN) * most, round)
-    measured = measure_influence(policy, part, validation, params, round, value_head, decides=False)
+    measured = measure_influence(policy, scorer, part, validation, params, round, value_head, decides=False)
     by_group, scores = (
         {group.problem_id: [NOT_MEASURED] * len(group.samples) for group in train},
         iter(measured.samples),

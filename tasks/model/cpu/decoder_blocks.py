@@ -15,6 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from tasks.model.decoding.batch_state import BatchState
 from tasks.model.decoding.decode_loop import MAX_COPIED, DecodeLoop
+from tasks.model.decoding.equal_rows import DistinctRows
 from tasks.model.decoding.growing_cache import Prefix, growing_cache, keeps_all_tokens
 from tasks.model.hf_model import iterate_modules
 from tasks.model.layers.lora_linears import MERGED_PARAMETERS, is_one_matrix, matrix_of
@@ -64,6 +65,7 @@ class LlamaBlocks:
     """A model's forward pass for positions below `room`, from its present weights."""
 
     supports_prefix = True
+    joins_rows = True
 
     def __init__(self, model: Any, room: int) -> None:
         config, attention = model.config, model.model.layers[0].self_attn
@@ -94,14 +96,21 @@ class LlamaBlocks:
 
         return self._logits(self._hidden(ids.flatten(), places.flatten(), attend).view(count, length, -1)[:, -1])
 
-    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Prefix) -> Tensor:
+    def decode(
+        self, ids: Tensor, positions: Tensor, cache: Any, prefix: Prefix, distinct: DistinctRows | None
+    ) -> Tensor:
 
         def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            if distinct:  # each row has a cache, and attends, of its own: copying caches would take longer
+                queries, keys, values = (x.index_select(0, distinct.places) for x in (queries, keys, values))
             held = cache.layers[layer].update(keys[:, :, None], values[:, :, None])
             together = queries.view(len(ids), self._kv_heads, -1, self._size)
-            return prefix.attend(layer, together, *held).reshape(len(ids), -1)
+            attended = prefix.attend(layer, together, *held).reshape(len(ids), -1)
+            return attended.index_select(0, distinct.rows) if distinct else attended
 
-        return self._logits(self._hidden(ids, positions, attend))
+        if not distinct:
+            return self._logits(self._hidden(ids, positions, attend))
+        return self._logits(self._hidden(ids[distinct.rows], positions[distinct.rows], attend))
 
     def _hidden(self, ids: Tensor, positions: Tensor, attend: Any) -> Tensor:
         """ids [N], positions [N] → [N, H]; `attend` gets the layer, queries [N, heads, d], keys and values."""

@@ -43,7 +43,7 @@ class _GraphLoop:
         if not self._forward.supports_prefix or not keeps_all_tokens(contexts.cache):
             raise ValueError("its attention cannot be replaced, or its cache does not keep all tokens")
         self._live, self._real = torch.arange(len(state.requests), device=state.device), contexts.real
-        self._tokens = state.append(contexts.logits, self._live, 0)
+        self._tokens = state.append(contexts.logits, self._live, 0, contexts.owner)
         self._step = self._live.new_zeros(1)  # whose tokens were drawn last
         order = None if contexts.padding is None else contexts.padding.int().argsort(stable=True)
         self._cache, self._width = static_cache(contexts.cache, order), contexts.width

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tasks.errors import GraftError
-from tasks.model.decoding.token_draw import Truncation, draw, scale_logits, token_logprobs, uniforms
+from tasks.model.decoding.token_draw import Truncation, draw, rows_at, scale_logits, token_logprobs, uniforms
 from tasks.records.search import Completion
 
 Stop = Callable[[Tensor], Tensor]
@@ -84,22 +84,28 @@ class BatchState:
         """Whether the kept set of each token is recorded, which takes a look at the device in each step."""
         return not self._truncation.is_off
 
-    def append(self, logits: Tensor, live: Tensor, step: int) -> Tensor:
-        """Draw the next token [B] of the rows `live` [B] from logits [B, V]; a row that has ended does not change."""
-        tokens = self.draw(logits, live, step)
+    def append(self, logits: Tensor, live: Tensor, step: int, places: Tensor | None = None) -> Tensor:
+        """Draw the next token [B] of the rows `live` [B]; a row that has ended does not change. Others: see `draw`."""
+        tokens = self.draw(logits, live, step, places)
         self.end_rows(live, step, step + 1)
         return tokens
 
-    def draw(self, logits: Tensor, live: Tensor, step: int | Tensor) -> Tensor:
-        """Draw and keep the tokens [B] of `step`, a number or [1]. Without truncation there is no synchronisation with
-        the device."""
+    def draw(self, logits: Tensor, live: Tensor, step: int | Tensor, places: Tensor | None = None) -> Tensor:
+        """Draw and keep the tokens [B] of `step`, a number or [1], from logits [D, V].
+
+        `places` [B]: the logits of each row; None: its own. Without truncation there is no synchronisation with the
+        device.
+        """
         if self.temperature:
             by_row = self._temperatures
+            if by_row is not None or self.is_truncated:  # rows with the same logits may differ
+                logits, places = rows_at(logits, places), None
             scaled = scale_logits(logits, self.temperature if by_row is None else by_row.index_select(0, live))
-            tokens, logprobs = draw(self._truncated(scaled, live), self._points[step, live])
+            tokens, logprobs = draw(self._truncated(scaled, live), self._points[step, live], places)
         else:
             tokens = logits.argmax(-1)
-            logprobs = token_logprobs(logits, tokens, 1.0)
+            logprobs = rows_at(token_logprobs(logits, tokens, 1.0), places)
+            tokens = rows_at(tokens, places)
         self._tokens[step, live] = tokens  # past a row's length: never read
         self._logprobs[step, live] = logprobs.to(self._logprobs.dtype)
         return tokens

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tasks.model.decoding.batch_state import BatchState
+from tasks.model.decoding.equal_rows import DistinctRows, EqualRows
 from tasks.model.decoding.growing_cache import (
     Prefix,
     RowPrefix,
@@ -30,6 +31,7 @@ class DecoderForward(Protocol):
     """How a model's logits are computed in the loop: with its own forward pass, or on blocks written out."""
 
     supports_prefix: bool
+    joins_rows: bool
 
     def prefill(self, ids: Tensor, seen: Tensor | None, positions: Tensor | None, cache: Any) -> Tensor:
         """Logits [C, V] after the next P tokens of contexts, which are put into the cache after the T that it has.
@@ -37,12 +39,17 @@ class DecoderForward(Protocol):
         `seen` [C, T + P] True = a token, None if T is 0 and there is no padding; `positions` [C, P].
         """
 
-    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Any) -> Tensor:
-        """Logits [B, V] after one more token [B] of each row, at positions [B]; it is put into the cache."""
+    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Any, distinct: DistinctRows | None) -> Tensor:
+        """Logits after one more token [B] of each row, at positions [B]; it is put into the cache.
+
+        They are those of all rows [B, V] or, where it `joins_rows`, of the `distinct` ones [D, V].
+        """
 
 
 class HfForward:
     """Any model that takes `input_ids` and a cache of keys and values."""
+
+    joins_rows = False  # attention, which rows have of their own, is inside of the model's forward
 
     def __init__(self, model: Any) -> None:
         self._model, self._parameters = model, inspect.signature(model.forward).parameters
@@ -54,7 +61,14 @@ class HfForward:
     def prefill(self, ids: Tensor, seen: Tensor | None, positions: Tensor | None, cache: Any) -> Tensor:
         return self._run(ids, cache, **self._masked(seen, positions), **self._accepted(logits_to_keep=1))
 
-    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Any) -> Tensor:
+    def decode(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        cache: Any,
+        prefix: Any,
+        distinct: DistinctRows | None = None,  # noqa: ARG002 (it joins none)
+    ) -> Tensor:
         with use_prefix_attention(self._model):
             return self._run(ids[:, None], cache, position_ids=positions[:, None], row_prefix=prefix)
 
@@ -104,7 +118,7 @@ class Contexts:
         seen = (slots < common) | (slots >= common + self.width - real[:, None])  # [C, P + steps] False = padding
         self.padded = min(len(c) for c in contexts) < self.width
         self.padding = ~seen[:, : self.width] if self.padded else None  # [C, P]
-        self.logits = self._prefill(ids, seen[:, : self.width], common)[self.owner]  # [R, V]
+        self.logits = self._prefill(ids, seen[:, : self.width], common)  # [C, V]
         if self.cache.get_seq_length() != self.width:
             raise ValueError("its forward pass does not fill the cache")
         self.seen, self.real = seen[self.owner], real[self.owner]  # [R, P + steps], [R]
@@ -128,8 +142,10 @@ class DecodeLoop:
         contexts = Contexts(config, forward, state)
         self.width, self.cache, self.padded = contexts.width, contexts.cache, contexts.padded
         self.logits, self.seen, self.real = contexts.logits, contexts.seen, contexts.real
+        self.places: Tensor | None = contexts.owner  # of each row's logits; None: row by row
         self.live = torch.arange(len(state.requests), device=state.device)
         self.prefix = self._make_prefix(contexts.owner, contexts.padding)
+        self.equal = EqualRows(contexts.owner) if forward.joins_rows else None
 
     def _make_prefix(self, owner: Tensor, padding: Tensor | None) -> Prefix | None:
         """How the rows [B] attend to the prefilled contexts; None: with the model's own attention."""
@@ -147,7 +163,7 @@ class DecodeLoop:
     def run(self) -> None:
         step = 0
         while True:
-            tokens = self.state.append(self.logits, self.live, step)
+            tokens = self.state.append(self.logits, self.live, step, self.places)
             count = int(self.state.unfinished.sum())  # the only synchronisation with the device in a step
             self.state.report(len(self.state.requests) - count)
             if not count:
@@ -158,10 +174,12 @@ class DecodeLoop:
             step += 1
 
     def _step(self, tokens: Tensor, step: int) -> Tensor:
-        """Logits [B, V] after tokens [B] at `step` after the context."""
+        """Logits at `places` after tokens [B] at `step` after the context."""
         positions = self.real + step
+        distinct = self.equal.append(tokens, self.state.unfinished[self.live]) if self.equal else None
+        self.places = distinct.places if distinct else None
         if self.prefix:
-            return self.forward.decode(tokens, positions, self.cache, self.prefix)
+            return self.forward.decode(tokens, positions, self.cache, self.prefix, distinct)
         assert isinstance(self.forward, HfForward)
         seen = self.seen[:, : self.width + step + 1] if self.padded else None
         return self.forward.decode_masked(tokens, positions, self.cache, seen)
@@ -171,6 +189,8 @@ class DecodeLoop:
         kept = self.state.unfinished[self.live].nonzero()[:, 0]
         self.live, self.seen, self.real = self.live[kept], self.seen[kept], self.real[kept]
         self.cache.batch_select_indices(kept)
+        if self.equal:
+            self.equal.keep(kept)
         if self.prefix:
             self.prefix.keep(kept)
         if isinstance(self.prefix, SharedPrefix) and self._is_small():

@@ -53,16 +53,18 @@ def uniforms(seeds: Sequence[int], steps: int, device: Any = "cpu") -> Tensor:
     return torch.from_numpy(rows).to(device)
 
 
-def draw(scaled: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Tokens [B] of softmax(scaled) and their log-probabilities [B]; scaled [B, V], points [B] in [0, 1).
+def draw(scaled: Tensor, points: Tensor, places: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Tokens [B] of softmax(scaled) and their log-probabilities [B]; scaled [D, V], points [B] in [0, 1).
 
-    A token of probability 0 is never drawn.
+    `places` [B]: the row of `scaled` that each point draws from; None: its own. A token of probability 0 is never
+    drawn.
     """
     rows, tokens = scaled.shape
     highest = scaled.amax(-1, keepdim=True)
     if tokens <= ONE_LEVEL_TOKENS:
         inside = (scaled - highest).exp_().to(points.dtype)  # float64: a point has more digits than float32's sums
         total = inside.sum(-1)
+        inside, total, scaled, highest = (rows_at(x, places) for x in (inside, total, scaled, highest))
         chosen = _first_above(inside, points * total)[0]
         return chosen, (scaled.gather(-1, chosen[:, None]) - highest)[:, 0] - total.log().to(scaled.dtype)
     blocks = -(-tokens // BLOCK)
@@ -72,11 +74,18 @@ def draw(scaled: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
     weights = weights.view(rows, blocks, BLOCK)
     sums = weights.sum(-1).to(points.dtype)  # [B, blocks]
     total = sums.sum(-1)
+    sums, total, highest = (rows_at(x, places) for x in (sums, total, highest))
     block, rest = _first_above(sums, points * total)
-    inside = weights.gather(1, block[:, None, None].expand(-1, -1, BLOCK))[:, 0].to(points.dtype)
+    places = torch.arange(rows, device=scaled.device) if places is None else places
+    inside = weights[places, block].to(points.dtype)
     chosen = (block * BLOCK + _first_above(inside, rest)[0]).clamp_(max=tokens - 1)  # beyond it only if all is NaN
-    logprobs = (scaled.gather(-1, chosen[:, None]) - highest)[:, 0] - total.log().to(scaled.dtype)
+    logprobs = scaled[places, chosen] - highest[:, 0] - total.log().to(scaled.dtype)
     return chosen, logprobs
+
+
+def rows_at(x: Tensor, places: Tensor | None) -> Tensor:
+    """The rows of x at these places; None: x itself."""
+    return x if places is None else x.index_select(0, places)
 
 
 def _first_above(weights: Tensor, point: Tensor) -> tuple[Tensor, Tensor]:

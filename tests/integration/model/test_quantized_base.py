@@ -131,7 +131,7 @@ def test_a_server_of_the_whole_base_is_found_out(tmp_path: Path, base: Path) -> 
         samples = drawn(served(policy, server, "graft-1"))
     engine = Engine(name="vllm", version="0.32.0", dtype="bfloat16")
     with pytest.raises(GraftError, match="log-probabilities"):
-        check_sampler(policy, samples, engine, TEMPERATURE, TOKENS, 2)
+        check_sampler(scorer_for(policy, samples, TEMPERATURE, TOKENS), samples, engine, 2)
 
 
 def test_an_earlier_policy_keeps_its_type(tmp_path: Path, base: Path) -> None:

@@ -15,6 +15,7 @@ from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring.mismatch import BOUND, mismatch_of
+from tasks.model.scoring.scorer import scorer_for
 from tasks.objective.sampler_check import ROWS, check_sampler, draw_rows
 from tasks.records.search import Engine
 from tests.support.policies import MakePolicy
@@ -57,7 +58,7 @@ def drawn(folders: list[Path], **options: Any) -> list[Sample]:
 
 
 def checked(folders: list[Path], samples: list[Sample], dtype: str = "float32") -> dict[str, float]:
-    return check_sampler(load_policy(folders[1]), samples, engine(dtype), TEMPERATURE, TOKENS, 2)
+    return check_sampler(scorer_for(load_policy(folders[1]), samples, TEMPERATURE, TOKENS), samples, engine(dtype), 2)
 
 
 def test_a_right_server_passes_and_its_numbers_are_metrics(folders: list[Path]) -> None:
@@ -102,19 +103,19 @@ def test_what_graft_sampled_is_checked_by_the_law_of_its_weights(make_policy: Ma
         Sample(f"p{n}", 0, tuple(r.prompt), tuple(c.tokens), tuple(c.logprobs), 0.0, temperature=r.temperature)
         for n, (r, c) in enumerate(zip(requests, sample(policy, requests, TEMPERATURE, 12, "search"), strict=True))
     ]
-    metrics = check_sampler(policy, samples, None, TEMPERATURE, TOKENS, 1)
+    metrics = check_sampler(scorer_for(policy, samples, TEMPERATURE, TOKENS), samples, None, 1)
     assert metrics.keys() == {f"sampler/{n}" for n in ("gap_mean", "gap_max", "kl", "bounded_weights", "rows")}
     assert (metrics["sampler/gap_max"] < 1e-4) == (dtype == "float32")
     wrong = [replace(s, behaviour=tuple(x - 0.2 * (t % 2) for t, x in enumerate(s.behaviour))) for s in samples]
     with pytest.raises(
         GraftError, match=r"recorded in round 1 are not the policy's, .* graft stage --force search@1\Z"
     ):
-        check_sampler(policy, wrong, None, TEMPERATURE, TOKENS, 1)
+        check_sampler(scorer_for(policy, wrong, TEMPERATURE, TOKENS), wrong, None, 1)
 
 
 def test_nothing_is_checked_where_nothing_is_recorded(policy: Policy) -> None:
     samples = [Sample("q", 0, (5, 6), (7, 8), (), 0.0)]
-    assert check_sampler(policy, samples, engine("float32"), TEMPERATURE, TOKENS, 1) == {}
+    assert check_sampler(scorer_for(policy, samples, TEMPERATURE, TOKENS), samples, engine("float32"), 1) == {}
 
 
 def test_the_rows_are_the_same_at_each_call_and_others_in_each_round() -> None:

@@ -8,6 +8,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import scorer_for
 from tasks.objective.sampler_check import score_rows
 from tasks.records.search import Engine
 from tasks.select.task import run
@@ -29,7 +30,8 @@ def sampled(layout: Layout, make_trajectory: MakeTrajectory) -> Layout:
         rewarded = make_trajectory(name, [1.0, 0.0], tokens=TOKENS)
         prompt = tuple(rewarded.trajectory.prompt_tokens)
         rows = [Sample(name, m, prompt, tuple(tokens), (), 0.0) for m, tokens in enumerate(TOKENS)]
-        logprobs = [[round(x, 6) for x in row] for row in score_rows(policy, rows, SHIPPED.search.temperature, 2048)]
+        scorer = scorer_for(policy, rows, SHIPPED.search.temperature, 2048)
+        logprobs = [[round(x, 6) for x in row] for row in score_rows(scorer, rows)]
         found.append(changed(rewarded, logprobs=logprobs, engine=ENGINE))
     write_rewarded(layout.trajectories(1), found)
     return layout

@@ -71,6 +71,14 @@ def test_a_row_is_the_same_to_the_last_bit_alone_and_in_a_batch(tokens: int) -> 
         assert torch.equal(alone[1][0], together[1][row])
 
 
+@pytest.mark.parametrize("tokens", [300, 1300])
+def test_points_that_share_a_row_draw_what_they_draw_from_copies_of_it(tokens: int) -> None:
+    logits, points = random_logits(5, tokens), uniforms(range(37), 1)[:, 0]
+    places = torch.arange(37) * 3 % 5
+    for shared, copied in zip(draw(logits, points, places), draw(logits[places], points), strict=True):
+        assert torch.equal(shared, copied)
+
+
 def test_numbers_depend_on_the_seed_and_more_steps_extend_them() -> None:
     short, long = uniforms([3, 4], 5), uniforms([4, 3, 5], 9)
     assert torch.equal(short[0], long[1, :5])
