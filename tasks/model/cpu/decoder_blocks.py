@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from tasks.model.decoding.batch_state import BatchState
 from tasks.model.decoding.decode_loop import MAX_COPIED, DecodeLoop
 from tasks.model.decoding.equal_rows import DistinctRows
-from tasks.model.decoding.growing_cache import Prefix, growing_cache, keeps_all_tokens
+from tasks.model.decoding.growing_cache import Prefix, SharedPrefix, growing_cache, keeps_all_tokens
 from tasks.model.hf_model import iterate_modules
 from tasks.model.layers.lora_linears import MERGED_PARAMETERS, is_one_matrix, matrix_of
 
@@ -99,13 +99,20 @@ class LlamaBlocks:
     def decode(
         self, ids: Tensor, positions: Tensor, cache: Any, prefix: Prefix, distinct: DistinctRows | None
     ) -> Tensor:
+        queries = self._heads // self._kv_heads
+        shared = prefix.at(distinct.rows, queries) if distinct and isinstance(prefix, SharedPrefix) else None
 
-        def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-            if distinct:  # each row has a cache, and attends, of its own: copying caches would take longer
-                queries, keys, values = (x.index_select(0, distinct.places) for x in (queries, keys, values))
+        def attend(layer: int, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            if distinct:  # each row has a cache of its own: copying those of rows that part would take longer
+                keys, values = (x.index_select(0, distinct.places) for x in (keys, values))
             held = cache.layers[layer].update(keys[:, :, None], values[:, :, None])
-            together = queries.view(len(ids), self._kv_heads, -1, self._size)
-            attended = prefix.attend(layer, together, *held).reshape(len(ids), -1)
+            if distinct and shared:
+                together = q.view(len(q), self._kv_heads, queries, self._size)
+                theirs = [x.index_select(0, distinct.rows) for x in held]
+                return shared.attend(layer, together, *theirs).reshape(len(q), -1)
+            q = q.index_select(0, distinct.places) if distinct else q
+            together = q.view(len(q), self._kv_heads, queries, self._size)
+            attended = prefix.attend(layer, together, *held).reshape(len(q), -1)
             return attended.index_select(0, distinct.rows) if distinct else attended
 
         if not distinct:

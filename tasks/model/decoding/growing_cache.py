@@ -10,6 +10,7 @@ transformers' attention interface.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from typing import Any
 
 import torch
@@ -20,6 +21,9 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 from tasks.model.hf_model import use_attention
 
 CHUNK = 64  # tokens by which it grows: reserving the full budget would hold memory that most rows never use
+
+FEWEST_QUERIES = 3
+"""Queries in a product with a context from which on a CPU adds in one order, however many they are."""
 
 MIN_PREFIX = 32
 """Tokens from which on a common beginning of prompts is computed once."""
@@ -114,8 +118,19 @@ class SharedPrefix:
 
     def keep(self, rows: Tensor) -> None:
         """Drop all other rows, and contexts without a row."""
-        self._owner = self._owner[rows]
+        used, self._owner = torch.unique(self._owner[rows], return_inverse=True)
+        if len(used) < len(self._layers[0][0]):  # C
+            self._layers = [(keys[used], values[used]) for keys, values in self._layers]
+            self._padding = None if self._padding is None else self._padding[used]
         self._group()
+
+    def at(self, rows: Tensor, queries: int) -> "SharedPrefix | None":
+        """The same contexts for these rows alone, each of which has `queries` queries for a head of keys; None: for so
+        few of one context that their numbers would have other last digits."""
+        part = copy(self)
+        part._owner = self._owner[rows]
+        part._group()
+        return part if part._width * queries >= FEWEST_QUERIES else None
 
     def copy_to_rows(self, written_cache: Any, into: Any, steps: int) -> RowPrefix:
         """Put each row's context, and then the row's own tokens from `written_cache`, into a new cache."""
@@ -129,19 +144,17 @@ class SharedPrefix:
         """Each row's place among C groups of G places, and the row in each place (in a free one: the first)."""
         # bmm takes groups of one size: rows are sorted by context, and a context with fewer rows than the largest has
         # free places, which compute its first row again and are never read.
-        used, self._owner = torch.unique(self._owner, return_inverse=True)
-        if len(used) < len(self._layers[0][0]):  # C
-            self._layers = [(keys[used], values[used]) for keys, values in self._layers]
-            self._padding = None if self._padding is None else self._padding[used]
-        sizes = self._owner.bincount()
+        contexts = len(self._layers[0][0])
+        sizes = self._owner.bincount(minlength=contexts)
         order = self._owner.argsort(stable=True)
         rows = torch.arange(len(order), device=order.device)
         nth = rows - (sizes.cumsum(0) - sizes)[self._owner[order]]
-        width, heads = int(sizes.max()), torch.arange(self._layers[0][0].shape[1], device=order.device)
+        self._width = width = int(sizes.max())
+        heads = torch.arange(self._layers[0][0].shape[1], device=order.device)
         places = torch.empty_like(order)  # of a row's first head
         places[order] = self._owner[order] * len(heads) * width + nth
         self._places = (places[:, None] + heads * width).flatten()  # [B · heads] into [C · heads · G]
-        self._members = places.new_zeros(len(used) * len(heads) * width)  # and back
+        self._members = places.new_zeros(contexts * len(heads) * width)  # and back
         self._members[self._places] = (rows[:, None] * len(heads) + heads).flatten()
 
     def attend(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
