@@ -107,13 +107,12 @@ class LlamaBlocks:
                 keys, values = (x.index_select(0, distinct.places) for x in (keys, values))
             held = cache.layers[layer].update(keys[:, :, None], values[:, :, None])
             if distinct and shared:
-                together = q.view(len(q), self._kv_heads, queries, self._size)
-                theirs = [x.index_select(0, distinct.rows) for x in held]
-                return shared.attend(layer, together, *theirs).reshape(len(q), -1)
-            q = q.index_select(0, distinct.places) if distinct else q
+                held = tuple(x.index_select(0, distinct.rows) for x in held)
+            elif distinct:
+                q = q.index_select(0, distinct.places)
             together = q.view(len(q), self._kv_heads, queries, self._size)
-            attended = prefix.attend(layer, together, *held).reshape(len(q), -1)
-            return attended.index_select(0, distinct.rows) if distinct else attended
+            attended = (shared or prefix).attend(layer, together, *held).reshape(len(q), -1)
+            return attended.index_select(0, distinct.rows) if distinct and not shared else attended
 
         if not distinct:
             return self._logits(self._hidden(ids, positions, attend))

@@ -91,11 +91,8 @@ class BatchState:
         return tokens
 
     def draw(self, logits: Tensor, live: Tensor, step: int | Tensor, places: Tensor | None = None) -> Tensor:
-        """Draw and keep the tokens [B] of `step`, a number or [1], from logits [D, V].
-
-        `places` [B]: the logits of each row; None: its own. Without truncation there is no synchronisation with the
-        device.
-        """
+        """Draw and keep the tokens [B] of `step`, a number or [1], from logits [D, V], at `places` [B] or one a row.
+        Without truncation there is no synchronisation with the device."""
         if self.temperature:
             by_row = self._temperatures
             if by_row is not None or self.is_truncated:  # rows with the same logits may differ

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tasks.model.decoding.batch_state import BatchState
-from tasks.model.decoding.equal_rows import DistinctRows, EqualRows
+from tasks.model.decoding.equal_rows import EqualRows
 from tasks.model.decoding.growing_cache import (
     Prefix,
     RowPrefix,
@@ -39,11 +39,9 @@ class DecoderForward(Protocol):
         `seen` [C, T + P] True = a token, None if T is 0 and there is no padding; `positions` [C, P].
         """
 
-    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Any, distinct: DistinctRows | None) -> Tensor:
-        """Logits after one more token [B] of each row, at positions [B]; it is put into the cache.
-
-        They are those of all rows [B, V] or, where it `joins_rows`, of the `distinct` ones [D, V].
-        """
+    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Any, distinct: Any, /) -> Tensor:
+        """Logits after one more token [B] of each row, at positions [B]; it is put into the cache. Of all rows [B, V]
+        or, where it `joins_rows`, of the `distinct` ones [D, V]."""
 
 
 class HfForward:
@@ -61,14 +59,7 @@ class HfForward:
     def prefill(self, ids: Tensor, seen: Tensor | None, positions: Tensor | None, cache: Any) -> Tensor:
         return self._run(ids, cache, **self._masked(seen, positions), **self._accepted(logits_to_keep=1))
 
-    def decode(
-        self,
-        ids: Tensor,
-        positions: Tensor,
-        cache: Any,
-        prefix: Any,
-        distinct: DistinctRows | None = None,  # noqa: ARG002 (it joins none)
-    ) -> Tensor:
+    def decode(self, ids: Tensor, positions: Tensor, cache: Any, prefix: Any, *_distinct: Any) -> Tensor:
         with use_prefix_attention(self._model):
             return self._run(ids[:, None], cache, position_ids=positions[:, None], row_prefix=prefix)
 

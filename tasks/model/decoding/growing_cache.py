@@ -125,8 +125,7 @@ class SharedPrefix:
         self._group()
 
     def at(self, rows: Tensor, queries: int) -> "SharedPrefix | None":
-        """The same contexts for these rows alone, each of which has `queries` queries for a head of keys; None: for so
-        few of one context that their numbers would have other last digits."""
+        """The contexts for these rows alone, with `queries` each for a head of keys; None: too few for one context."""
         part = copy(self)
         part._owner = self._owner[rows]
         part._group()
