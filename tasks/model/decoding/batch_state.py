@@ -27,7 +27,7 @@ class Request:
     """One completion to sample; it continues `prefix`, which the same policy sampled earlier.
 
     `max_tokens` limits this completion, prefix included, where it is less than the sampler's own limit. `temperature`
-    takes the place of the sampler's, unless that is greedy.
+    takes the place of the sampler's, unless that is greedy; 0: this completion is.
     """
 
     prompt: list[int]
@@ -39,6 +39,10 @@ class Request:
     @property
     def context(self) -> tuple[int, ...]:
         return (*self.prompt, *self.prefix.tokens)
+
+    def temperature_or(self, default: float) -> float:
+        """Its temperature with a sampler of temperature `default`."""
+        return default if self.temperature is None or default == 0 else self.temperature
 
     def budget(self, max_new_tokens: int) -> int:
         """Tokens that may still be sampled."""
@@ -71,10 +75,13 @@ class BatchState:
         # Steps come first: what a step writes lies together.
         self._tokens = torch.zeros((self.steps, len(requests)), dtype=torch.long, device=device)
         self._logprobs = torch.zeros((self.steps, len(requests)), device=device)
-        self._temperatures: Tensor | None = None  # [R, 1] where some request has its own
-        if any(request.temperature for request in requests):
-            temperatures = [request.temperature or temperature for request in requests]
-            self._temperatures = torch.tensor(temperatures, device=device)[:, None]
+        own = [request.temperature_or(temperature) for request in requests]
+        self._temperatures: Tensor | None = None  # [R, 1] where some request has another
+        if any(t not in (0, temperature) for t in own):
+            self._temperatures = torch.tensor([t or temperature for t in own], device=device)[:, None]
+        self._greedy: Tensor | None = None  # [R] where some request is greedy, and the sampler is not
+        if temperature and 0 in own:
+            self._greedy = torch.tensor(own, device=device) == 0
         if temperature:
             seeds = [request.seed for request in requests]
             self._points = uniforms(seeds, self.steps, device).T.contiguous()  # [steps, R]
@@ -93,16 +100,17 @@ class BatchState:
     def draw(self, logits: Tensor, live: Tensor, step: int | Tensor, places: Tensor | None = None) -> Tensor:
         """Draw and keep the tokens [B] of `step`, a number or [1], from logits [D, V], at `places` [B] or one a row.
         Without truncation there is no synchronisation with the device."""
-        if self.temperature:
+        if not self.temperature:
+            tokens, logprobs = _most_probable(logits, places)
+        else:
             by_row = self._temperatures
             if by_row is not None or self.is_truncated:  # rows with the same logits may differ
                 logits, places = rows_at(logits, places), None
             scaled = scale_logits(logits, self.temperature if by_row is None else by_row.index_select(0, live))
             tokens, logprobs = draw(self._truncated(scaled, live), self._points[step, live], places)
-        else:
-            tokens = logits.argmax(-1)
-            logprobs = rows_at(token_logprobs(logits, tokens, 1.0), places)
-            tokens = rows_at(tokens, places)
+            if self._greedy is not None:
+                greedy, best = self._greedy.index_select(0, live), _most_probable(logits, places)
+                tokens, logprobs = (x.where(greedy, y) for x, y in zip(best, (tokens, logprobs), strict=True))
         self._tokens[step, live] = tokens  # past a row's length: never read
         self._logprobs[step, live] = logprobs.to(self._logprobs.dtype)
         return tokens
@@ -140,3 +148,9 @@ class BatchState:
             )
             for i, r in enumerate(self.requests)
         ]
+
+
+def _most_probable(logits: Tensor, places: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Greedy tokens [B] and their log-probabilities at temperature 1 [B]; logits [D, V], places [B] or one a row."""
+    tokens = logits.argmax(-1)
+    return rows_at(tokens, places), rows_at(token_logprobs(logits, tokens, 1.0), places)

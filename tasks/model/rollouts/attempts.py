@@ -48,23 +48,24 @@ def attempt_problems(
     """
     code_of = partial(_code, policy, environment)
     prompts = [encode_prompt(policy, problem_prompt(policy, environment, p, runner.serves)) for p in problems]
-    firsts = [Request(prompt, 0) for prompt in prompts]
-    rest = [
+    requests = [Request(prompt, 0, temperature=0.0) for prompt in prompts]
+    requests += [
         Request(prompt, derive_seed(seed, "evaluate", problem.problem_id, row))
         for problem, prompt in zip(problems, prompts, strict=True)
         for row in range(samples)
     ]
-    first = sample(policy, firsts, 0.0, max_new_tokens, "greedy completions")
-    sampled = sample(policy, rest, temperature, max_new_tokens, "samples") if rest else []
-    greedy = list(map(code_of, problems, first))
+    # Together: a prompt is computed once, and a greedy completion goes the way of a sampled one for a while.
+    written = sample(policy, requests, temperature if samples else 0.0, max_new_tokens, "completions")
+    sampled = written[len(problems) :]
+    greedy = list(map(code_of, problems, written[: len(problems)]))
     asked = [problem for problem in problems for _ in range(samples)]
     codes = list(map(code_of, asked, sampled))
     slices = [slice(i * samples, (i + 1) * samples) for i in range(len(problems))]
     attempts = run_workflows(environment, problems, greedy, [Counter(codes[rows]) for rows in slices], runner)
     cut = [code if is_truncated(policy, c.tokens) else None for code, c in zip(codes, sampled, strict=True)]
     return [
-        [attempt.model_copy(update={"cut": cut[rows].count(attempt.code)}) for attempt in written]
-        for rows, written in zip(slices, attempts, strict=True)
+        [attempt.model_copy(update={"cut": cut[rows].count(attempt.code)}) for attempt in of_problem]
+        for rows, of_problem in zip(slices, attempts, strict=True)
     ]
 
 
@@ -109,9 +110,9 @@ def answer_problem(
             f"question: {problem.question:.40} … makes a prompt of {len(prompt)} tokens, and the policy has room for "
             f"{room} before its answer (policy.max_new_tokens: {max_new_tokens}); ask a shorter one"
         )
-    requests = [Request(prompt, derive_seed("ask", problem.question, place)) for place in range(samples)]
-    written = sample(policy, [Request(prompt, 0)], 0.0, max_new_tokens, "answer")
-    written += sample(policy, requests, temperature, max_new_tokens, "tries") if requests else []
+    requests = [Request(prompt, 0, temperature=0.0)]
+    requests += [Request(prompt, derive_seed("ask", problem.question, place)) for place in range(samples)]
+    written = sample(policy, requests, temperature if samples else 0.0, max_new_tokens, "answers")
     codes = [_code(policy, environment, problem, completion) for completion in written]
     distinct = list(dict.fromkeys(codes))
     results = dict(zip(distinct, runner.run([program_of(code, problem) for code in distinct]), strict=True))

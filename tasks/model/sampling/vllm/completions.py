@@ -94,7 +94,7 @@ def body_of(
         "prompt": list(request.context),
         "max_tokens": request.budget(max_new_tokens),
         "seed": request.seed,
-        "temperature": (request.temperature or temperature) if temperature else 0.0,
+        "temperature": request.temperature_or(temperature),
         "stop_token_ids": policy.end_tokens,
         **({"stop": policy.stop, "include_stop_str_in_output": True} if policy.stop else {}),
     }

@@ -57,12 +57,16 @@ def test_a_row_depends_on_neither_batch_nor_order_nor_other_rows(
     assert len({tuple(t) for t in tokens_of(together)}) == len(asked)  # seeds of their own
 
 
-def test_rows_of_one_batch_may_have_their_own_temperatures(policy: Policy) -> None:
-    asked = make_requests(8)
-    own = [replace(r, temperature=(None, 0.5, 1.5)[i % 3]) for i, r in enumerate(asked)]
-    by_temperature = {t: run(policy, asked, t) for t in (1.0, 0.5, 1.5)}
-    for request, completion, place in zip(own, run(policy, own), range(8), strict=True):
-        expected = by_temperature[request.temperature or 1.0][place]
+@pytest.mark.parametrize("temperatures", [(None, 0.5, 0.0), (None, None, 0.0)])
+def test_rows_of_one_batch_may_have_their_own_temperatures(
+    temperatures: Sequence[float | None], policy: Policy
+) -> None:
+    """0 is greedy, beside samples, too."""
+    asked = make_requests(8, repeat=3)
+    own = [replace(r, temperature=temperatures[i % 3]) for i, r in enumerate(asked)]
+    by_temperature = {t: run(policy, asked, t) for t in (1.0, 0.5, 0.0)}
+    for request, completion, place in zip(own, run(policy, own), range(24), strict=True):
+        expected = by_temperature[request.temperature_or(1.0)][place]
         assert completion.tokens == expected.tokens
         assert completion.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
     assert run(policy, own, 0.0) == run(policy, asked, 0.0)

@@ -59,6 +59,7 @@ def requests(count: int = 6) -> list[Request]:
         Request([8, 9, 10], 3, prefix),
         Request([8, 9, 10], 4, prefix, max_tokens=3),
         Request([8, 9, 11], 5, max_tokens=4, temperature=0.4),
+        Request([8, 9, 11], 5, temperature=0.0),
         Request([8, 9], 6, Completion(tokens=[4] * LONGEST, logprobs=[-1.0] * LONGEST)),
     ]
 
