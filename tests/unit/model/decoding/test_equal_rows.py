@@ -71,4 +71,4 @@ def test_joined_rows_sample_what_each_samples_alone(temperature: float, copied: 
     assert rows < 0.75 * (sum(computed) - rows)
     assert [c.tokens for c in joined.completions()] == [c.tokens for c in apart.completions()]
     for ours, theirs in zip(joined.completions(), apart.completions(), strict=True):
-        assert ours.logprobs == pytest.approx(theirs.logprobs, abs=1e-5)
+        assert ours.logprobs == pytest.approx(theirs.logprobs, abs=1e-5 / (temperature or 1))
