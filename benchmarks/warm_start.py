@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.step_sides import ALPHA, PAD, Shape, model_of, tokenizer_of
-from tasks.bootstrap.training import BATCH
+from tasks.bootstrap.training import BASE_BATCH
 
 if TYPE_CHECKING:
     from tasks.bootstrap.supervised import TrainingExample
@@ -39,8 +39,8 @@ def plain_training(model: Any, examples: "Sequence[TrainingExample]") -> None:
 
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimiser = torch.optim.AdamW(weights, lr=RATE)
-    for start in range(0, len(examples), BATCH):
-        rows = [(e.prompt, e.completion) for e in examples[start : start + BATCH]]
+    for start in range(0, len(examples), BASE_BATCH):
+        rows = [(e.prompt, e.completion) for e in examples[start : start + BASE_BATCH]]
         longest = max(len(prompt) + len(completion) for prompt, completion in rows)
         ids, labels, seen = torch.full((3, len(rows), longest), PAD)
         labels.fill_(-100)
@@ -64,11 +64,11 @@ def warm_start_speeds(shape: Shape, turns: int = 3, steps: int = 3) -> dict[str,
     from tasks.model.scoring.scorer import scorer_for
 
     torch.set_num_threads(1)
-    examples = examples_of(shape, steps * BATCH)
+    examples = examples_of(shape, steps * BASE_BATCH)
     policy = Policy(attach_adapter(model_of(shape), shape.rank, ALPHA, 0), tokenizer_of(shape), "", "scratch")
     scorer = scorer_for(policy, samples_of(examples), 1.0, shape.micro_batch_tokens)
     sides: dict[str, Callable[[], Any]] = {
-        "warm_start": lambda: train_supervised(policy.model, examples, 1, RATE, BATCH, PAD, 0, scorer),
+        "warm_start": lambda: train_supervised(policy.model, examples, 1, RATE, BASE_BATCH, PAD, 0, scorer),
         "plain_loop": lambda: plain_training(policy.model, examples),
     }
     tokens = sum(len(e.prompt) + len(e.completion) for e in examples)

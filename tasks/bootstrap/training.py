@@ -18,8 +18,8 @@ from tasks.params.params import Params
 from tasks.seeds import derive_seed
 from tasks.sources.fingerprint import fingerprint
 
-BATCH = 16
-"""Demonstrations of a step of supervised training."""
+BATCH, BASE_BATCH = 16, 8
+"""Demonstrations of a step of supervised training, from scratch and of a base: a LoRA adapter needs the more steps."""
 
 
 def train_base(
@@ -53,12 +53,13 @@ def train_on(
     metrics: dict[str, float],
 ) -> None:
     """Train a policy in place; a killed stage goes on from its checkpoint. `scorer`: of a base; None: from scratch."""
+    batch = BASE_BATCH if scorer else BATCH
     loss, speed = train_supervised(
         policy.model,
         examples,
-        epochs_for(params.bootstrap.epochs, -(-len(examples) // BATCH)),
+        epochs_for(params.bootstrap.epochs, -(-len(examples) // batch)),
         params.bootstrap.learning_rate,
-        BATCH,
+        batch,
         policy.tokenizer.pad_token_id,
         derive_seed(params.seed, "bootstrap"),
         scorer,

@@ -55,7 +55,8 @@ def params(
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.bootstrap.training.BATCH", 2)
+    for name in ("BATCH", "BASE_BATCH"):
+        monkeypatch.setattr(f"tasks.bootstrap.training.{name}", 2)
 
 
 @pytest.fixture
@@ -149,7 +150,8 @@ class KilledCheckpoint(training_checkpoint.Checkpoint):
 
 torch.set_num_threads(int(sys.argv[3]))
 training_checkpoint.WRITE_INTERVAL = 0.0
-training.BATCH, training.Checkpoint = 2, KilledCheckpoint
+training.BATCH = training.BASE_BATCH = 2
+training.Checkpoint = KilledCheckpoint
 task.run(Layout(Path(sys.argv[1])), pickle.loads(Path(sys.argv[2]).read_bytes()), None)
 """
 
