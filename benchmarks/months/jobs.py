@@ -12,6 +12,9 @@ from benchmarks.support.short_runs import Figures, digest
 from tasks.artifacts import write_text
 
 NIGHTS, ALTERNATING = 12, 10
+SMALL_GAINS, MANY_LINES = ("update.learning_rate=3.5e-4", "problems.test=200", "problems.confirm=200"), 520
+"""Nights whose gain none of them can show alone, by a test set that can show the gain of some; lines of their files."""
+
 RETAINED = ("promotion.keep=1", "problems.replay=0.5")
 
 WRONG = """
@@ -40,7 +43,8 @@ class Job(NamedTuple):
     @property
     def digest(self) -> str:
         """Its name in a results file."""
-        sets = {"served": CHAMPION_ALONE, "forgotten": RETAINED}.get(self.what, FAULTS.get(self.what, ()))
+        served = (*SMALL_GAINS, *CHAMPION_ALONE)
+        sets = {"served": served, "forgotten": RETAINED}.get(self.what, FAULTS.get(self.what, ()))
         return digest([*SIZES, f"seed={self.seed}"], self.what, sets, NIGHTS, ALTERNATING, REVISION)
 
     def compute(self) -> Figures:
@@ -52,10 +56,10 @@ class Job(NamedTuple):
 
 def served(folder: Path, seed: int) -> Figures:
     """Accuracy of what is served after a month by today's rules and by those before, in no fewer nights and seconds."""
-    now = Month(folder / "now", seed, [])
+    now = Month(folder / "now", seed, SMALL_GAINS, MANY_LINES)
     nights = [now.add(Night()) for _ in range(NIGHTS)]
     budget = sum(night.seconds for night in nights)
-    before = Month(folder / "before", seed, CHAMPION_ALONE)
+    before = Month(folder / "before", seed, (*SMALL_GAINS, *CHAMPION_ALONE), MANY_LINES)
     spent = count = 0.0
     while count < NIGHTS or spent < budget:
         spent, count = spent + before.add(Night()).seconds, count + 1

@@ -79,8 +79,9 @@ class NightResult:
 class Month:
     """A project in a folder, to which nights are added."""
 
-    def __init__(self, root: Path, seed: int, assignments: Sequence[str]) -> None:
-        self.root, self.seed, self.nights, self._memory = root, seed, 0, Memory()
+    def __init__(self, root: Path, seed: int, assignments: Sequence[str], lines: int = LINES) -> None:
+        """`lines` of each night's file."""
+        self.root, self.seed, self.nights, self._lines, self._memory = root, seed, 0, lines, Memory()
         root.mkdir(parents=True)
         for name in ("params.yaml", "dvc.yaml"):
             shutil.copy(PROJECT / name, root)
@@ -90,7 +91,7 @@ class Month:
         """Compute the next night."""
         self.nights += 1
         layout, path = Layout(self.root), self.root / "params.yaml"
-        write_lines(self.root / f"{night.source}.jsonl", night.source, self.seed, f"night {self.nights}", LINES)
+        write_lines(self.root / f"{night.source}.jsonl", night.source, self.seed, f"night {self.nights}", self._lines)
         override(path, [*night.assignments, f"problems.path={night.source}.jsonl"])
         override(path, [f"policy.base={scheduled_base(layout, load_params(path))}"])
         params, begun = load_params(path), cpu_seconds()

@@ -21,18 +21,20 @@ pytestmark = [
 
 SMALL = [
     *preset("smollm2"),
-    *["rounds=1", "problems.train=4", "problems.validation=2", "problems.test=2", "problems.siblings=2"],
-    *["search.samples=6", "search.simulations=8", "update.group_size=8", "update.epochs=1"],
-    *["influence.selection=positive", "influence.n=2", "influence.completions=6"],
+    *["environment.stories=fixed", "environment.operations=1", "environment.phrasings=1", "bootstrap.epochs=3"],
+    *["rounds=1", "problems.train=24", "problems.validation=2", "problems.test=2", "problems.siblings=2"],
+    *["problems.confirm=2", "search.problems=4", "search.samples=6", "search.simulations=8", "update.group_size=8"],
+    *["update.epochs=1", "influence.selection=positive", "influence.n=2", "influence.completions=6"],
     *["evaluation.samples=2", "evaluation.ks=[1]"],
     *["machine.tracking.uri=''"],
 ]
 
 
 def test_every_stage_has_something_to_do(tmp_path: Path) -> None:
-    """A tree is searched, influence is measured, and the policy learns."""
+    """The base is taught, a tree is searched, influence is measured, and the policy learns."""
     root = make_workspace(tmp_path / "project", SMALL)
     layout = retrained(root, warns=True)
+    assert read_metrics(layout, "bootstrap")["loss"] < 1
     trajectories = read_jsonl(layout.trajectories(1), Trajectory)
     assert {member.proposer for t in trajectories for member in t.members} == {"sample", "tree"}
     lines = read_jsonl(layout.selection(1), Selected)

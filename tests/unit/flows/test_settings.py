@@ -19,7 +19,7 @@ def test_telemetry_is_off_and_threads_wait(monkeypatch: pytest.MonkeyPatch) -> N
     assert os.environ["DO_NOT_TRACK"] == os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
     assert os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
     assert os.environ["DVC_NO_ANALYTICS"] == "1"
-    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert (os.environ["OMP_WAIT_POLICY"], os.environ["GOMP_SPINCOUNT"]) == ("PASSIVE", "10000")
 
 
 def test_a_policy_is_trained_to_the_same_bits_by_one_or_four_threads() -> None:
