@@ -25,8 +25,8 @@ from tasks.select.select_samples import HeldOut, select_samples
 DRAWS, PROBLEMS = 10, 4
 
 PARAMS = (
-    *preset("smollm2"),
-    *("rounds=1", "policy.dtype=bfloat16", "bootstrap.epochs=0", "policy.prompt.examples=4", "policy.max_new_tokens=48"),
+    *(*preset("smollm2"), "rounds=1", "policy.dtype=bfloat16"),
+    *("bootstrap.epochs=0", "policy.prompt.examples=4", "policy.max_new_tokens=48"),
     *("environment.stories=fixed", "environment.operations=1", "environment.phrasings=1", "problems.train=32"),
     *("search.problems=null", "search.samples=8"),
 )

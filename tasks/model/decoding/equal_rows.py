@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 FEWEST = 16
-"""Rows that are computed at least: with so many a CPU's numbers for a row are the same in a batch of any size."""
+"""Rows that are computed at least: from 16 on, a CPU's numbers for a row are the same in a batch of any size."""
 
 DISTINCT_SHARE = 0.75
 """Rows are joined where at most this share of them differs: telling them apart costs more than a few rows."""
