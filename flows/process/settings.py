@@ -23,7 +23,7 @@ NO_TELEMETRY = {
 
 DETERMINISM = {
     "OMP_WAIT_POLICY": "PASSIVE",  # waiting OpenMP threads that spin make a step 20 × slower on a busy machine
-    "GOMP_SPINCOUNT": "10000",  # but a while of it is no slower there, and on an idle one an update takes a sixth less
+    "GOMP_SPINCOUNT": "10000",  # they spin briefly first: a sixth faster on an idle machine, no slower on a busy one
     "MKL_CBWR": "AUTO,STRICT",  # matrix products give the same bits with any number of threads, at no cost
     "TOKENIZERS_PARALLELISM": "false",
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # CUDA's matrix products give the same bits each time

@@ -19,7 +19,7 @@ from tasks.seeds import derive_seed
 from tasks.sources.fingerprint import fingerprint
 
 BATCH, BASE_BATCH = 16, 8
-"""Demonstrations of a step of supervised training, from scratch and of a base: a LoRA adapter needs the more steps."""
+"""Demonstrations of a step, from scratch and of a base, which has few demonstrations and needs more steps from them."""
 
 
 def train_base(
